@@ -99,14 +99,14 @@ def of_mean_digits() -> float:
 
 
 def images(config: Mapping[str, Any], most: int) -> list[list[str]]:
-    """The first training images of every client as a run of seed 0 has them, in 16 shades of grey."""
+    """The first training images of every client as a run of seed 0 has them, in 16 shades of gray."""
     data = Simulation(parse_experiment(config).runs()[0]).task.data.train
     clients = [data.x[begin:end][:most, 0].numpy() for begin, end in zip(data.offsets, data.offsets[1:], strict=False)]
     return [[packed(image) for image in client] for client in clients]
 
 
 def packed(image: np.ndarray) -> str:
-    """An image [8, 8] of pixels from 0 to 16 in 16 shades of grey."""
+    """An image [8, 8] of pixels from 0 to 16 in 16 shades of gray."""
     return dial_example.pack(np.minimum(np.rint(image), 15).astype(int))
 
 

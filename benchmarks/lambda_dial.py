@@ -1,6 +1,6 @@
 """Computes the curves of the story on λ: ``python -m benchmarks.lambda_dial``, some minutes on one core.
 
-For every spread R of the clients and every lambda, the joint minimiser of one-stage FedProx on the story's data, found
+For every spread R of the clients and every lambda, the joint minimizer of one-stage FedProx on the story's data, found
 by Newton's method, and its mean squared distance to the clients' true models: assets/examples/lambda_dial.json.
 """
 

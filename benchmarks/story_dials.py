@@ -60,7 +60,7 @@ def last_rounds(config: Mapping[str, Any]) -> Ends:
 
 
 def pictures(turn: str) -> list[str]:
-    """The digit as ten clients see it, in 16 shades of grey."""
+    """The digit as ten clients see it, in 16 shades of gray."""
     page = load_digits().images[SAMPLE].astype(np.uint8)[None, None]
     levels = Levels(0.0, 16.0)
     turned = [Rotation(int(turn) * i / PICTURES, levels)(page, np.zeros(1))[0, 0] for i in range(PICTURES)]

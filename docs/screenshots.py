@@ -107,7 +107,7 @@ def settled(page: Page) -> None:
 
 
 def small(png: bytes) -> bytes:
-    """The same picture in few colours."""
+    """The same picture in few colors."""
     written = io.BytesIO()
     few = Image.open(io.BytesIO(png)).convert("RGB").quantize(COLORS, dither=Image.Dither.NONE)
     few.save(written, "PNG", optimize=True)

@@ -67,7 +67,7 @@ def example_files() -> list[Path]:
 
 
 def load_examples() -> list[ExperimentRecord]:
-    """Load all examples, labelled as such, except those already loaded."""
+    """Load all examples, labeled as such, except those already loaded."""
     known = {experiment.name for experiment in queries.experiments(include_archived=True) if experiment.example}
     loaded: list[ExperimentRecord] = []
     for path in example_files():

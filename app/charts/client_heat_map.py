@@ -67,7 +67,7 @@ def finding(accuracy: np.ndarray, samples: Sequence[float] = ()) -> str:
 def figure(df: pd.DataFrame, at: int, client: int | None = None) -> go.Figure:
     """A line at round ``at``, a frame around the row of ``client``; the lowest rows have their final accuracy.
 
-    Colours range over the values except the lowest 5 %, which are mostly those of the first rounds.
+    Colors range over the values except the lowest 5 %, which are mostly those of the first rounds.
     """
     grid = df.pivot(index="row", columns="round", values="accuracy")
     client_of = df.drop_duplicates("row").sort_values("row")["client"].to_numpy()

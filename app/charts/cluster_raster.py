@@ -1,7 +1,7 @@
 """The cluster of each client, round by round, and how many clients moved.
 
 Clusters are a partition of the clients; their numbers are arbitrary. So each round's numbers are matched to those of
-the previous round, by shared clients: a letter and its colour stay with the group, and renumbering is not a move.
+the previous round, by shared clients: a letter and its color stay with the group, and renumbering is not a move.
 """
 
 from collections.abc import Sequence
@@ -188,7 +188,7 @@ def _name_groups(fig: go.Figure, grid: pd.DataFrame, num_clusters: int) -> None:
 
 
 def _name_contexts(fig: go.Figure, df: pd.DataFrame, client_of: pd.Series) -> None:
-    """``2`` beside the rows of neighbouring clients of true context 2; in a high raster beside wide groups only."""
+    """``2`` beside the rows of neighboring clients of true context 2; in a high raster beside wide groups only."""
     truth = df.drop_duplicates("client").set_index("client")["context"].loc[client_of].to_numpy()
     if (truth < 0).all():
         return
@@ -206,7 +206,7 @@ def _name_contexts(fig: go.Figure, df: pd.DataFrame, client_of: pd.Series) -> No
 
 
 def _fade(fig: go.Figure, is_faded: np.ndarray) -> None:
-    """Veils over neighbouring rows."""
+    """Veils over neighboring rows."""
     edges = np.flatnonzero(np.diff(is_faded.astype(int), prepend=0, append=0))
     veils = [
         {

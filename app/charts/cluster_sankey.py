@@ -22,7 +22,7 @@ def stops(rounds: np.ndarray, chosen: int) -> list[int]:
 
 
 def data(cells: pd.DataFrame, rounds: list[int]) -> pd.DataFrame:
-    """Cells of the raster -> [round, next_round, before, after, clients]: a row per band between neighbouring stops."""
+    """Cells of the raster -> [round, next_round, before, after, clients]: a row per band between neighboring stops."""
     grid = cells.pivot(index="client", columns="round", values="cluster")
     rows = []
     for now, then in pairwise(rounds):

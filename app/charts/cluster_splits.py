@@ -29,7 +29,7 @@ def data(mean: Mapping[int, np.ndarray], largest: Mapping[int, np.ndarray]) -> p
 
 
 def figure(df: pd.DataFrame, eps1: float, eps2: float, at: int) -> go.Figure:
-    """Both norms, each with its threshold dotted in its colour; solid and circles, dashed and diamonds."""
+    """Both norms, each with its threshold dotted in its color; solid and circles, dashed and diamonds."""
     fig, dark = go.Figure(), is_dark()
     looks = (
         ("mean", "shortest mean update", eps1, "ε₁", "green", "solid"),

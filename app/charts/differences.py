@@ -19,7 +19,7 @@ def data(clients: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
 
 
 def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame, chosen: Sequence[int] = ()) -> go.Figure:
-    """Bars above zero in A's colour, below in B's; the dotted line is the median. If clients are ``chosen``, the others
+    """Bars above zero in A's color, below in B's; the dotted line is the median. If clients are ``chosen``, the others
     fade, and the chosen ones have a dot at zero, which a difference of zero needs to be seen.
     """
     look, is_lit = looks(methods), df["client"].isin(chosen).to_numpy()

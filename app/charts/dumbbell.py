@@ -129,7 +129,7 @@ def figure(
 
 
 def _lines(df: pd.DataFrame, colors: list[str], row_px: int) -> go.Bar:
-    """From tail to tail: thin bars, since one trace of bars can have many colours, and one of lines cannot."""
+    """From tail to tail: thin bars, since one trace of bars can have many colors, and one of lines cannot."""
     return go.Bar(
         base=100 * df["lowest"],
         x=100 * (df["top"] - df["lowest"]),

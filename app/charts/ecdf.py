@@ -1,6 +1,6 @@
 """The share of clients at or below an accuracy: the whole distribution, not two of its numbers.
 
-Two methods stand out, the others are grey: a reader follows one question at a time.
+Two methods stand out, the others are gray: a reader follows one question at a time.
 """
 
 from collections.abc import Sequence
@@ -51,9 +51,9 @@ def figure(
     baseline: str = "",
     chosen: Sequence[int] = (),
 ) -> go.Figure:
-    """A step curve for each method of ``drawn``: ``method`` in its colour, ``baseline`` in ink, the others grey.
+    """A step curve for each method of ``drawn``: ``method`` in its color, ``baseline`` in ink, the others gray.
 
-    Without a ``method`` all have their colours. The ``chosen`` clients are marked on both curves. A dotted line marks
+    Without a ``method`` all have their colors. The ``chosen`` clients are marked on both curves. A dotted line marks
     the lowest ``share`` of the clients.
     """
     look, fig, curves = looks(df), go.Figure(), list[Curve]()
@@ -92,7 +92,7 @@ def figure(
 
 
 def _color(style: Look, own: pd.DataFrame, name: str, method: str, baseline: str) -> str:
-    """The references are grey elsewhere: here grey is what does not stand out."""
+    """The references are gray elsewhere: here gray is what does not stand out."""
     if not method:
         return style.color
     if name == method:

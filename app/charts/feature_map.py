@@ -1,4 +1,4 @@
-"""Features of samples in a plane: colour shows the class and symbol the client, or vice versa."""
+"""Features of samples in a plane: color shows the class and symbol the client, or vice versa."""
 
 import html
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def data(xy: np.ndarray, label: np.ndarray, client: np.ndarray, class_names: Seq
 
 
 def finding(measures: dict[Group, dict[str, float | None]], neighbours: int) -> str:
-    """The share of neighbours of the same class, and of the same client, beside chance."""
+    """The share of neighbors of the same class, and of the same client, beside chance."""
     parts = [
         f"{percent(of['agreement'], 1)} are of the same {group} (by chance {percent(of['chance'], 1)}; silhouette "
         f"{of['silhouette'] or 0:.2f})"
@@ -33,11 +33,11 @@ def finding(measures: dict[Group, dict[str, float | None]], neighbours: int) -> 
     ]
     if not parts:
         return "All samples are of one class and one client."
-    return f"Of the {neighbours} nearest neighbours of a sample, {', and '.join(parts)}.".replace("-", "−")
+    return f"Of the {neighbours} nearest neighbors of a sample, {', and '.join(parts)}.".replace("-", "−")
 
 
 def figure(df: pd.DataFrame, colour: Group = "class", client: int | None = None) -> go.Figure:
-    """A trace per colour; class names at the median of their samples; the chosen client's samples are ringed."""
+    """A trace per color; class names at the median of their samples; the chosen client's samples are ringed."""
     fig, shade, symbols = go.Figure(), ground(), OTHER[colour]
     groups = sorted(df[colour].unique())
     mark = {g: group_symbol(i) for i, g in enumerate(sorted(df[symbols].unique()))}
@@ -76,7 +76,7 @@ def _name(own: pd.DataFrame, group: Group) -> str:
 
 
 def _name_classes(fig: go.Figure, df: pd.DataFrame) -> None:
-    """Names as well as colours: each class's name at the median of its samples."""
+    """Names as well as colors: each class's name at the median of its samples."""
     annotate(
         fig,
         (

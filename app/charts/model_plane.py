@@ -38,7 +38,7 @@ def finding(marks: pd.DataFrame) -> str:
 
 
 def figure(df: pd.DataFrame, marks: pd.DataFrame, every: np.ndarray) -> go.Figure:
-    """Contours with the three models, named, equal scale on both axes; ``every`` are the losses on one colour scale."""
+    """Contours with the three models, named, equal scale on both axes; ``every`` are the losses on one color scale."""
     grid = df.pivot(index="y", columns="x", values="loss")
     x, y = grid.columns.to_numpy(np.float32), grid.index.to_numpy(np.float32)
     fig = go.Figure(contours(x, y, grid.to_numpy(float), every))

@@ -122,7 +122,7 @@ def signed_rank_p(differences: np.ndarray) -> float:
 
 
 def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame, chosen: Sequence[int] = ()) -> go.Figure:
-    """B across, A up: above the diagonal A is better. ``methods`` [method, algorithm] gives the colours.
+    """B across, A up: above the diagonal A is better. ``methods`` [method, algorithm] gives the colors.
 
     If clients are ``chosen``, the others fade.
     """

@@ -34,7 +34,7 @@ def finding(df: pd.DataFrame) -> str:
 
 
 def figure(df: pd.DataFrame) -> go.Figure:
-    """A stacked bar per round; each part has a pattern as well as a colour."""
+    """A stacked bar per round; each part has a pattern as well as a color."""
     fig, side = go.Figure(), 1 if is_dark() else 0
     for (part, own), (hue, pattern) in zip(df.groupby("part", sort=False), LOOKS, strict=False):
         fig.add_bar(

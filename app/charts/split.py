@@ -104,7 +104,7 @@ def _sizes(fig: go.Figure, df: pd.DataFrame) -> None:
 
 
 def _bubbles(fig: go.Figure, df: pd.DataFrame, counts: np.ndarray) -> None:
-    """The area of a bubble is the number of samples; colours and letters are true contexts, if known."""
+    """The area of a bubble is the number of samples; colors and letters are true contexts, if known."""
     y, x = np.nonzero(counts)
     values = counts[y, x]
     largest = values.max() if len(values) else 1.0
@@ -160,11 +160,11 @@ def _shown_contexts(df: pd.DataFrame) -> list[str]:
 
 
 def _axis_title(df: pd.DataFrame) -> str:
-    """Letters as well as colours for the contexts."""
+    """Letters as well as colors for the contexts."""
     shown = _shown_contexts(df)
     if not shown:
         return "client"
-    return f"client, coloured by true context ({shown[0]} to {shown[-1]}; hover to see it)"
+    return f"client, colored by true context ({shown[0]} to {shown[-1]}; hover to see it)"
 
 
 def _span(values: pd.Series) -> str:

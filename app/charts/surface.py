@@ -12,7 +12,7 @@ from app.wording import number
 
 LEVELS = 16
 SCALE_WIDTH = 70  # pixels, left free also without the scale: all plots have one size
-ON_COLOUR = {"color": "#FFFFFF", "shadow": "auto", "size": 14}  # readable on every colour of the scale
+ON_COLOUR = {"color": "#FFFFFF", "shadow": "auto", "size": 14}  # readable on every color of the scale
 LEAST_LOSS = 1e-6  # a logarithm needs more than 0
 _TICKS = np.array([m * 10.0**e for e in range(-6, 6) for m in (1, 2, 5)])
 
@@ -28,7 +28,7 @@ def data(axis: np.ndarray, surfaces: Mapping[str, np.ndarray]) -> pd.DataFrame:
 
 
 def rises(df: pd.DataFrame) -> pd.DataFrame:
-    """[surface, centre, rise]: the loss at the centre, and its mean rise halfway to the edge.
+    """[surface, center, rise]: the loss at the center, and its mean rise halfway to the edge.
 
     The mean is over finite points whose distance is within half a grid step of that.
     """
@@ -50,7 +50,7 @@ def finding(df: pd.DataFrame) -> str:
 
 
 def figure(df: pd.DataFrame, every: np.ndarray, with_scale: bool = True) -> go.Figure:
-    """Contours of one surface; the centre is the model itself; grey where the loss is not finite.
+    """Contours of one surface; the center is the model itself; gray where the loss is not finite.
 
     ``every`` are the losses of all surfaces that share its scale.
     """
@@ -64,7 +64,7 @@ def figure(df: pd.DataFrame, every: np.ndarray, with_scale: bool = True) -> go.F
 
 
 def hills(df: pd.DataFrame) -> go.Figure:
-    """All surfaces in one figure, side by side, with one scale for colour and height."""
+    """All surfaces in one figure, side by side, with one scale for color and height."""
     names, every = list(df["surface"].unique()), df["loss"].to_numpy()
     titles = [name.replace(" on ", "<br>on ", 1) for name in names]
     fig = make_subplots(1, len(names), subplot_titles=titles, specs=[[{"type": "scene"}] * len(names)])
@@ -82,7 +82,7 @@ def known(loss: np.ndarray) -> np.ndarray:
 
 
 def contours(x: np.ndarray, y: np.ndarray, loss: np.ndarray, every: np.ndarray) -> go.Contour:
-    """Coloured by the logarithm of the loss; lines at the same levels as in all panels, whose losses are ``every``."""
+    """Colored by the logarithm of the loss; lines at the same levels as in all panels, whose losses are ``every``."""
     low, high, _ = _range(every)
     return go.Contour(
         x=x,

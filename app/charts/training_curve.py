@@ -1,7 +1,7 @@
 """Training curves: accuracy, loss, spread and megabytes of a few runs, over rounds, megabytes or seconds.
 
-The mean over clients is a solid line, the lowest 5 % a dashed one; colour shows the method, shades its settings. Seeds
-share a colour.
+The mean over clients is a solid line, the lowest 5 % a dashed one; color shows the method, shades its settings. Seeds
+share a color.
 """
 
 from collections.abc import Mapping, Sequence

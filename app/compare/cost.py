@@ -59,7 +59,7 @@ def heading(view: View, price: Cost) -> str:
 
 def against_cost(view: View, price: Cost) -> Shown:
     points = _points(view, price)
-    unnamed = f" {cost.MOST_NAMED} points are labelled." if len(points) > cost.MOST_NAMED else ""
+    unnamed = f" {cost.MOST_NAMED} points are labeled." if len(points) > cost.MOST_NAMED else ""
     return with_finding(
         figure_cache.figure(cost.figure, points, price),
         points,

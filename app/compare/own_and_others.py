@@ -52,7 +52,7 @@ def plane(view: View, runs: pd.DataFrame, whose: str, price: Cost, parameter: st
     found = sweep.parameters(view.with_options())
     dial = parameter if parameter in found else next(iter(found), None)
     points = tradeoff.data(with_costs, price, dial)
-    unnamed = f" {MOST_NAMED} points are labelled." if len(points) > MOST_NAMED else ""
+    unnamed = f" {MOST_NAMED} points are labeled." if len(points) > MOST_NAMED else ""
     return with_finding(
         tradeoff.figure(points, AXIS_TITLES[price]),
         points,

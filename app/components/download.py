@@ -18,7 +18,7 @@ WITHOUT_LIBRARY = (
 def pictures(scope: str, *, key: str, name: str, title: str | None, caption: str | None, alt: str) -> None:
     """Buttons for every figure within ``scope``, a CSS selector.
 
-    The image has the current zoom, colours and background; ``title`` and ``caption`` are written into it, and ``alt``
+    The image has the current zoom, colors and background; ``title`` and ``caption`` are written into it, and ``alt``
     goes into the SVG for screen readers. One figure of several is named by its own title.
     """
     if not endpoints.are_served:

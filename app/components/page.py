@@ -27,7 +27,7 @@ PRESENTING_CSS = """<style>html { font-size: 20px; } [data-testid=stMainBlockCon
 
 
 def look() -> None:
-    """The style of all pages, from the shell: the colours, and the style sheet that uses them.
+    """The style of all pages, from the shell: the colors, and the style sheet that uses them.
 
     ``routes`` sends the sheet with each page, except where Streamlit answers itself, as for an unknown address.
     """

@@ -80,7 +80,7 @@ def with_methods(frame: pd.DataFrame, methods: Sequence[Method]) -> pd.DataFrame
 def pooled(methods: Sequence[Method], value_of: Callable[[RunRecord], str]) -> list[Method]:
     """Runs grouped by value, named after it, in order of appearance.
 
-    A group is drawn as its algorithm if each group has only one, else in shades of one colour.
+    A group is drawn as its algorithm if each group has only one, else in shades of one color.
     """
     groups: dict[str, list[RunRecord]] = {}
     for run in (run for method in methods for run in method.runs):

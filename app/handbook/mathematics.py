@@ -215,7 +215,7 @@ def _letters(text: str) -> str:
 
 
 def _words(tokens: list[Token]) -> list[Token]:
-    """Neighbouring words become one; an article among words is a word, and so is what punctuates them."""
+    """Neighboring words become one; an article among words is a word, and so is what punctuates them."""
     found: list[Token] = []
     for place, token in enumerate(tokens):
         last = found[-1] if found else None

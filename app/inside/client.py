@@ -33,7 +33,7 @@ def panel(view: RunView, now: np.ndarray) -> None:
 
 
 def chooser(view: RunView, now: np.ndarray) -> None:
-    """Any client by number, its neighbours, and shortcuts to the lowest, median and highest."""
+    """Any client by number, its neighbors, and shortcuts to the lowest, median and highest."""
     ranked = np.argsort(np.where(np.isfinite(now), now, np.inf), kind="stable")[: int(np.isfinite(now).sum())]
     client, last = view.client, view.num_clients - 1
     with st.container(horizontal=True, vertical_alignment="bottom", key="client_controls"):
@@ -95,7 +95,7 @@ def standing(view: RunView, now: np.ndarray, client: int) -> str:
 
 
 def rank_words(accuracy: np.ndarray, client: int) -> str:
-    """``lowest of 40``, ``3rd lowest of 40``, ``2nd highest of 40``; ties share the more favourable rank."""
+    """``lowest of 40``, ``3rd lowest of 40``, ``2nd highest of 40``; ties share the more favorable rank."""
     known = accuracy[np.isfinite(accuracy)]
     below, above = int((known < accuracy[client]).sum()), int((known > accuracy[client]).sum())
     place, end = (below, "lowest") if below < above else (above, "highest")

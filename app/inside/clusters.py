@@ -157,7 +157,7 @@ def cost_of_clustering(view: RunView) -> None:
 
 
 class OverRounds(Protocol):
-    """A chart over the rounds, in the colour of its method and with a mark at one round."""
+    """A chart over the rounds, in the color of its method and with a mark at one round."""
 
     def figure(self, df: pd.DataFrame, algorithm: str, at: int) -> go.Figure: ...
 

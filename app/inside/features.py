@@ -15,11 +15,11 @@ from app.wording import count, plural
 from engine.core.findings import Findings
 
 PICTURES = {"tsne": "t-SNE", "pca": "PCA"}
-COLOURS = {"class": "Colour: class", "client": "Colour: client"}
+COLOURS = {"class": "Color: class", "client": "Color: client"}
 PERPLEXITIES = {"10": "10", "30": "30", "50": "50"}
 NEIGHBOURS = 10  # that the analysis looks at
 WARNING = (
-    "In t-SNE, distances between groups and group sizes are not meaningful, only neighbours are. The shares are "
+    "In t-SNE, distances between groups and group sizes are not meaningful, only neighbors are. The shares are "
     "computed on the features themselves."
 )
 

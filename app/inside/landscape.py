@@ -22,7 +22,7 @@ SHAPES = {"contour": "Contours", "hills": "Hills"}
 ON = {"own": "the client's samples", "everyone": "all clients' samples"}
 POINTS = 41
 READING = (
-    "Each plot has a model at its centre, marked with a cross, and shows the loss as the model's weights move along "
+    "Each plot has a model at its center, marked with a cross, and shows the loss as the model's weights move along "
     "two random directions; 1 is a step as long as each of the model's filters. Both models use the same directions "
     "and one scale, so depth and width can be compared: a deep minimum fits its data, a wide one tolerates changes. "
     "Check whether the personalized model's minimum is deeper or narrower than the global one's and, with all "
@@ -112,7 +112,7 @@ def scale_words(view: RunView, found: Findings) -> str:
     without = "" if "global_own" in found.arrays else f"{view.method} has no global model. "
     return (
         f"{without}Round {found.values['round']}, {DATA[found.values['data']].lower()} samples. Biases and "
-        "normalizations are fixed; colours: logarithm of the loss; grey: not finite."
+        "normalizations are fixed; colors: logarithm of the loss; gray: not finite."
     )
 
 

@@ -69,7 +69,7 @@ def where_it_ran(run: RunRecord) -> None:
 
 
 def origin(run: RunRecord) -> list[tuple[str, str]]:
-    """Labelled values; those not recorded are omitted."""
+    """Labeled values; those not recorded are omitted."""
     took = (run.finished_at - run.started_at).total_seconds() if run.started_at and run.finished_at else None
     return made_with(run) + _recorded(
         {

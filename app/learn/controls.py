@@ -18,7 +18,7 @@ def controls(desk: Desk, place: Place) -> None:
             slider(desk, place, dial)
     with buttons, st.container(horizontal=True, gap="small"):
         play_button(desk)
-        st.button("Step", key="step", on_click=desk.step, help="Train one round")
+        st.button("Step", key="step", on_click=desk.step, help="Advance this run by one step")
         st.button("Reset", key="reset", on_click=desk.reset, help="Reset to untrained models and open questions")
 
 

@@ -74,7 +74,7 @@ def data(name: str, value: Any) -> str:
 
 
 def figures_data(charts: Sequence[Shown], pairs: Mapping[str, str]) -> str:
-    """The figures as drawn on a light ground, and what each of their colours is on a dark one."""
+    """The figures as drawn on a light ground, and what each of their colors is on a dark one."""
     specs = [json.loads(figure_text.without_links(one.figure).to_json()) for one in charts]
     return data("figures", {"figures": specs, "pairs": list(pairs.items())})
 

@@ -27,7 +27,7 @@ _REDUCED_MOTION = """<script>{
     return animate.call(this, frames, still.matches ? {...Object(options), duration: 0} : options);
   };
 }</script>"""
-# Figures and code are coloured by the server: when the system turns dark, the page is loaded again.
+# Figures and code are colored by the server: when the system turns dark, the page is loaded again.
 _COLOR_SCHEME = """<script>
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => location.reload());
 </script>"""

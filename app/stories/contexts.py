@@ -1,6 +1,6 @@
 """Contexts and clusters: how many models suit a federation with a few kinds of clients?
 
-Twenty clients in four true contexts: the same ten groups of points, labelled differently in each context. CGPFL finds
+Twenty clients in four true contexts: the same ten groups of points, labeled differently in each context. CGPFL finds
 K clusters of clients by k-means on their models, and pulls every client towards the model of its cluster.
 """
 
@@ -200,7 +200,7 @@ def _one() -> Scene:
         "One for all",
         {"clusters": "1"},
         "K = 1: one model in the middle of all clients, whose labels contradict one another. Clients pull away "
-        f"from the centre and end at {_goal(1)}, where learning alone reaches {_alone()}.",
+        f"from the center and end at {_goal(1)}, where learning alone reaches {_alone()}.",
         f"Where labels contradict one another, one cluster {word(gap)} learning alone: {_goal(1)} against {_alone()} "
         f"({DRAWS}).",
         Choice(

@@ -57,7 +57,7 @@ def load(name: str) -> DialExample:
 
 
 def pack(picture: np.ndarray) -> str:
-    """A picture of 16 greys as a hexadecimal digit a pixel."""
+    """A picture of 16 grays as a hexadecimal digit a pixel."""
     return "".join(f"{value:x}" for value in picture.ravel())
 
 

@@ -39,7 +39,7 @@ class SharpnessRun(MiniRun):
 
 
 def section(simulation: Simulation) -> np.ndarray:
-    """[steps] mean loss of the global model, moved along one filter-normalised direction: the same for every model."""
+    """[steps] mean loss of the global model, moved along one filter-normalized direction: the same for every model."""
     w = simulation.models().global_model
     assert w is not None  # FedAvg and FedSAM have one
     direction = filter_normalised(gaussian(w, DIRECTION_SEED, 0), w)

@@ -160,7 +160,7 @@ class Skews:
         return (
             "The pictures are training images of five of the ten clients, more of a client with more data; the numbers "
             "say how many it has. The colored marks are trained live on real digits of 8 x 8 pixels: one shared "
-            "model, and a model for each client alone, tested on images of the client's own. Grey marks are example "
+            "model, and a model for each client alone, tested on images of the client's own. Gray marks are example "
             f"results that ship with Fedscape: means over clients and {len(example().seeds)} seeds, computed by "
             f"`{example().command}`; lines: ± one standard deviation over the seeds."
         )

@@ -17,6 +17,7 @@ import pandas as pd
 import streamlit as st
 
 from app.charts.plot import palette
+from app.components import terms
 from app.components.moving_figure import Picture, are_results_hidden
 from app.stories.questions import Exercise, Question
 
@@ -171,5 +172,5 @@ def reading(story: Story[Any], place: Place, now: str, finding: str = "") -> Non
     scene = scene_at(story, place)
     is_short = are_results_hidden() or palette.is_presenting()
     text = "" if is_short else scene.text if scene else finding
-    parts = [f"<b>{html.escape(now)}</b>", *([html.escape(text)] if text else [])]
+    parts = [f"<b>{html.escape(now)}</b>", *([terms.marked(text, "reading")] if text else [])]
     st.html(f'<p class="reading">{"<br>".join(parts)}</p>')

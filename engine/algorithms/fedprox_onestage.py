@@ -3,7 +3,7 @@
 Yu, He, Sun, Xue, Li. The Effect of Personalization in FedProx: A Fine-grained Analysis on Statistical Accuracy and
 Communication Efficiency. 2024. https://arxiv.org/abs/2410.08934, Algorithm 1.
 
-    minimise over w_g and all w_i:
+    minimize over w_g and all w_i:
         mean_i f_i(w_i) + lam/2 ||w_g - w_i||^2
     inner_steps times, for a batch B:
         w_i <- w_i - local_lr [grad f_i(w_i; B) + lam (w_i - w_g)]   from the client's own last model

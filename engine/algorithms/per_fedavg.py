@@ -11,7 +11,7 @@ Approach. NeurIPS 2020. https://arxiv.org/abs/2002.07948, Algorithm 1.
         w_i  <- w_i - beta [g_i - alpha H_i(w_i; B_3) g_i]      variant hf; H_i is the Hessian of f_i
     w   <- sum_i m_i / m w_i                                    over the cohort
 
-Idea: FedAvg minimises how well w does; this minimises how well w does after each client has taken a step of its own.
+Idea: FedAvg minimizes how well w does; this minimizes how well w does after each client has taken a step of its own.
 The gradient of that goes through the step, hence the Hessian. The first-order variant omits it.
 
 Travels: w, both ways. Stays: nothing; the adapted copy of w is made for each use.

@@ -10,8 +10,8 @@ https://arxiv.org/abs/2006.08848, Algorithm 1.
         w_i <- w_i - lr lam (w_i - theta_i)
     w   <- (1 - beta) w + beta mean_i w_i                       uniform, over the cohort
 
-Idea: The personalized model is the point that fits the client's data best without leaving the neighbourhood of w. The
-server minimises how well clients do after that move, not how w itself does; lam sets the size of the neighbourhood.
+Idea: The personalized model is the point that fits the client's data best without leaving the neighborhood of w. The
+server minimizes how well clients do after that move, not how w itself does; lam sets the size of the neighborhood.
 
 Travels: w, both ways. Stays: theta_i.
 

@@ -7,7 +7,7 @@ CVPR 2023, Algorithm 3, equations 9-13.
         h_i  <- h_i - lr grad f_i(phi, h_i)                     the body as received
     for one batch B:
         phi_i  <- phi - lr grad f_i(phi, h_i; B)
-        xi_il  <- ||phi_il - phi_l|| / dim(phi_l)               of layer l; normalised to sum_l xi_il = 1
+        xi_il  <- ||phi_il - phi_l|| / dim(phi_l)               of layer l; normalized to sum_l xi_il = 1
         g      <- grad f_i(phi_i, h_i; B)                       by the body alone
         eps_l  <- rho xi_il sign(g_l) |g_l|^(q-1) / (||g||_q^q)^(1/p)   1/p + 1/q = 1
         phi~_i <- phi_i - lr grad f_i(phi_i + eps, h_i; B)
@@ -25,7 +25,7 @@ Newcomers: a head from the common start takes head_steps on the frozen body.
 
 Deviations: the document defines the scores by phi~_i, which does not exist yet; we take phi_i. Equation 13 prints the
 plain gradient; with that nothing would be perturbed, so the step goes along the perturbed one. The exponent of the
-norm is 1/p, not p-1 (the document's own equation 24). A normalisation belongs to the layer before it.
+norm is 1/p, not p-1 (the document's own equation 24). A normalization belongs to the layer before it.
 
 Pitfalls: training.local_steps is not used, so at equal rounds the body moves two steps where FedRep's moves E. The head
 has no part in g, its norm and the scores.

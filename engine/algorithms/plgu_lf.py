@@ -3,7 +3,7 @@
 Qu, Li, Han, Duan, Shen, Chen. How to Prevent the Poor Performance Clients for Personalized Federated Learning?
 CVPR 2023, Algorithms 1 and 2, equations 4-7.
 
-    xi_il   <- ||theta_il - w_l|| / dim(w_l)                    of layer l; normalised to sum_l xi_il = 1
+    xi_il   <- ||theta_il - w_l|| / dim(w_l)                    of layer l; normalized to sum_l xi_il = 1
     theta_il <- w_l                                             but for the D layers of largest xi_il
     w_i     <- w
     E times, for a batch B:
@@ -16,7 +16,7 @@ CVPR 2023, Algorithms 1 and 2, equations 4-7.
 
 Idea: Poor clients suffer from shared layers that are biased towards the others. Each client keeps the layers in which
 it differs most, and trains the shared model at a point uphill of its own, furthest in just those layers. What is shared
-is then good in a whole neighbourhood, which no single client's peculiarities can move.
+is then good in a whole neighborhood, which no single client's peculiarities can move.
 
 Travels: w, both ways. Stays: theta_i.
 
@@ -27,7 +27,7 @@ Newcomers: one participation: theta from the common start takes its universal la
 Deviations: the document prints the exponent of the norm as p-1; we take 1/p, which alone gives SAM at p = 2 and is the
 document's own equation 24. Its listing updates theta_i before it perturbs; we perturb the theta_i that g was taken at
 (order="listing" does the other). The shared step uses w_i and the gradient at theta_i + eps, as Algorithm 1. A
-normalisation belongs to the layer before it.
+normalization belongs to the layer before it.
 
 Pitfalls: D counts layers, so its meaning depends on the model: dnn has 2, cnn 4, mlr 1. With D = L nothing shared
 reaches theta_i. The remarks that D=0 is FedSAM and D=L FedAvg do not follow from Algorithm 1: g~ is taken at theta_i,

@@ -41,7 +41,7 @@ _COMPONENTS = 50
 class Options(AnalysisOptions):
     data: DataName = Field("test", title="Data", description="Test samples, or those trained on.")
     samples: int = Field(1000, ge=20, le=1500, title="Samples", description="Shared out evenly among the clients.")
-    perplexity: float = Field(30.0, ge=2, le=200, title="Perplexity", description="Neighbours that t-SNE keeps near.")
+    perplexity: float = Field(30.0, ge=2, le=200, title="Perplexity", description="Neighbors that t-SNE keeps near.")
     seed: int = Field(
         0, ge=0, le=1_000_000, title="Draw", description="Another number, other samples and another start of t-SNE."
     )
@@ -161,7 +161,7 @@ def _head_input(subject: Subject, params: SharedParams, x: Tensor) -> Tensor:
 def _separation(features: np.ndarray, groups: np.ndarray) -> dict[str, float | None]:
     """How well features separate groups.
 
-    ``agreement``: share of a sample's nearest neighbours in its own group; ``chance``: share of all other samples in
+    ``agreement``: share of a sample's nearest neighbors in its own group; ``chance``: share of all other samples in
     its group; ``silhouette``: from -1 to 1. None if there is only one group.
     """
     _, sizes = np.unique(groups, return_counts=True)

@@ -5,7 +5,7 @@ PLGU (Qu et al., CVPR 2023), figure 7, compares models like this.
 
     L(a, b) = loss of theta + a u + b v         u, v Gaussian, each filter scaled to the norm of theta's
 
-Both models get the same Gaussian u and v, each scaled to its own filters; biases, normalisations and parts added by a
+Both models get the same Gaussian u and v, each scaled to its own filters; biases, normalizations and parts added by a
 method (conditions, prototypes) stay fixed. Surfaces are computed on the client's own samples and on everyone's.
 """
 
@@ -28,7 +28,7 @@ from engine.core.registry import ANALYSES
 
 
 class Options(OnSamples):
-    points: int = Field(41, ge=3, le=101, title="Points", description="Along each direction; made odd for the centre.")
+    points: int = Field(41, ge=3, le=101, title="Points", description="Along each direction; made odd for the center.")
     extent: float = Field(1.0, gt=0, le=10, title="Extent", description="Of the axes; 1 is as long as the filters.")
     seed: int = Field(0, ge=0, le=1_000_000, title="Directions", description="Another number, other random directions.")
 

@@ -2,7 +2,7 @@
 
 S models span at most S dimensions, so the components come from the eigenvectors of their S x S Gram matrix:
 
-    X^T u / sqrt(value)     X [S, P] centred, X X^T u = value u
+    X^T u / sqrt(value)     X [S, P] centered, X X^T u = value u
 
 The matrix of all models is never built: it is processed in blocks of parameters.
 """
@@ -77,7 +77,7 @@ def _axes(models: Sequence[SharedParams], scaled: Float[Tensor, "S D"]) -> dict[
 
 
 def _blocks(models: Sequence[SharedParams]) -> Iterator[tuple[str, Float[Tensor, "S block"]]]:
-    """The centred columns of the matrix of all models, in double."""
+    """The centered columns of the matrix of all models, in double."""
     for name in models[0]:
         flat = [m[name].flatten() for m in models]
         for begin in range(0, len(flat[0]), BLOCK):

@@ -75,7 +75,7 @@ class Loop(Backend):
 
     @cached_property
     def _pools(self) -> bool:
-        """Max-pooling after a convolution is a fifth faster pixel by pixel; group normalisation 3 % slower."""
+        """Max-pooling after a convolution is a fifth faster pixel by pixel; group normalization 3 % slower."""
         return any(isinstance(m, nn.MaxPool2d) for m in self.model.module.modules())
 
     def _loss(

@@ -1,4 +1,4 @@
-"""How figures draw a method, in words. The palette of the app turns them into colours, dashes and symbols."""
+"""How figures draw a method, in words. The palette of the app turns them into colors, dashes and symbols."""
 
 from typing import Literal
 
@@ -19,7 +19,7 @@ Hue = Literal[
     "pale grey",
     "dark grey",
 ]
-"""Greys are for the references that a personalized method has to beat."""
+"""Grays are for the references that a personalized method has to beat."""
 Dash = Literal["solid", "dash", "dot", "dashdot", "longdash"]
 Symbol = Literal[
     "circle",

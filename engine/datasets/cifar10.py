@@ -1,4 +1,4 @@
-"""CIFAR-10: 60,000 colour images of 10 classes, 32 x 32 pixels."""
+"""CIFAR-10: 60,000 color images of 10 classes, 32 x 32 pixels."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""CIFAR-100: 60,000 colour images of 100 classes (the fine labels), 32 x 32 pixels."""
+"""CIFAR-100: 60,000 color images of 100 classes (the fine labels), 32 x 32 pixels."""
 
 from dataclasses import dataclass
 from pathlib import Path

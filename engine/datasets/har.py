@@ -1,4 +1,4 @@
-"""HAR: 10,299 windows of smartphone sensors worn at the waist by 30 people, labelled with one of six activities.
+"""HAR: 10,299 windows of smartphone sensors worn at the waist by 30 people, labeled with one of six activities.
 
 A window is 128 steps (2.56 s) of nine signals, ``x[m, c, t]`` channel c at time t: body acceleration, angular velocity
 and total acceleration, along x, y and z. The authors' 561 features per window are an option.

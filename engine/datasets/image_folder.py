@@ -15,7 +15,7 @@ BROKEN_IMAGE = (OSError, ValueError, SyntaxError, Image.DecompressionBombError) 
 
 
 def read_image_folder(folder: Path, max_bytes: int, progress: Progress | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """x [n, channels, height, width] uint8, with one channel if all images are grey, and the class folder of each [n].
+    """x [n, channels, height, width] uint8, with one channel if all images are gray, and the class folder of each [n].
 
     Raises ValueError if the images cannot form one array.
     """
@@ -36,7 +36,7 @@ def read_image_folder(folder: Path, max_bytes: int, progress: Progress | None = 
 
 
 def image_folder_bytes(folder: Path) -> int:
-    """The memory for reading, in bytes, as if all images had the size of the first and were in colour."""
+    """The memory for reading, in bytes, as if all images had the size of the first and were in color."""
     paths = [path for path in sorted(folder.glob("*/*")) if path.suffix.lower() in SUFFIXES]
     _, (width, height) = _common_format(paths[:1]) if paths else ("L", (0, 0))
     return (len(paths) + 2) * 3 * width * height

@@ -7,7 +7,7 @@ al. Federated Optimization in Heterogeneous Networks. MLSys 2020. https://arxiv.
     x   ~ N(v_k 1, Sigma)    v_k ~ N(0, 1),  Sigma_jj = j^-1.2
     y   ~ Bernoulli(sigmoid(w_k^T x))
 
-The paper centres w_k at 0; centred at w_0 the global model has something to learn for every R. For one seed, data sets
+The paper centers w_k at 0; centered at w_0 the global model has something to learn for every R. For one seed, data sets
 that differ only in R share w_0, u_k, v_k, all x and the uniform numbers behind the labels.
 """
 
@@ -33,7 +33,7 @@ class SyntheticOptions(Options):
         ge=0,
         le=3,
         title="R",
-        description="Spread of the clients' true models around their centre; with 0 all clients are equal.",
+        description="Spread of the clients' true models around their center; with 0 all clients are equal.",
     )
     center: float = Field(1.0, ge=0, le=1e6, title="Centre", description="Standard deviation of the common part w_0.")
     labels: Literal["sampled", "argmax"] = Field(

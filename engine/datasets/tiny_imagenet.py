@@ -1,4 +1,4 @@
-"""Tiny ImageNet: 110,000 colour images of 200 classes, 64 x 64 pixels.
+"""Tiny ImageNet: 110,000 color images of 200 classes, 64 x 64 pixels.
 
 Read from ``DATA_DIR/tiny-imagenet-200`` or from ``tiny-imagenet-200.zip`` as published, with as many classes
 and images as it contains:
@@ -140,7 +140,7 @@ def _part(
 
 
 def _image(release: Release, name: str) -> np.ndarray:
-    """[3, 64, 64] uint8; the few grey images become colour images."""
+    """[3, 64, 64] uint8; the few gray images become color images."""
     try:
         found = pixels(io.BytesIO(release.read(name)), name, "RGB")
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""Residual networks for small images: a 3x3 stem without pooling, stages of blocks, group normalisation.
+"""Residual networks for small images: a 3x3 stem without pooling, stages of blocks, group normalization.
 
-Batch statistics would mix the samples of a batch and belong to no client, so every normalisation is a GroupNorm (Wu,
+Batch statistics would mix the samples of a batch and belong to no client, so every normalization is a GroupNorm (Wu,
 He. Group Normalization. ECCV 2018), with as many parameters as the BatchNorm of the published networks. ``forward``
 has no in-place operations and no randomness, so that many clients' networks can run as one.
 """
@@ -49,7 +49,7 @@ class Bottleneck(nn.Module):
 
 class PreActivationBlock(nn.Module):
     """x + conv3x3(relu(norm(conv3x3(relu(norm(x)))))): He et al. 2016b. Where the shape changes, the shortcut is a
-    1x1 convolution of the normalised input."""
+    1x1 convolution of the normalized input."""
 
     def __init__(self, channels_in: int, channels: int, stride: int, groups: int) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ def group_norm(channels: int, groups: int) -> nn.GroupNorm:
 
 
 def _projection(channels_in: int, channels: int, stride: int, groups: int) -> nn.Module:
-    """The shortcut: the identity, or a normalised 1x1 convolution if the shape changes."""
+    """The shortcut: the identity, or a normalized 1x1 convolution if the shape changes."""
     if stride == 1 and channels_in == channels:
         return nn.Identity()
     return nn.Sequential(nn.Conv2d(channels_in, channels, 1, stride, bias=False), group_norm(channels, groups))

@@ -1,4 +1,4 @@
-"""ResNet-18 for small images: 3x3 stem without max-pooling, four stages of two basic blocks, group normalisation.
+"""ResNet-18 for small images: 3x3 stem without max-pooling, four stages of two basic blocks, group normalization.
 
 He, Zhang, Ren, Sun. Deep Residual Learning for Image Recognition. CVPR 2016. 11.17 million parameters at width 64 with
 10 classes. Body: up to the global average; head: the output layer.

@@ -1,4 +1,4 @@
-"""ResNet-50 for small images: 3x3 stem without max-pooling, stages of 3, 4, 6 and 3 bottlenecks, group normalisation.
+"""ResNet-50 for small images: 3x3 stem without max-pooling, stages of 3, 4, 6 and 3 bottlenecks, group normalization.
 
 He, Zhang, Ren, Sun. Deep Residual Learning for Image Recognition. CVPR 2016. 23.52 million parameters at width 64 with
 10 classes; a block's stride is in its 3x3 convolution. Body: up to the global average; head: the output layer.

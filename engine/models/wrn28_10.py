@@ -1,4 +1,4 @@
-"""Wide ResNet 28-10: three stages of four pre-activation blocks, ten times as wide, group normalisation.
+"""Wide ResNet 28-10: three stages of four pre-activation blocks, ten times as wide, group normalization.
 
 Zagoruyko, Komodakis. Wide Residual Networks. BMVC 2016. 36.5 million parameters with 10 classes. Their dropout between
 the convolutions of a block (unused in their main results) is omitted. Body: up to the global average; head: the output

@@ -1,4 +1,4 @@
-"""Feature shift: groups of clients have the same kind of samples, transformed (rotated, noisy, in other colours).
+"""Feature shift: groups of clients have the same kind of samples, transformed (rotated, noisy, in other colors).
 
 In the "feature shift" setting of GPFL (Zhang et al.) domains come with the data (``natural``); this creates groups
 from any data, as IFCA does by quarter turns (Ghosh et al., NeurIPS 2020, https://arxiv.org/abs/2006.04088). Samples are
@@ -6,7 +6,7 @@ split as by ``iid``; client i belongs to group i mod G, g = 0 .. G-1, whose samp
 
     rotation   by strength * 360 g/G degrees                    strength 1 and G = 4: quarter turns, which are exact
     noise      Gaussian of deviation strength * g/(G-1)         in units of the features (pixels are in [0, 1])
-    colour     channels cyclically shifted by g mod C, then inverted for every second C groups; strength blends
+    color     channels cyclically shifted by g mod C, then inverted for every second C groups; strength blends
 
 Training, validation and test samples of a client are shifted alike, group 0 not at all. The groups are the true
 contexts. A common test set is not shifted: it measures models on the original samples.
@@ -27,7 +27,7 @@ from engine.partitioners.shifts import Colour, Levels, Noise, Rotation, Shift
 
 class FeatureShiftOptions(PartitionOptions):
     kind: Literal["rotation", "noise", "colour"] = Field(
-        "rotation", title="Shift", description="What differs between groups; rotation and colour need images."
+        "rotation", title="Shift", description="What differs between groups; rotation and color need images."
     )
     num_groups: int = Field(
         4, ge=1, le=1_000_000, title="G", description="Number of groups of clients; the groups are the true contexts."
@@ -37,7 +37,7 @@ class FeatureShiftOptions(PartitionOptions):
         ge=0,
         le=1,
         title="Strength",
-        description="Share of a full turn, deviation of the noisiest group, or share of the new colours; 0: no shift.",
+        description="Share of a full turn, deviation of the noisiest group, or share of the new colors; 0: no shift.",
     )
 
     @model_validator(mode="after")
@@ -89,11 +89,11 @@ class FeatureShift:
         o, channels = self.options, pool.x.shape[1]
         if o.num_groups > 2 * channels:
             raise ImpossiblePartition(
-                f"num_groups={o.num_groups} exceeds the {2 * channels} colour variants of images with {channels} "
+                f"num_groups={o.num_groups} exceeds the {2 * channels} color variants of images with {channels} "
                 f"channel{'s' if channels > 1 else ''} (each also inverted); lower num_groups, or use kind: rotation"
             )
         if o.num_groups > channels and o.strength == 0.5:
             raise ImpossiblePartition(
-                "strength=0.5 blends an image with its inverse to a uniform grey; use another strength"
+                "strength=0.5 blends an image with its inverse to a uniform gray; use another strength"
             )
         return [Colour(g % channels, g >= channels, o.strength, levels) for g in range(o.num_groups)]

@@ -15,7 +15,7 @@ from torch import Tensor
 from engine.core.params import ClientParams, flatten, gather, lerp, row, scatter, weighted_mean
 from engine.federation.batches import Cohort
 
-_EQUAL = 1e-7  # models nearer than this share of the largest distance from the centre are the same but for rounding
+_EQUAL = 1e-7  # models nearer than this share of the largest distance from the center are the same but for rounding
 _FAR = 1e200  # in place of distances of models that are not finite
 
 
@@ -65,7 +65,7 @@ class Clustering:
 def coordinates(models: ClientParams) -> Float[np.ndarray, "S R"]:
     """Points in at most S dimensions with the pairwise distances of the flattened models, so k-means sees the same.
 
-    S models span at most S dimensions: the eigenvectors of their centred Gram matrix are an isometry.
+    S models span at most S dimensions: the eigenvectors of their centered Gram matrix are an isometry.
     """
     matrix = flatten(models).double()
     centred = matrix - matrix.mean(0)

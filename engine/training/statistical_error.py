@@ -22,7 +22,7 @@ _FLAT = 1e-10  # curvatures below this share of the largest are directions that 
 
 @dataclass(frozen=True)
 class Solution:
-    """The joint minimiser of mean_i f_i(w_i) + lam/2 ||w_g - w_i||^2, flattened parameters in double."""
+    """The joint minimizer of mean_i f_i(w_i) + lam/2 ||w_g - w_i||^2, flattened parameters in double."""
 
     local: Float[Tensor, "N P"]  # w_i
     shared: Float[Tensor, "P"]  # w_g, their mean
@@ -80,7 +80,7 @@ def solve(task: Task, lam: float) -> Solution | None:
         inverses = torch.linalg.pinv(hessians + lam * identity, rtol=_FLAT, hermitian=True)
         step_shared = torch.zeros_like(shared)
         if lam:
-            # minimise over w_g: sum_i lam (w_g - w_i) = 0, with each w_i's own Newton response to w_g
+            # minimize over w_g: sum_i lam (w_g - w_i) = 0, with each w_i's own Newton response to w_g
             schur = lam * (inverses @ hessians).sum(0)  # = sum lam (I - lam inverse), without the cancellation
             slope = (lam * (shared - local) + lam * torch.einsum("nij,nj->ni", inverses, slopes)).sum(0)
             step_shared = -torch.linalg.pinv((schur + schur.T) / 2, rtol=_FLAT, hermitian=True) @ slope

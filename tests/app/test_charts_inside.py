@@ -74,7 +74,7 @@ def test_the_map_marks_the_round_and_frames_the_client() -> None:
     assert (frame.y0, frame.y1) == (0.5, 1.5)
 
 
-def test_colours_range_over_the_values_and_say_where_they_end() -> None:
+def test_colors_range_over_the_values_and_say_where_they_end() -> None:
     accuracy = np.full((50, 2), 0.93)
     accuracy[0] = 0.1  # before training
     accuracy[1:, 1] = 0.71

@@ -28,7 +28,7 @@ def test_the_rise_is_measured_halfway_to_the_edge() -> None:
     assert "(wide: from 0.5)" in surface.finding(bowls())
 
 
-def test_both_panels_share_a_colour_scale_of_losses() -> None:
+def test_both_panels_share_a_color_scale_of_losses() -> None:
     df = bowls()
     figures = [surface.figure(own, df["loss"].to_numpy()) for _, own in df.groupby("surface")]
     panels, axis = [fig.data[0] for fig in figures], figures[0].layout.coloraxis
@@ -85,7 +85,7 @@ def features():
     return feature_map.data(np.arange(10.0).reshape(5, 2), label, client, ["bag", "coat"])
 
 
-def test_features_are_coloured_by_class_or_client() -> None:
+def test_features_are_colored_by_class_or_client() -> None:
     df = features()
     assert df["class_name"].tolist() == ["bag", "bag", "coat", "coat", "2"]
     by_class, by_client = feature_map.figure(df), feature_map.figure(df, "client", client=6)

@@ -111,7 +111,7 @@ def test_without_a_global_model_the_personalized_one_is_shown_on_both_data(analy
 def test_features_are_shown_with_labels_and_a_description(analysed: Store) -> None:
     at = opened(DITTO, "features", client="3", colour="client")
     assert len(at.get("plotly_chart")) == 2
-    assert "nearest neighbours" in words(at) and "are of the same class" in words(at) and "has no body" in words(at)
+    assert "nearest neighbors" in words(at) and "are of the same class" in words(at) and "has no body" in words(at)
     assert "distances between groups" in words(at)
     pca = words(opened(DITTO, "features", picture="pca"))
     assert "variance" in pca and "distances between groups" not in pca

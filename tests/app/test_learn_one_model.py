@@ -67,7 +67,7 @@ def test_every_scene_has_its_number() -> None:
         assert percent_pm(*example().at("mean", scene.place["turn"]), samples=36) in scene.text
 
 
-def test_clients_are_rotated_as_labelled() -> None:
+def test_clients_are_rotated_as_labeled() -> None:
     experiment = parse_experiment(config("180", "fedavg")).runs()[0]
     options = experiment.partition.options
     assert angles("180")[10] == 90
@@ -85,7 +85,7 @@ def test_no_rotation_and_quarter_turns_are_exact() -> None:
     assert (whole[5] == np.rot90(whole[0], 2)).all()
 
 
-def test_an_image_keeps_its_greys() -> None:
+def test_an_image_keeps_its_grays() -> None:
     assert pack(np.array([[0, 15], [10, 1]])) == "0fa1"
 
 

@@ -56,7 +56,7 @@ def test_methods_keep_the_styles_they_had() -> None:
     assert {name: palette.style_of(name) for name in STYLES} == STYLES
 
 
-def test_the_words_of_a_style_have_a_colour_a_dash_and_a_symbol() -> None:
+def test_the_words_of_a_style_have_a_color_a_dash_and_a_symbol() -> None:
     assert set(get_args(Hue)) == set(palette.HUES | palette.GREYS)
     for dash in get_args(Dash):
         assert go.Scatter(line={"dash": dash}).line.dash == dash
@@ -85,7 +85,7 @@ def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
 
 
 def test_a_method_of_ones_own_is_drawn_as_its_file_says(registered: Callable[[str], None]) -> None:
-    registered(', style=Style(hue="pale grey", dash="dot", symbol="star")')
+    registered(', style=Style(hue="pale gray", dash="dot", symbol="star")')
     assert palette.style_of("mine") == MethodStyle(*palette.GREYS["pale grey"], "dot", "star")
 
 
@@ -117,7 +117,7 @@ def test_an_unknown_method_keeps_its_style() -> None:
     assert palette.style_of("a_method_of_mine") == palette.style_of("a_method_of_mine")
 
 
-def test_every_possible_colour_is_readable() -> None:
+def test_every_possible_color_is_readable() -> None:
     for tone in palette.all_tones():
         assert palette.contrast(tone.light, palette.LIGHT.paper) >= 4.5, tone
         assert palette.contrast(tone.dark, palette.DARK.paper) >= 4.5, tone
@@ -134,7 +134,7 @@ def _nearest(found: dict[str, Look]) -> float:
     return min(palette.apart(tone_of[a.color], tone_of[b.color]) for a, b in combinations(found.values(), 2))
 
 
-def test_colour_distance_is_small_for_colours_that_deuteranopes_confuse() -> None:
+def test_color_distance_is_small_for_colors_that_deuteranopes_confuse() -> None:
     black, white = palette.Tone("#000000", "#000000"), palette.Tone("#FFFFFF", "#FFFFFF")
     assert palette.apart(black, white) == pytest.approx(100, abs=0.01)
     purple, grey = palette.Tone("#A8487F", "#A8487F"), palette.Tone("#6C7376", "#6C7376")
@@ -164,7 +164,7 @@ def test_twelve_methods_or_settings_are_distinct_also_for_deuteranopes(settings:
     assert _nearest(found) >= APART
 
 
-def test_methods_with_similar_colours_differ_in_dash_or_symbol() -> None:
+def test_methods_with_similar_colors_differ_in_dash_or_symbol() -> None:
     found = _compared(**dict.fromkeys(ALGORITHMS.names(), 1))
     assert len(set(found.values())) == len(found)
 

@@ -75,7 +75,7 @@ def test_long_tables_are_truncated_with_a_note() -> None:
     assert text.count("<tr>") == html.MOST_ROWS + 1 and "5 more rows" in text
 
 
-def test_every_light_colour_has_a_dark_one_and_vice_versa() -> None:
+def test_every_light_color_has_a_dark_one_and_vice_versa() -> None:
     pairs = palette.pairs()
     assert len(set(pairs.values())) == len(pairs)
     assert all(palette.style_of(name).light in pairs for name in ALGORITHMS.names())

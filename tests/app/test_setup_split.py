@@ -40,7 +40,7 @@ def test_the_area_of_a_bubble_is_the_number_of_samples():
     assert list(bubbles.x) == [0, 1, 1, 1]
 
 
-def test_true_contexts_have_letters_and_colours():
+def test_true_contexts_have_letters_and_colors():
     table = split.data(PARTITION | {"contexts": (1, 0)})
     assert list(table["context"]) == ["B", "A"]
     four = split.data(

@@ -359,7 +359,7 @@ ARCHIVES: dict[str, Case] = {
     "a format that is text": manifest(format="1"),
     "a format without end": manifest(format=10**30),
     "a kind that is a list": manifest(kind=[]),
-    "a kind with colours": manifest(kind="\x1b[31mred\x1b[0m"),
+    "a kind with colors": manifest(kind="\x1b[31mred\x1b[0m"),
     "no kind": without("kind"),
     "no members": without("members"),
 }

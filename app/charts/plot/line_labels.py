@@ -47,7 +47,7 @@ def label_ends(fig: go.Figure, ends: list[End], low: float, high: float, lines: 
 def spread_apart(values: list[float], gap: float, ceiling: float = np.inf) -> list[float]:
     """Nearby positions in the same order, none above ``ceiling``, at least ``gap`` apart."""
     order = np.argsort(values, kind="stable")
-    groups: list[tuple[float, int]] = []  # centre and members of labels that touch
+    groups: list[tuple[float, int]] = []  # center and members of labels that touch
     for index in order:
         centre, size = float(values[index]), 1
         while groups and centre - groups[-1][0] < gap * (size + groups[-1][1]) / 2:

@@ -11,7 +11,7 @@ from app.charts.plot import palette
 
 
 def color() -> str:
-    """The colour of the reader's runs."""
+    """The color of the reader's runs."""
     return palette.HUES["vermilion"][palette.is_dark()]
 
 

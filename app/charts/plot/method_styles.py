@@ -1,4 +1,4 @@
-"""How each compared method is drawn: its own style, in a colour far enough from all others."""
+"""How each compared method is drawn: its own style, in a color far enough from all others."""
 
 import re
 from collections import defaultdict
@@ -11,7 +11,7 @@ from app.charts.plot.palette import MethodStyle, Tone, all_tones, apart, is_dark
 from app.data.comparison import REFERENCES, method_name
 from storage import RunRecord
 
-APART = 10.0  # in CIELAB, also for colour-blind readers: thirteen colours are distinguishable at this distance
+APART = 10.0  # in CIELAB, also for color-blind readers: thirteen colors are distinguishable at this distance
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
@@ -25,7 +25,7 @@ class Look:
 def looks(methods: pd.DataFrame) -> dict[str, Look]:
     """[method, algorithm] -> the look of every method, whatever the order of the rows.
 
-    Each gets the first of its own colour, its shades and all other colours that is APART from all before: first the
+    Each gets the first of its own color, its shades and all other colors that is APART from all before: first the
     references, then methods in the order of their names, settings of one in the order of their numbers. If none is that
     far, the farthest. Settings of one algorithm also differ in dash.
     """

@@ -1,8 +1,8 @@
-"""The look of every figure: the colour, dash and symbol of each method, and the frame around the data.
+"""The look of every figure: the color, dash and symbol of each method, and the frame around the data.
 
-A method keeps its dash and symbol on every page and in every export, and its colour unless another method of the same
-comparison has a similar one (``method_styles``). Colours are the Okabe-Ito hues, adjusted until each reads as text on
-its background, at 4.5:1; dash and symbol say the same without colour.
+A method keeps its dash and symbol on every page and in every export, and its color unless another method of the same
+comparison has a similar one (``method_styles``). Colors are the Okabe-Ito hues, adjusted until each reads as text on
+its background, at 4.5:1; dash and symbol say the same without color.
 """
 
 import colorsys
@@ -27,7 +27,7 @@ MONO = '"Source Code Pro", "SFMono-Regular", Menlo, Consolas, monospace'
 
 @dataclass(frozen=True)
 class Ground:
-    """The colours that are not a method's."""
+    """The colors that are not a method's."""
 
     paper: str
     second: str
@@ -121,20 +121,20 @@ def color(style: MethodStyle) -> str:
 
 
 class Tone(NamedTuple):
-    """One colour on both grounds."""
+    """One color on both grounds."""
 
     light: str
     dark: str
 
 
 def tones(style: MethodStyle) -> tuple[Tone, ...]:
-    """The style's own colour, then its shades towards the ink, all readable on the ground."""
+    """The style's own color, then its shades towards the ink, all readable on the ground."""
     return _tones(style.light, style.dark)
 
 
 @cache
 def all_tones() -> tuple[Tone, ...]:
-    """Every colour that a method may have: the hues, their first shades, ... and then the greys in the same way."""
+    """Every color that a method may have: the hues, their first shades, ... and then the grays in the same way."""
     return tuple(
         tone
         for family in (HUES, GREYS)
@@ -144,7 +144,7 @@ def all_tones() -> tuple[Tone, ...]:
 
 
 def pairs() -> dict[str, str]:
-    """Light colour -> dark: all of the ground and all that methods may have."""
+    """Light color -> dark: all of the ground and all that methods may have."""
     return dict(zip(vars(LIGHT).values(), vars(DARK).values(), strict=True)) | dict(all_tones())
 
 
@@ -156,7 +156,7 @@ def _tones(light: str, dark: str) -> tuple[Tone, ...]:
 
 @cache
 def apart(one: Tone, other: Tone) -> float:
-    """The distance of two colours in CIELAB, the least over normal vision and deuteranopia and both grounds."""
+    """The distance of two colors in CIELAB, the least over normal vision and deuteranopia and both grounds."""
     return min(
         float(np.linalg.norm(_lab(a, is_simulated) - _lab(b, is_simulated)))
         for a, b in zip(one, other, strict=True)
@@ -188,7 +188,7 @@ def _shades(base: str, n: int, on_dark: bool) -> list[str]:
 
 
 def cluster_colors(n: int) -> list[str]:
-    """Colours of contexts; beyond ten they repeat, and letters distinguish them."""
+    """Colors of contexts; beyond ten they repeat, and letters distinguish them."""
     which = 1 if is_dark() else 0
     return [HUES[CLUSTER_HUES[i % len(CLUSTER_HUES)]][which] for i in range(n)]
 
@@ -215,7 +215,7 @@ def translucent(hex_color: str, opacity: float) -> str:
 
 
 def contrast(one: str, other: str) -> float:
-    """The WCAG contrast of two colours, from 1 to 21."""
+    """The WCAG contrast of two colors, from 1 to 21."""
     first, second = sorted((_luminance(one), _luminance(other)), reverse=True)
     return (first + 0.05) / (second + 0.05)
 

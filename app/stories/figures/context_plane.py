@@ -1,4 +1,4 @@
-"""The clients' models in the plane in which they differ most: cluster by colour and letter, true context by shape.
+"""The clients' models in the plane in which they differ most: cluster by color and letter, true context by shape.
 
 Models of one cluster soon coincide, so each client is drawn on a small ring around its position.
 """

@@ -35,7 +35,7 @@ def figure(
     seeds: int,
     with_mean: bool = False,
 ) -> go.Figure:
-    """Grey bars are each client's final result, mean over ``seeds``: ``ends`` [N]; ``moving`` adds the current ones.
+    """Gray bars are each client's final result, mean over ``seeds``: ``ends`` [N]; ``moving`` adds the current ones.
 
     ``pictures`` [n, 8, 8] are of every N/n-th client.
     """
@@ -129,7 +129,7 @@ def moving(df: pd.DataFrame, methods: Sequence[str], *, with_mean: bool = False)
 
 
 def _key(methods: Sequence[str], seeds: int) -> str:
-    return f"dots: this run; grey: final mean of {seeds} seeds" + (
+    return f"dots: this run; gray: final mean of {seeds} seeds" + (
         f"; thick: {methods[0].lower()}" if len(methods) > 1 else ""
     )
 

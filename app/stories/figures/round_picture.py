@@ -20,7 +20,7 @@ SERVER = 15.0  # width of the server's picture
 MOST = 13.0  # width of a client's picture, unless there are many
 WIRES = 13.0  # from the server's picture down to the clients'
 WORDS = 4.0  # room for a line of text
-MOST_WEIGHT = 0.5  # colours are full from here on
+MOST_WEIGHT = 0.5  # colors are full from here on
 
 
 def figure(images: np.ndarray, ended: str) -> go.Figure:

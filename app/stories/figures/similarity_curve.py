@@ -26,7 +26,7 @@ def data(example: DialExample) -> pd.DataFrame:
 
 
 def figure(df: pd.DataFrame, reference: str) -> go.Figure:
-    """All lines of ``df``, the one named ``reference`` dotted and grey; ``moving`` adds the reader's run."""
+    """All lines of ``df``, the one named ``reference`` dotted and gray; ``moving`` adds the reader's run."""
     fig, ends, shade = go.Figure(), [], palette.ground()
     for number, (name, own) in enumerate(df.groupby("line", sort=False)):
         is_reference = name == reference

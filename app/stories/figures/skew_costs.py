@@ -1,4 +1,4 @@
-"""Accuracy together and alone for each way in which clients differ: grey final results, and the run on its row."""
+"""Accuracy together and alone for each way in which clients differ: gray final results, and the run on its row."""
 
 from collections.abc import Sequence
 

@@ -3,7 +3,7 @@
 Li, Xu, Taylor, Studer, Goldstein. Visualizing the Loss Landscape of Neural Nets. NeurIPS 2018. https://arxiv.org/abs/1712.09913,
 section 4: each filter (the weights into one unit) of a Gaussian direction gets the norm of the model's own filter, so
 that a step of 1 is as large as the filter whatever the scale of its weights. Biases and the parameters of
-normalisations have no filters: they stay, as in the published code.
+normalizations have no filters: they stay, as in the published code.
 """
 
 import torch
@@ -21,7 +21,7 @@ def gaussian(like: SharedParams, seed: int, which: int) -> SharedParams:
 
 
 def filter_normalised(direction: SharedParams, params: SharedParams) -> SharedParams:
-    """Scales each filter of ``direction`` to the norm of that filter in ``params``; 0 for biases and normalisations."""
+    """Scales each filter of ``direction`` to the norm of that filter in ``params``; 0 for biases and normalizations."""
     return {n: _as_long(d, params[n]) if d.dim() > 1 else torch.zeros_like(d) for n, d in direction.items()}
 
 

@@ -1,4 +1,4 @@
-"""One-stage FedProx: its limits in lambda, its minimiser, and the settings from theory."""
+"""One-stage FedProx: its limits in lambda, its minimizer, and the settings from theory."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def test_onestage_round_starts_from_the_clients_last_model():
     np.testing.assert_allclose(as_matrix(shared_model(run)), shared, atol=1e-12)
 
 
-def test_onestage_converges_to_the_joint_minimiser():
+def test_onestage_converges_to_the_joint_minimizer():
     lam = 0.2
     run = trained(
         {"name": "fedprox_onestage", "lam": lam, "local_lr": "theory"},

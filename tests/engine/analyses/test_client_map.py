@@ -67,13 +67,13 @@ def test_a_plane_does_not_depend_on_the_block_size(monkeypatch: pytest.MonkeyPat
         np.testing.assert_allclose(fit(clients).place(model), whole.place(model), atol=1e-12)
 
 
-def test_equal_models_lie_at_the_centre() -> None:
+def test_equal_models_lie_at_the_center() -> None:
     plane = fit(models([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]))
     assert plane.explained.tolist() == [0.0, 0.0]
     assert plane.place(models([1.0, 2.0, 3.0])[0]).tolist() == [0.0, 0.0]
 
 
-def test_a_single_model_lies_at_the_centre_of_two_axes() -> None:
+def test_a_single_model_lies_at_the_center_of_two_axes() -> None:
     (alone,) = models([1.0, 2.0, 3.0])
     assert fit([alone]).explained.tolist() == fit([alone]).place(alone).tolist() == [0.0, 0.0]
 

@@ -1,4 +1,4 @@
-"""Loss landscapes: their centre is the recorded loss."""
+"""Loss landscapes: their center is the recorded loss."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ def compute(subject: Subject, **options):
 
 
 @pytest.mark.parametrize("model", ["mlr", {"name": "dnn", "hidden": 4}])
-def test_the_centre_is_the_recorded_loss(model) -> None:
+def test_the_center_is_the_recorded_loss(model) -> None:
     run = trained("ditto", model=model)
     found = compute(as_subject(run), client=2)
     recorded = score(run.algorithm, run.state, run.task)

@@ -20,7 +20,7 @@ def console(is_terminal: bool) -> Console:
 
 
 def shown(console: Console) -> str:
-    return re.sub(r"\x1b[^a-zA-Z]*[a-zA-Z]", "", console.file.getvalue())  # without colours and cursor movements
+    return re.sub(r"\x1b[^a-zA-Z]*[a-zA-Z]", "", console.file.getvalue())  # without colors and cursor movements
 
 
 def test_a_line_has_run_status_round_and_accuracy() -> None:

@@ -341,7 +341,7 @@ def grey(value: int, size: tuple[int, int] = (3, 2)) -> Image.Image:
     return Image.new("L", size, value)
 
 
-def test_a_folder_of_grey_images_has_one_channel_and_one_class_per_folder(tmp_path):
+def test_a_folder_of_gray_images_has_one_channel_and_one_class_per_folder(tmp_path):
     pool = load(image_folder(tmp_path, cat_1=grey(10), ant_1=grey(255), ant_2=grey(20)))
     assert pool.x.shape == (3, 1, 2, 3)
     assert pool.x[:, 0, 0, 0].tolist() == [255, 20, 10]
@@ -350,7 +350,7 @@ def test_a_folder_of_grey_images_has_one_channel_and_one_class_per_folder(tmp_pa
     assert pool.y.tolist() == [0, 0, 1]
 
 
-def test_one_colour_image_makes_all_images_colour(tmp_path):
+def test_one_color_image_makes_all_images_color(tmp_path):
     pool = load(image_folder(tmp_path, a_1=grey(10), b_1=Image.new("RGB", (3, 2), (1, 2, 3))))
     assert pool.x[:, :, 0, 0].tolist() == [[10, 10, 10], [1, 2, 3]]
 

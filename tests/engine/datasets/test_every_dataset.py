@@ -106,7 +106,7 @@ def test_synthetic_clients_share_one_model_at_r_zero():
     assert (truth["weights"] == truth["center"]).all()
 
 
-def test_r_is_the_expected_distance_of_clients_from_the_centre():
+def test_r_is_the_expected_distance_of_clients_from_the_center():
     truth = synthetic(R=2.0, num_clients=500, samples_per_client=2, dim=50).truth
     distances = np.linalg.norm(truth["weights"] - truth["center"], axis=1)
     assert np.sqrt((distances**2).mean()) == pytest.approx(2, rel=0.05)

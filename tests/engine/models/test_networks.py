@@ -84,7 +84,7 @@ def test_networks_of_several_clients_agree_between_backends(name):
 
 
 @pytest.mark.parametrize("name", ["resnet18", "resnet50", "wrn28_10", "cnn"])
-def test_grey_images_need_no_channel_dimension(name):
+def test_gray_images_need_no_channel_dimension(name):
     options = TINY[name][1]
     with_channel, without = (model_of(name, shape, **options) for shape in ((1, 16, 16), (16, 16)))
     x = samples(name, (16, 16), 2)

@@ -105,13 +105,13 @@ def test_the_noise_of_a_sample_does_not_depend_on_other_samples():
     assert (shift(pool.x[rows], rows)[0] != shift(pool.x[rows], rows)[1]).all()
 
 
-def test_grey_images_have_two_colour_groups():
+def test_gray_images_have_two_color_groups():
     plain, inverted = seen(images(), kind="colour", num_clients=2, num_groups=2)
     assert (plain == CORNER).all()
     assert (inverted == 255 - CORNER.astype(int)).all()
 
 
-def test_colours_are_permuted_and_then_inverted():
+def test_colors_are_permuted_and_then_inverted():
     looks = seen(images(channels=3), kind="colour", num_clients=4, num_groups=4)
     assert [own[0, :, 1, 1].tolist() for own in looks] == [
         [0, 20, 40],
@@ -121,7 +121,7 @@ def test_colours_are_permuted_and_then_inverted():
     ]
 
 
-def test_strength_blends_old_and_new_colours():
+def test_strength_blends_old_and_new_colors():
     mixed = seen(images(channels=3), kind="colour", num_clients=2, num_groups=2, strength=0.25)[1]
     assert mixed[0, :, 1, 1].tolist() == [10, 15, 35]
 
@@ -146,8 +146,8 @@ def test_a_common_test_set_is_not_shifted():
             {},
             r"kind=rotation requires images.*\[5\]; use kind: noise",
         ),
-        (images(), {"kind": "colour"}, "num_groups=4 exceeds the 2 colour variants of images with 1 channel "),
-        (images(), {"kind": "colour", "num_groups": 2, "strength": 0.5}, "strength=0.5 .* uniform grey"),
+        (images(), {"kind": "colour"}, "num_groups=4 exceeds the 2 color variants of images with 1 channel "),
+        (images(), {"kind": "colour", "num_groups": 2, "strength": 0.5}, "strength=0.5 .* uniform gray"),
         (Pool(np.ones((24, 5), np.int32), np.zeros(24, np.int64), 1), {"kind": "noise"}, "token ids.*use .* bag"),
     ],
 )

@@ -11,7 +11,7 @@ from tests.support import reference
 from tests.support.builders import simulation
 
 
-def test_joint_minimiser_has_zero_gradient():
+def test_joint_minimizer_has_zero_gradient():
     run, lam = simulation("local_train", model={"name": "mlr", "l2": 0.05}), 0.3
     solved = statistical_error.solve(run.task, lam)
     for i in range(run.task.num_clients):
