@@ -13,7 +13,7 @@ from app.state import links
 from app.stories import stories
 from app.stories.story import exercises_of, place_of, scene_at
 from engine.config.schema import parse_experiment
-from tests.app.pages import ENOUGH_S, VIEWS, open_page
+from tests.app.pages import ENOUGH_S, VIEWS, open_page, without_marks
 
 page = partial(open_page, "learn")
 SLUGS = list(stories())
@@ -46,7 +46,7 @@ def bodies(learn: AppTest) -> list[str]:
 
 
 def texts(learn: AppTest) -> str:
-    return html.unescape(" ".join(bodies(learn))).replace("\u00a0", " ")
+    return html.unescape(without_marks(" ".join(bodies(learn)))).replace("\u00a0", " ")
 
 
 def results(learn: AppTest) -> set[str]:

@@ -85,7 +85,7 @@ def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
 
 
 def test_a_method_of_ones_own_is_drawn_as_its_file_says(registered: Callable[[str], None]) -> None:
-    registered(', style=Style(hue="pale gray", dash="dot", symbol="star")')
+    registered(', style=Style(hue="pale grey", dash="dot", symbol="star")')
     assert palette.style_of("mine") == MethodStyle(*palette.GREYS["pale grey"], "dot", "star")
 
 

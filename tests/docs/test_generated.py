@@ -28,7 +28,7 @@ def test_the_command_line_reference_has_every_command_and_option() -> None:
 def test_the_configuration_page_has_the_keys_of_the_schema() -> None:
     with pytest.raises(InvalidConfig) as refused:
         parse_experiment({"colour": 1})
-    (known,) = re.findall(r"color: 1, unknown key; known: (.*)", str(refused.value))
+    (known,) = re.findall(r"colour: 1, unknown key; known: (.*)", str(refused.value))
     assert known.split(", ") == [*configuration.SECTIONS, *Machine.model_fields]
 
 
