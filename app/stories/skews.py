@@ -202,7 +202,8 @@ def finding(place: Place) -> str:
     skew, strength = place["skew"], place["strength"]
     beats = word(side(*(example().values_at(line(skew, how), strength) for how in (TOGETHER, ALONE))))
     together, alone = (_pm(skew, how, strength) for how in (TOGETHER, ALONE))
-    return f"{SKEWS[skew].title}, {SKEWS[skew].in_words(strength)}: sharing {beats} training alone, {together} against {alone}."
+    what = f"{SKEWS[skew].title}, {SKEWS[skew].in_words(strength)}"
+    return f"{what}: sharing {beats} training alone, {together} against {alone}."
 
 
 def _alike() -> Scene:

@@ -44,7 +44,7 @@ def test_clients_chosen_in_a_chart_light_up_in_every_section_and_open_their_run(
     page.get_by_role("radio", name="Accuracy").click()
     expect(page.get_by_text("dots: the chosen clients")).to_be_visible(timeout=LOAD_MS)
     drawn(page, "ecdf")
-    assert "section=" not in page.url  # the first is the default
+    page.wait_for_url(lambda url: "section=" not in url, timeout=LOAD_MS)  # the first is the default
     assert page.locator(".st-key-compare_bar").bounding_box()["y"] >= 0
     across = page.locator(".st-key-figure_ecdf .nsewdrag").bounding_box()
     page.mouse.move(across["x"] + 2, across["y"] + 20)
@@ -52,8 +52,10 @@ def test_clients_chosen_in_a_chart_light_up_in_every_section_and_open_their_run(
     page.mouse.move(across["x"] + across["width"] - 2, across["y"] + 60, steps=5)
     page.mouse.up()
     expect(page.get_by_text("10 clients chosen:")).to_be_visible(timeout=LOAD_MS)
+    page.wait_for_url("**client=0*", timeout=LOAD_MS)
     page.get_by_role("button", name="Clear").click()
     expect(page.get_by_text("chosen:")).to_be_hidden(timeout=LOAD_MS)
+    page.wait_for_url(lambda url: "client=" not in url, timeout=LOAD_MS)
 
     for _ in range(3):
         page.go_back()

@@ -61,7 +61,7 @@ def test_set_up_queue_watch_compare_and_come_back_by_the_link(
 
     again = page.context.new_page()
     again.goto(page.url)
-    expect(again.locator(".lead")).to_have_text(finding, timeout=LOAD_MS)
+    expect(again.locator(".lead")).to_have_text(finding, use_inner_text=True, timeout=LOAD_MS)
     again.locator(".js-plotly-plot .main-svg").first.wait_for(timeout=LOAD_MS)
 
     turn_to(page, "Library", "Runs")
