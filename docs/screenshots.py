@@ -39,7 +39,7 @@ SHOTS = {
     "setup": Shot("/setup", 1180),
     "live": Shot("/live?runs={seed}", 1330),
     "compare": Shot("/compare?runs={runs}", 1000),
-    "compare-clients": Shot("/compare?runs={runs}", 900, scroll_to="Which clients lose?"),
+    "compare-clients": Shot("/compare?runs={runs}&section=clients", 1180),
     "run": Shot("/run?id={cgpfl}&client=3", 1010),
     "clusters": Shot("/run?id={cgpfl}&tab=clusters", 1290, scroll_to="Do the clusters settle?"),
     "landscape": Shot("/run?id={plgu_lf}&tab=landscape&client=3", 1240, "Compute landscape"),

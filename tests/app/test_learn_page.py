@@ -11,13 +11,13 @@ from streamlit.testing.v1 import AppTest
 from app.state import links
 from app.stories.lambda_dial import STORY
 from engine.config.schema import parse_experiment
-from tests.app.pages import open_page
+from tests.app.pages import open_page, without_marks
 
 opened = partial(open_page, "learn", story=STORY.slug)
 
 
 def reading(page: AppTest) -> str:
-    return next(h.proto.body for h in page.get("html") if 'class="reading"' in h.proto.body)
+    return without_marks(next(h.proto.body for h in page.get("html") if 'class="reading"' in h.proto.body))
 
 
 def link(page: AppTest) -> str:
