@@ -40,7 +40,7 @@ def title(runs: pd.DataFrame, column: str = "mean", samples: str = "samples") ->
         if found.standing.is_level(LEVEL):
             return f"{_several(tied)} are level at {said[first]}{behind}"
         if len(tied) > MOST_NAMED:
-            return f"{len(tied)} methods may be the best; {first} is highest, at {said[first]}"
+            return f"{first} is highest, at {said[first]}; {len(tied)} methods may be the best"
         return f"{_several(tied, 'or')} is best, at {said[first]}{behind}"
     (nearest, *others) = rivals
     against = " and ".join(

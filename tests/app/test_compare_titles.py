@@ -42,7 +42,7 @@ def test_methods_that_cannot_be_told_apart_are_named_together() -> None:
     unclear = runs(A=[[0.8], [0.6], [0.7]], B=[[0.5], [0.85], [0.7]], One=[[0.1]] * 3)
     assert title(unclear) == "A or B is best, at 70 %, ahead of One (10 %)"
     many = {name: [[0.8], [0.6], [0.7 + i / 10]] for i, name in enumerate("ABCD")}
-    assert title(runs(**many)) == "4 methods may be the best; D is highest, at 80 %"
+    assert title(runs(**many)) == "D is highest, at 80 %; 4 methods may be the best"
 
 
 def test_equal_means_are_level_and_a_missing_common_seed_is_said() -> None:
