@@ -136,7 +136,7 @@ def finding(samples: str) -> str:
 
 
 def _ten() -> Scene:
-    samples, answers = "10", ("Together", "Alone", "No clear difference")
+    samples = "10"
     return Scene(
         "Ten images each",
         {"samples": samples},
@@ -144,10 +144,11 @@ def _ten() -> Scene:
         f"the clients have a hundred, and although these are rotated, the shared model reaches "
         f"{_pm(TOGETHER, samples)}. {example().scope}",
         finding(samples),
-        Choice(
+        Choice.between(
             "Ten rotated clients have ten images each. Who recognizes more of the client's own test images?",
-            answers,
-            word(_side(samples), (answers[0], answers[2], answers[1])),
+            "Together",
+            "Alone",
+            _side(samples),
         ),
         "Recall the last story: at 90° one model fits nobody well. Ask whether ten images are enough to learn ten "
         "digits alone.",

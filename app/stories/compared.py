@@ -1,10 +1,14 @@
-"""Which of two results is higher, in words that say so where neither is."""
+"""Which of two results is higher, in words that say so if neither is.
+
+The rule is that of Compare: the 95 % t interval of the paired differences excludes 0.
+"""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-CLEAR = 2.0  # standard errors of the paired difference
+from engine.core.statistics import t_interval
+
 LEAST = 0.01  # a point: less than that is not seen in whole percents
 NEAR = 0.05  # of two single numbers, as a share of the larger
 
@@ -12,11 +16,10 @@ HIGHER, LEVEL, LOWER = 1, 0, -1
 
 
 def side(ours: np.ndarray, theirs: np.ndarray) -> int:
-    """Which of two results over the same seeds or draws [n] is higher, by their paired
-    differences; none if less than a point apart."""
-    gaps = np.asarray(ours) - np.asarray(theirs)
-    spread = CLEAR * float(gaps.std(ddof=1)) / len(gaps) ** 0.5
-    return int(np.sign(gaps.mean())) if abs(gaps.mean()) > max(spread, LEAST) else LEVEL
+    """Which of two results over the same seeds or draws [n] is higher; neither if less than a point apart."""
+    gap = t_interval(np.asarray(ours, float) - np.asarray(theirs, float))
+    is_clear = not gap.low <= 0 <= gap.high and abs(gap.mean) > LEAST
+    return int(np.sign(gap.mean)) if is_clear else LEVEL
 
 
 def side_of_two(ours: float, theirs: float) -> int:

@@ -194,7 +194,6 @@ def _chosen(guesses: Guesses) -> str:
 
 
 def _one() -> Scene:
-    answers = "One model for all", "Each alone", "No clear difference"
     gap = _side(1, example().alone)
     return Scene(
         "One for all",
@@ -203,11 +202,12 @@ def _one() -> Scene:
         f"from the center and end at {_goal(1)}, where learning alone reaches {_alone()}.",
         f"Where labels contradict one another, one cluster {word(gap)} learning alone: {_goal(1)} against {_alone()} "
         f"({DRAWS}).",
-        Choice(
+        Choice.between(
             f"{NUM_CLIENTS} clients come from {NUM_CONTEXTS} contexts that label the same points differently. Which is "
             "more accurate?",
-            answers,
-            word(gap, (answers[0], answers[2], answers[1])),
+            "One model for all",
+            "Each alone",
+            gap,
         ),
         "Introduce contexts as departments that use the same words for different things. The server sees models, never "
         "the contexts.",

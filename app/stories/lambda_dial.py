@@ -217,7 +217,7 @@ def _alike_together() -> Scene:
 
 
 def _different() -> Scene:
-    curve, answers = example().curve(3.0), ("Alone", "Together", "No clear difference")
+    curve = example().curve(3.0)
     better = word(side_of_two(curve.together, curve.alone), ("worse than", "about as good as", "better than"))
     return Scene(
         "Different, together",
@@ -226,10 +226,11 @@ def _different() -> Scene:
         f"{curve.together:.2f}, against {curve.alone:.2f} of learning alone.",
         f"At R = 3, one model for all is {better} learning alone: an error of {curve.together:.2f} against "
         f"{curve.alone:.2f}.",
-        Choice(
+        Choice.between(
             "Now the true models lie far apart (R = 3). Which ends with the smaller error?",
-            answers,
-            word(side_of_two(curve.alone, curve.together), (answers[1], answers[2], answers[0])),
+            "Alone",
+            "Together",
+            side_of_two(curve.together, curve.alone),
         ),
         "Nothing about the algorithm has changed, only the clients. More data does not help a model that answers the "
         "wrong question.",

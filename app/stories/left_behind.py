@@ -249,11 +249,7 @@ def _alike() -> Scene:
 
 
 def _twice() -> Scene:
-    rho, name = 0.25, "fedavg, twice the rounds"
-    there, answers = (
-        example().checks[name].lowest5,
-        ("FedAvg, twice the rounds", f"FedSAM, ρ = {0.25:g}", "No clear difference"),
-    )
+    rho, there = 0.25, example().checks["fedavg, twice the rounds"].lowest5
     gap = side(_lowest_of(rho), there)
     return Scene(
         "Same cost",
@@ -262,10 +258,11 @@ def _twice() -> Scene:
         "dotted line is where its lowest 5 % end.",
         f"For as many gradients, ρ = {rho:g} {word(gap)} FedAvg with twice the rounds: {_lowest(rho)} against "
         f"{_pm(there)} ({DRAWS}).",
-        Choice(
+        Choice.between(
             "FedSAM computes two gradients per step. If FedAvg gets twice the rounds, whose lowest 5 % are higher?",
-            answers,
-            word(gap, (answers[1], answers[2], answers[0])),
+            "FedAvg, twice the rounds",
+            f"FedSAM, ρ = {rho:g}",
+            -gap,
         ),
         "Whenever a method wins, ask what it cost. Here the extra gradients explain the gain about as well as "
         "flatness.",
@@ -273,11 +270,7 @@ def _twice() -> Scene:
 
 
 def _larger_step() -> Scene:
-    rho, name = 0.3, "fedavg, larger step"
-    there, answers = (
-        example().checks[name].lowest5,
-        ("FedAvg, larger step", f"FedSAM, ρ = {0.3:g}", "No clear difference"),
-    )
+    rho, there = 0.3, example().checks["fedavg, larger step"].lowest5
     both, gap = example().checks["rho = 0.2, larger step"].lowest5, side(_lowest_of(rho), there)
     return Scene(
         "Larger step",
@@ -287,10 +280,11 @@ def _larger_step() -> Scene:
         "that flatness is the cause.",
         f"FedSAM with ρ = {rho:g} {word(gap)} plain FedAvg with a larger learning rate: {_lowest(rho)} against "
         f"{_pm(there)} ({DRAWS}).",
-        Choice(
+        Choice.between(
             f"Plain FedAvg now takes larger steps, {LARGER_LR:g} instead of {LR:g}. Whose lowest 5 % are higher?",
-            answers,
-            word(gap, (answers[1], answers[2], answers[0])),
+            "FedAvg, larger step",
+            f"FedSAM, ρ = {rho:g}",
+            -gap,
         ),
         "The baseline deserves tuning, too. A method that beats an untuned baseline has not shown much.",
     )

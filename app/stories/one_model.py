@@ -146,7 +146,7 @@ def finding(turn: str) -> str:
 
 
 def _upright() -> Scene:
-    turn, answers = "0", ("One model for all", "Each alone", "No clear difference")
+    turn = "0"
     return Scene(
         "All upright",
         {"turn": turn},
@@ -155,10 +155,11 @@ def _upright() -> Scene:
         f"{TRAINING_IMAGES} images. {example().scope}",
         f"With upright images, one model {_versus_alone(turn)} learning alone: {_pm('mean', turn)} against "
         f"{_pm('each alone', turn)} ({example().over}).",
-        Choice(
+        Choice.between(
             f"All images are upright, {TRAINING_IMAGES} for each client. Which recognizes more test images?",
-            answers,
-            word(_side(turn), (answers[0], answers[2], answers[1])),
+            "One model for all",
+            "Each alone",
+            _side(turn),
         ),
         "Start with what federated learning is good at. Ask who would share a model if everyone wrote alike. Each dot "
         "is a client; all dots rise together, because every client adds examples of the same task.",

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from app.stories.compared import word
 from app.wording import percent, percent_pm
 
 Guess = str | float
+UNCLEAR = "No clear difference"
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,11 @@ class Choice:
     def __post_init__(self) -> None:
         if self.right not in self.answers:
             raise ValueError(f"{self.right!r} is not among the answers to {self.text!r}")
+
+    @classmethod
+    def between(cls, text: str, first: str, second: str, side: int) -> "Choice":
+        """Which of two is higher, or neither; ``side`` is ``compared.side`` of the first and the second."""
+        return cls(text, (first, second, UNCLEAR), word(side, (first, UNCLEAR, second)))
 
     def of_run(self, run: Any) -> float | None:
         """A run alone does not settle a choice."""
@@ -69,9 +76,9 @@ class Estimate:
 
     def verdict(self, guess: Guess | None, ended: float | None) -> str:
         """``You said 60 %. This run: 45 %. 5 seeds: 44 ± 2 %.``"""
-        said = [] if guess is None else [f"You said {self.say(guess)}."]
+        guessed = [] if guess is None else [f"You said {self.say(guess)}."]
         this_run = [] if ended is None else [f"This run: {self.say(ended)}."]
-        return " ".join([*said, *this_run, f"{self.over.capitalize()}: {self.say(self.mean, self.pm)}."])
+        return " ".join([*guessed, *this_run, f"{self.over.capitalize()}: {self.say(self.mean, self.pm)}."])
 
 
 Question = Choice | Estimate

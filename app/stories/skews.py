@@ -200,28 +200,32 @@ def end(skew: str, how: str, strength: str) -> tuple[float, float]:
 def finding(place: Place) -> str:
     """What sharing is worth at this stop."""
     skew, strength = place["skew"], place["strength"]
-    beats = word(side(*(example().values_at(line(skew, how), strength) for how in (TOGETHER, ALONE))))
+    beats = word(_side(skew, strength))
     together, alone = (_pm(skew, how, strength) for how in (TOGETHER, ALONE))
     what = f"{SKEWS[skew].title}, {SKEWS[skew].in_words(strength)}"
     return f"{what}: sharing {beats} training alone, {together} against {alone}."
 
 
+def _side(skew: str, strength: str) -> int:
+    """Whether sharing is ahead of training alone."""
+    return side(*(example().values_at(line(skew, how), strength) for how in (TOGETHER, ALONE)))
+
+
 def _alike() -> Scene:
     gains = [end(skew, TOGETHER, "none")[0] - end(skew, ALONE, "none")[0] for skew in SKEWS]
     least, most = (f"{100 * gain:.0f}" for gain in (min(gains), max(gains)))
-    answers = ("Together", "Alone", "No clear difference")
     place = {"skew": "labels", "strength": "none"}
-    ours, theirs = (example().values_at(line("labels", how), "none") for how in (TOGETHER, ALONE))
     return Scene(
         "Alike",
         place,
         f"Sharing is worth {least} to {most} points in three different random splits of the same digits. Ten clients "
         f"with 54 images each together have 540, and all of them help everyone. {example().scope}",
         finding(place),
-        Choice(
+        Choice.between(
             "Ten clients with 54 images each, all alike. Which is better: one model together, or each alone?",
-            answers,
-            word(side(ours, theirs), (answers[0], answers[2], answers[1])),
+            "Together",
+            "Alone",
+            _side("labels", "none"),
         ),
         "The starting point: without differences there is no question whether to share. Each row is a client.",
     )
