@@ -1,6 +1,6 @@
 """The finding, computed: which method leads on mean accuracy and on the lowest clients, and how surely.
 
-``title`` says it in the words of a title, against what a reader expects there: one model for all, and training alone.
+``title`` compares the best method with the two that readers expect: one model for all, and training alone.
 ``headline`` is the sentence below, with intervals and the number of seeds.
 
 A method leads only where the 95 % interval of its distance to each other method excludes 0, over three seeds or more
@@ -29,22 +29,22 @@ def title(runs: pd.DataFrame, column: str = "mean", samples: str = "samples") ->
     part = Part(runs, column, samples)
     found, few = part.found, part.found.seeds < MIN_BLOCKS
     first, tied = found.first, found.methods[:1] if few else found.tied
-    said = part.in_percent([first, *(rivals := _rivals(runs, found.methods, tied))])
+    percents = part.in_percent([first, *(rivals := _rivals(runs, found.methods, tied))])
     if not found.seeds:
-        return f"{first} is highest with {said[first]}, but the methods share no seed"
+        return f"{first} is highest at {percents[first]}, but the methods have no seed in common"
     if few and not found.lead.mean > ROUNDING:
         same = part.in_percent([first])[first]
         return f"{first} and {found.second} are equal at {same}, over {FEW_SEEDS[found.seeds]}"
     if len(tied) > 1:
-        behind = f", ahead of {_listed(rivals, said)}" if rivals else ""
+        behind = f", ahead of {_listed(rivals, percents)}" if rivals else ""
         if found.standing.is_level(LEVEL):
-            return f"{_several(tied)} are level at {said[first]}{behind}"
+            return f"{_several(tied)} are tied at {percents[first]}{behind}"
         if len(tied) > MOST_NAMED:
-            return f"{first} is highest, at {said[first]}; {len(tied)} methods may be the best"
-        return f"{_several(tied, 'or')} is best, at {said[first]}{behind}"
+            return f"{first} is highest at {percents[first]}, but any of {len(tied)} methods could be best"
+        return f"{_several(tied)} lead at {percents[first]}, too close to call{behind}"
     (nearest, *others) = rivals
     against = " and ".join(
-        [f"{nearest} ({said[first]} against {said[nearest]})", *(f"{one} ({said[one]})" for one in others)]
+        [f"{nearest} ({percents[first]} against {percents[nearest]})", *(f"{one} ({percents[one]})" for one in others)]
     )
     return f"{first} is ahead of {against}, over {FEW_SEEDS[found.seeds]}" if few else f"{first} beats {against}"
 
@@ -63,8 +63,8 @@ def _several(methods: Sequence[str], last: str = "and") -> str:
     return names(methods, MOST_NAMED + (len(methods) == MOST_NAMED + 1), last, "others")
 
 
-def _listed(methods: Sequence[str], said: dict[str, str]) -> str:
-    return " and ".join(f"{method} ({said[method]})" for method in methods)
+def _listed(methods: Sequence[str], percents: dict[str, str]) -> str:
+    return " and ".join(f"{method} ({percents[method]})" for method in methods)
 
 
 def headline(runs: pd.DataFrame, share: float, clients: pd.DataFrame) -> str:
@@ -147,7 +147,7 @@ def _too_few(mean: Part, tail: Part, worst: str, clients: pd.DataFrame) -> str:
     """What one or two seeds show, and that they are too few to tell which is better."""
     found, gap = mean.found, mean.found.lead
     if not found.seeds:
-        return f"{found.first} has the highest mean accuracy, but the methods share no seed to compare on."
+        return f"{found.first} has the highest mean accuracy, but the methods have no seed in common."
     if not gap.mean > ROUNDING:
         seen = f"{found.first} and {found.second} have the same mean accuracy"
     elif found.seeds == 1:

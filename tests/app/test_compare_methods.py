@@ -167,7 +167,7 @@ def test_equal_means_are_called_equal() -> None:
 def test_methods_without_a_seed_in_common_are_not_compared() -> None:
     runs = per_run(clients(A=[[0.8]], B=[[0.7]]), 0.05)
     runs.loc[runs["method"] == "B", "seed"] = 5
-    assert "share no seed" in headline(runs, 0.05, clients(A=[[0.8]]))
+    assert "have no seed in common" in headline(runs, 0.05, clients(A=[[0.8]]))
 
 
 def test_decimals_of_a_gap_depend_on_the_test_samples() -> None:

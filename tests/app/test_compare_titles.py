@@ -38,18 +38,18 @@ def test_without_both_references_the_best_is_held_against_the_next() -> None:
 
 def test_methods_that_cannot_be_told_apart_are_named_together() -> None:
     level = runs(A=[[0.800], [0.700], [0.600]], B=[[0.801], [0.701], [0.599]], One=[[0.1]] * 3)
-    assert title(level) == "B and A are level at 70 %, ahead of One (10 %)"
+    assert title(level) == "B and A are tied at 70 %, ahead of One (10 %)"
     unclear = runs(A=[[0.8], [0.6], [0.7]], B=[[0.5], [0.85], [0.7]], One=[[0.1]] * 3)
-    assert title(unclear) == "A or B is best, at 70 %, ahead of One (10 %)"
+    assert title(unclear) == "A and B lead at 70 %, too close to call, ahead of One (10 %)"
     many = {name: [[0.8], [0.6], [0.7 + i / 10]] for i, name in enumerate("ABCD")}
-    assert title(runs(**many)) == "D is highest, at 80 %; 4 methods may be the best"
+    assert title(runs(**many)) == "D is highest at 80 %, but any of 4 methods could be best"
 
 
 def test_equal_means_are_level_and_a_missing_common_seed_is_said() -> None:
     assert title(runs(A=[[0.8]], B=[[0.8]])) == "A and B are equal at 80 %, over one seed"
     apart = runs(A=[[0.8]], B=[[0.7]])
     apart.loc[apart["method"] == "B", "seed"] = 5
-    assert title(apart) == "A is highest with 80 %, but the methods share no seed"
+    assert title(apart) == "A is highest at 80 %, but the methods have no seed in common"
 
 
 def test_tenths_appear_only_where_whole_percents_would_be_equal_and_samples_support_them() -> None:
