@@ -98,10 +98,10 @@ def finding(df: pd.DataFrame) -> str:
 
 
 def figure(df: pd.DataFrame, at: int | None = None, chosen: Sequence[int] = ()) -> go.Figure:
-    """The raster with a letter where a client's cluster begins, its final groups named at the right, moves below.
+    """The raster: a letter where a client joins a cluster, the final clusters named on the right, moves below.
 
-    Where the true contexts are known, their numbers stand at the left; round ``at`` is marked. If clients are
-    ``chosen``, the others fade.
+    If the true contexts are known, their numbers are on the left. Round ``at`` is marked. If clients are ``chosen``,
+    the others fade.
     """
     num_clusters, num_clients = int(df["cluster"].max()) + 1, df["client"].nunique()
     grid = df.pivot(index="row", columns="round", values="cluster")

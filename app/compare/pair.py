@@ -94,12 +94,12 @@ def sentence(pairs: pd.DataFrame, a: str, b: str) -> str:
 
 def figures(view: View, pairs: pd.DataFrame, a: str, b: str, clients: Sequence[int]) -> tuple[Shown, Shown]:
     heads = {"a": column_heads.percent(a), "b": column_heads.percent(b)}
-    said, methods = sentence(pairs, a, b), view.clients()[["method", "algorithm"]].drop_duplicates()
+    finding, methods = sentence(pairs, a, b), view.clients()[["method", "algorithm"]].drop_duplicates()
     return (
         Shown(
             figure_cache.figure(paired.figure, pairs, a, b, methods, clients),
             pairs,
-            said,
+            finding,
             f"Each client: above the line, {a} is better",
             None,
             key="paired",
@@ -109,7 +109,7 @@ def figures(view: View, pairs: pd.DataFrame, a: str, b: str, clients: Sequence[i
         Shown(
             figure_cache.figure(differences.figure, pairs, a, b, methods, clients),
             pairs,
-            said,
+            finding,
             "Difference by client, sorted",
             None,
             key="differences",

@@ -175,7 +175,7 @@ def finding_chart(
     also: str = "",
     heads: Heads | None = None,
 ) -> None:
-    """A chart whose ``finding`` is its alt text and the start of its caption, followed by ``also``."""
+    """``show`` of ``with_finding`` with these arguments."""
     show(with_finding(fig, table, finding, key=key, name=name, title=title, also=also, heads=heads))
 
 

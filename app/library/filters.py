@@ -42,8 +42,8 @@ def choice(label: str, name: str, options: list[str], title: Callable[[str], str
     """
 
     def parse(text: str) -> list[str]:
-        said = dict.fromkeys(filter(None, text.split(",")))
-        return [value for value in said if name != "status" or value in wording.STATUS]
+        values = dict.fromkeys(filter(None, text.split(",")))
+        return [value for value in values if name != "status" or value in wording.STATUS]
 
     at = url_state.control(name, list[str](), parse, ",".join)
     offered = list(dict.fromkeys([*options, *at.value]))

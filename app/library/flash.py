@@ -10,7 +10,7 @@ from app import wording
 from engine.core.errors import FedscapeError
 from storage import StorageError
 
-KEY = "library.said"
+KEY = "library.notice"
 Kind = Literal["success", "info", "error"]
 
 
@@ -55,12 +55,12 @@ def bar() -> None:
         return
     if not notice.offers:
         del st.session_state[KEY]
-    with st.container(key="library_said", horizontal=True, vertical_alignment="center"):
+    with st.container(key="library_notice", horizontal=True, vertical_alignment="center"):
         {"success": st.success, "info": st.info, "error": st.error}[notice.kind](notice.text)
         for i, offer in enumerate(notice.offers):
             st.button(offer.label, key=f"library_offer_{i}", on_click=attempt, args=(offer.do, *offer.arguments))
         if notice.offers:
-            st.button("Close", key="library_said_close", type="tertiary", on_click=_close)
+            st.button("Close", key="library_notice_close", type="tertiary", on_click=_close)
 
 
 def _close() -> None:

@@ -34,8 +34,8 @@ def parts(view: View, choices: Choices) -> Iterator[Part]:
         if table["ours"].notna().any():
             experiment = experiment_of(table).made_in(choices)
             measure = measure_of(table, experiment).made_in(choices)
-            name, said = f"{preset.name}-{scale}", SCALE_WORDS[scale]
-            shown = dots(table, _settings(preset, scale), said, name, experiment, measure)
+            name, words = f"{preset.name}-{scale}", SCALE_WORDS[scale]
+            shown = dots(table, _settings(preset, scale), words, name, experiment, measure)
             yield Part(_heading(preset), (shown,))
 
 
