@@ -17,6 +17,7 @@ from app.data import glossary
 
 _KEY = "terms"
 _TAG = re.compile(r"(<[^>]*>)")
+_QUOTED = re.compile(r"“[^”]*”")  # names that users chose
 _UNMARKED = re.compile(r"<(/?)(?:a|button|code|dt|h[1-6]|pre|sub|summary|sup|th)\b")  # inside of these
 
 
@@ -58,8 +59,9 @@ def marked_html(body: str, place: str = "") -> str:
 
 def _marked(escaped: str, place: str, owners: MutableMapping[str, str]) -> str:
     out, end = [], 0
+    quoted = [found.span() for found in _QUOTED.finditer(escaped)]
     for use in glossary.uses(escaped):
-        if use.term in owners:
+        if use.term in owners or any(start < use.start < end for start, end in quoted):
             continue
         owners[use.term] = place
         out += [escaped[end : use.start], _mark(use.term, escaped[use.start : use.end])]

@@ -70,8 +70,9 @@ def headline(runs: Sequence[RunRecord]) -> None:
     statuses = [live_feed.status_of(run, silent_s.get(run.id, 0.0)) for run in runs]
     counts = {status: statuses.count(status) for status in wording.STATUS}
     summary = ", ".join(f"{n} {wording.STATUS[status]}" for status, n in counts.items() if n)
-    name = wording.names(run.experiment_name for run in runs)
-    page.titled(name, "live")
+    names = list(dict.fromkeys(run.experiment_name for run in runs))
+    page.titled(wording.names(names), "live")
+    name = wording.names(f"“{name}”" for name in names)
     if any(run.is_active for run in runs):
         page.header(wording.kicker(runs), "What is training now?", f"{name}: {summary}.")
     else:
@@ -82,7 +83,7 @@ def headline(runs: Sequence[RunRecord]) -> None:
 
 
 def ended(name: str, statuses: Sequence[str], summary: str) -> str:
-    """``All 16 runs of mnist finished.``, or how many ended in which way."""
+    """``All 16 runs of “mnist” finished.``, or how many ended in which way."""
     if any(status != "done" for status in statuses):
         return f"{name} is not training: {summary}."
     return f"All {len(statuses)} runs of {name} finished." if len(statuses) > 1 else f"The run of {name} finished."

@@ -38,7 +38,7 @@ def test_without_running_runs_the_last_experiment_is_shown(filled_store: Store) 
     text = words(page)
     assert page.title[0].value == "How did it go?"
     assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH · 2 SEEDS" in text
-    assert "All 8 runs of four methods on digits finished." in text
+    assert "All 8 runs of “four methods on digits” finished." in text
     assert "FedAvg, seed 0 · done · round 5 of 5" in text
     assert "Lowest 5 % = 1 of 10 clients" in text
 
@@ -52,7 +52,7 @@ def test_every_run_has_a_mean_and_a_lowest_line(filled_store: Store) -> None:
 
 def test_running_runs_are_shown_before_finished_ones(filled_store: Store) -> None:
     queue_two(filled_store)
-    assert "waiting: 2 queued." in words(opened())
+    assert "“waiting”: 2 queued." in words(opened())
 
 
 def test_the_address_chooses_experiment_and_runs(filled_store: Store) -> None:

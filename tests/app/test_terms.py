@@ -57,3 +57,8 @@ def test_links_code_and_headings_are_left_alone() -> None:
 
     (html,) = [element.value for element in AppTest.from_function(page).run().get("html")]
     assert len(marks(html)) == 1 and "<b>a <button" in html
+
+
+def test_names_in_quotation_marks_are_not_marked() -> None:
+    (html,) = drawn([("All 2 runs of “Eight clients, one round” finished", "")])
+    assert marks(html) == ["runs"]
