@@ -16,7 +16,7 @@ import streamlit as st
 from app.charts.plot import palette
 from app.components.moving_figure import Picture, moving_figure, still
 from app.stories import rotated_digits
-from app.stories.compared import side, word
+from app.stories.compared import meaning, side, word
 from app.stories.dial_example import DialExample, load
 from app.stories.figures import dial_curve, rotated_clients
 from app.stories.questions import Choice, Estimate, Exercise
@@ -185,11 +185,11 @@ def _many() -> Scene:
         "A hundred and fifty",
         {"samples": samples},
         f"With many images, clients reach {_pm(ALONE, samples)} alone and {_pm(TOGETHER, samples)} together. More "
-        "images hardly help the shared model: it lacks not data but each client's own angle. "
+        "images hardly help the shared model: it is not short of data, but cannot fit every angle. "
         f"{example().scope}",
         finding(samples),
         Estimate(
-            "With 150 images each, what does a client reach that learns alone?",
+            "With 150 images each, how accurate is a client that learns alone?",
             example().values_at(ALONE, samples),
             example().over,
             lambda run: float(run.accuracies[1].mean()),
@@ -205,9 +205,8 @@ def _exercises() -> Sequence[Exercise]:
     first, last = (example().at(TOGETHER, samples)[0] for samples in ("40", SAMPLES[-1]))
     return [
         Exercise(
-            "From how many images on is learning alone clearly better on average?",
-            f"From {where}: the first stop at which it is ahead by more than two standard errors over "
-            f"{example().over}.",
+            "How many images does it take until learning alone is clearly better on average?",
+            f"The first such stop is {where}: {meaning(example().over)}.",
         ),
         Exercise(
             "How much does the shared model gain from 40 to 150 images each, and what keeps it from more?",

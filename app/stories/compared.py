@@ -27,6 +27,11 @@ def side_of_two(ours: float, theirs: float) -> int:
     return int(np.sign(ours - theirs)) if abs(ours - theirs) > NEAR * max(abs(ours), abs(theirs)) else LEVEL
 
 
+def meaning(over: str) -> str:
+    """What "clearly" stands for, over these seeds or draws."""
+    return f"the 95 % interval of the difference over {over} excludes 0"
+
+
 def word(side: int, words: Sequence[str] = ("beats", "is level with", "loses to")) -> str:
     """One of three words: for higher, level and lower."""
     return words[LEVEL - side + 1]

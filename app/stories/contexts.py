@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from app.components.moving_figure import Picture, moving_figure, still
-from app.stories.compared import side, word
+from app.stories.compared import meaning, side, word
 from app.stories.context_curve import CLUSTERS, HEUR, NUM_CLIENTS, NUM_CONTEXTS, Guesses, Stop, example, stops
 from app.stories.figures import context_count, context_plane
 from app.stories.questions import Choice, Estimate, Exercise
@@ -323,9 +323,7 @@ def _exercises() -> Sequence[Exercise]:
     return [
         Exercise(
             "For which numbers of clusters is CGPFL clearly better than learning alone?",
-            f"For K = {', '.join(map(str, better))}: ahead by more than two standard errors over {DRAWS}."
-            if better
-            else "For none.",
+            f"For K = {', '.join(map(str, better))}: {meaning(DRAWS)}." if better else "For none.",
         ),
         Exercise(
             "Which mistake costs more here, half as many clusters as contexts, or more than twice as many?",

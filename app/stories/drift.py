@@ -40,7 +40,7 @@ class Drift:
     lead = (
         "Clients take several training steps before the server averages their models, because each exchange is slow. "
         "Meanwhile each moves towards its optimum, the model with the least loss (error) on its own data: it drifts. "
-        "FedAvg averages all the same; SCAFFOLD corrects the steps."
+        "FedAvg averages the drifted models; SCAFFOLD corrects every step."
     )
 
     @cached_property
@@ -180,7 +180,7 @@ def _no_drift() -> Scene:
 def _faster() -> Scene:
     steps = "5"
     now, before = _distances(steps)["FedAvg"][10], _distances("1")["FedAvg"][10]
-    answers = ("At the minimum, only sooner", "Near the minimum, never at it", "Anywhere, it does not settle")
+    answers = ("At the minimum, but sooner", "Near the minimum, never at it", "It never settles")
     gap = _gap(steps, CLIENTS.minimum)
     return Scene(
         "Faster, but off",
@@ -204,7 +204,7 @@ def _each_to_its_own() -> Scene:
         "Each to its own",
         {"steps": steps},
         f"FedAvg ends close to the middle between A and B, {_gap(steps, CLIENTS.optima.mean(0)):.2f} from it. Each "
-        "client runs most of the way to its own optimum, and what the server averages are two optima. The middle is "
+        "client runs most of the way to its own optimum, so the server averages two optima. The middle is "
         "good for neither client.",
         finding(steps),
         Estimate(
@@ -258,7 +258,7 @@ def _on_real_clients() -> Scene:
             answers,
             answers[1] if pays else answers[0],
         ),
-        "The plane exaggerates: it has no noise, and all the rounds one wants. Open the experiment in Set up and vary "
+        "The plane exaggerates: it has no noise and no limit on rounds. Open the experiment in Set up and vary "
         "the number of rounds.",
     )
 

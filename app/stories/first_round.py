@@ -107,7 +107,7 @@ class FirstRound:
     def caption(self) -> str:
         return (
             "The run is trained live on real digits of 8 x 8 pixels; images not used for training are used for "
-            "testing. The squares are the 64 weights of the model that look for a 0: blue pixels speak for it, red "
+            "testing. The squares are the 64 weights of the model that look for a 0: blue pixels count for it, red "
             "ones against it. Bytes count all parameters, 4 bytes each, without compression. References are example "
             f"results that ship with Fedscape: means over {len(example().seeds)} seeds, computed by "
             f"`{example().command}`."
@@ -175,7 +175,7 @@ def _one_round() -> Scene:
         "One round",
         {"clients": "5"},
         "Press Step to see one phase at a time. A model is 650 numbers of 4 bytes. The images of a client, a byte for "
-        f"each pixel, are {images}: what is gained is not traffic, but that they stay with the client.",
+        f"each pixel, are {images}: the benefit is not less traffic, but that the images stay with the client.",
         f"Only models travel: in each round every client receives {model} and returns {model}.",
         Choice(f"A client has {IMAGES} images of 64 pixels. How much does it send in a round?", answers, right),
         "Ask what leaves the client before you step to phase 3. The squares show the part of the model that looks for "

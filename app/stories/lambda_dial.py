@@ -195,14 +195,17 @@ def _alike_alone() -> Scene:
 
 def _alike_together() -> Scene:
     curve = example().curve(0.0)
-    gain = word(side_of_two(curve.alone, curve.together), ("less than", "about as much as", "more than"))
+    gain = word(
+        side_of_two(curve.alone, curve.together),
+        ("is closer to the truth than", "is about as close to the truth as", "is further from the truth than"),
+    )
     return Scene(
         "Alike, together",
         _place(0.0, TOGETHER),
         f"The same clients share one model. The noise averages out over 2,000 samples: {curve.together:.2f} instead of "
         f"{curve.alone:.2f}.",
-        f"Where clients are alike, one shared model errs {gain} ten separate ones: {curve.together:.2f} against "
-        f"{curve.alone:.2f}.",
+        f"If clients are alike, one shared model {gain} ten separate ones: an error of {curve.together:.2f} "
+        f"against {curve.alone:.2f}.",
         Estimate(
             f"The same clients share one model. Alone, the error was {curve.alone:.2f}. What is it now?",
             np.array([curve.together]),

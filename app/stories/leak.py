@@ -39,7 +39,7 @@ class LeakStory:
     kicker = "Digits · 10 clients · linear model · one local step"
     title = "What leaves the client?"
     lead = (
-        "The images stay and an update leaves: how training on a batch of images changed the model. Here a curious "
+        "The images stay, but an update leaves: the change that training on a batch of images made. Here a curious "
         "server tries to compute the images back from the update of one client."
     )
 
@@ -149,9 +149,9 @@ def finding(place: Place) -> str:
     found = at(noise, batch)
     if found > 1 - EXACT:
         return f"From the update of {images} the server computes the image exactly (correlation {found:.2f})."
-    readable = "closer to them than" if found > _reference() else "no closer than"
+    closer = "closer" if found > _reference() else "no closer"
     return (
-        f"With {images}{added}, the server comes {readable} the digit's mean image ({found:.2f} to {_reference():.2f})."
+        f"With {images}{added}, the server gets {closer} than the digit's mean image ({found:.2f}, {_reference():.2f})."
     )
 
 
@@ -170,7 +170,7 @@ def _one_image() -> Scene:
     return Scene(
         "One image",
         place,
-        "The update holds, for each digit, the change of 64 weights, one a pixel, and of one constant, the bias. The "
+        "For each digit, the update has the change of 64 weights, one per pixel, and of one constant, the bias. The "
         "weights change by the image times a number and the bias by that number: one division gives the image back.",
         finding(place),
         Choice("A client trains one step on one image. What does its update tell the server?", answers, answers[2]),

@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from app.components.moving_figure import Moves, Picture, are_results_hidden, still
-from app.stories.compared import side, side_of_two, word
+from app.stories.compared import meaning, side, side_of_two, word
 from app.stories.figures import cross_section, left_behind, radius
 from app.stories.questions import Choice, Estimate, Exercise
 from app.stories.sharpness_curve import NUM_CLIENTS, NUM_LEFT_BEHIND, RADII, SAMPLES, STEPS, Standing, example
@@ -316,9 +316,7 @@ def _exercises() -> Sequence[Exercise]:
     return [
         Exercise(
             "For which ρ on the dial are the lowest 5 % clearly higher than with FedAvg?",
-            f"For ρ = {', '.join(f'{rho:g}' for rho in better)}: ahead by more than two standard errors over {DRAWS}."
-            if better
-            else "For none.",
+            f"For ρ = {', '.join(f'{rho:g}' for rho in better)}: {meaning(DRAWS)}." if better else "For none.",
         ),
         Exercise(
             "Is a higher lowest 5 % always paid for by the mean? Compare both curves.",

@@ -16,7 +16,7 @@ import streamlit as st
 from app.charts.plot import palette
 from app.components.moving_figure import Picture, moving_figure, still
 from app.stories import rotated_digits
-from app.stories.compared import side, word
+from app.stories.compared import meaning, side, word
 from app.stories.dial_example import DialExample, load
 from app.stories.figures import dial_curve, rotated_clients
 from app.stories.questions import Choice, Estimate, Exercise
@@ -208,14 +208,13 @@ def _every_angle() -> Scene:
 
 def _exercises() -> Sequence[Exercise]:
     crossing = next((turn for turn in TURNS if _side(turn) < 0), None)
-    where = f"{crossing}°" if crossing else "not on this dial"
+    where = f"{crossing}°" if crossing else "no stop of this dial"
     worst = {turn: example().at("lowest client", turn)[0] for turn in TURNS}
     below = next((turn for turn in TURNS if worst[turn] < 0.5), None)
     return [
         Exercise(
-            "From which rotation range on would you advise the clients to learn alone? Look at the means.",
-            f"The first stop at which learning alone is clearly ahead is {where}: differences of more than two "
-            f"standard errors over {example().over}.",
+            "At which rotation range would you first advise the clients to learn alone? Look at the means.",
+            f"Learning alone first leads clearly at {where}: {meaning(example().over)}.",
         ),
         Exercise(
             "And if the worst client decided? Find the first stop at which it is wrong more often than right.",

@@ -240,7 +240,7 @@ def _labels() -> Scene:
         f"client's own task that became easy: to tell two digits apart instead of ten. {example().scope}",
         finding(place),
         Estimate(
-            "Each client now has two digits only. What does a client reach that trains alone?",
+            "Each client now has two digits only. How accurate is a client that trains alone?",
             example().values_at(line("labels", ALONE), "strong"),
             example().over,
             lambda run: float(run.accuracies[1].mean()),
