@@ -145,13 +145,14 @@ def finding(place: Place) -> str:
     """How similar the server's pictures are at this stop."""
     noise, batch = place["noise"], place["batch"]
     images = "one image" if batch == "1" else f"{batch} images"
-    added = "" if noise == "0" else f" and noise {noise} times the update"
+    added = "" if noise == "0" else f" and noise {noise}"
     found = at(noise, batch)
     if found > 1 - EXACT:
         return f"From the update of {images} the server computes the image exactly (correlation {found:.2f})."
     closer = "closer" if found > _reference() else "no closer"
     return (
-        f"With {images}{added}, the server gets {closer} than the digit's mean image ({found:.2f}, {_reference():.2f})."
+        f"With {images}{added}, the server's picture is {closer} than the mean digit (correlation {found:.2f} against "
+        f"{_reference():.2f})."
     )
 
 

@@ -84,7 +84,7 @@ def test_the_claims_of_the_scenes_hold() -> None:
     assert at("0", "1") == pytest.approx(1, abs=1e-5) and at("0", "4") > mean > at("0", "16")
     assert at("1", "1") > mean > at("3", "1")
     findings = [scene.finding for scene in STORY.scenes]
-    assert "exactly" in findings[0] and "is closer" in findings[1] and "no closer than" in findings[2]
+    assert "exactly" in findings[0] and "is closer" in findings[1] and "is no closer" in findings[2]
     assert "not differential privacy" in STORY.scenes[3].text
 
 
