@@ -58,9 +58,9 @@ def _rivals(runs: pd.DataFrame, ranked: Sequence[str], tied: Sequence[str]) -> l
     return found if len(found) == len(REFERENCES) else list(dict.fromkeys([*behind[:1], *found]))
 
 
-def _several(methods: Sequence[str], last: str = "and") -> str:
+def _several(methods: Sequence[str]) -> str:
     """``A, B and C``; ``A, B, C and 2 others``, never one other."""
-    return names(methods, MOST_NAMED + (len(methods) == MOST_NAMED + 1), last, "others")
+    return names(methods, MOST_NAMED + (len(methods) == MOST_NAMED + 1), rest="others")
 
 
 def _listed(methods: Sequence[str], percents: dict[str, str]) -> str:
