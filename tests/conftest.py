@@ -24,6 +24,7 @@ from tests.support import postgres
 
 torch.set_num_threads(1)
 os.environ.setdefault("FEDSCAPE_THREADS", "1")  # in workers, too: on busy cores threads wait for one another
+os.environ.setdefault("FEDSCAPE_NICE", "0")  # tests wait for workers
 
 hypothesis.settings.register_profile("local", deadline=None, max_examples=25)
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=25, derandomize=True, database=None)

@@ -6,13 +6,14 @@ import os
 from engine.core.errors import InvalidConfig
 
 
-def whole_number(name: str) -> int | None:
-    """A whole number of at least 1, or None if the variable is not set. Raises InvalidConfig."""
+def whole_number(name: str, least: int = 1, most: int | None = None) -> int | None:
+    """A whole number from ``least`` to ``most``, or None if the variable is not set. Raises InvalidConfig."""
     text = os.environ.get(name, "").strip()
     if not text:
         return None
-    if not text.isdecimal() or int(text) < 1:
-        raise InvalidConfig([f"{name}: {text!r}, must be a whole number of at least 1; unset it for the default"])
+    if not text.isdecimal() or int(text) < least or (most is not None and int(text) > most):
+        allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise InvalidConfig([f"{name}: {text!r}, must be a whole number {allowed}; unset it for the default"])
     return int(text)
 
 

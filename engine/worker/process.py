@@ -33,6 +33,8 @@ def main(connection: Connection, slot: Slot, counters: Counters, timeout_s: floa
     HEARTBEAT.share(counters)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the dispatcher handles it
     threading.Thread(target=_exit_with_dispatcher, daemon=True).start()
+    if hasattr(os, "nice"):
+        os.nice(slot.nice)
     _warm_up(slot)
     with suppress(EOFError, OSError):  # the dispatcher is gone
         while True:

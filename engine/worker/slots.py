@@ -10,14 +10,19 @@ from engine.core.errors import InvalidConfig
 
 DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # NVIDIA, AMD, WSL
 RUNS_PER_GPU = 2  # two runs keep the GPU busier: each fills gaps of the other
+NICE, MOST_NICE = 10, 19  # of POSIX; pages answer while runs train
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One run's share of the machine. ``gpu`` is a device index, None without a GPU."""
+    """One run's share of the machine. ``gpu`` is a device index, None without a GPU.
+
+    ``nice`` is how far its process yields to others that want the same cores, from 0 (not at all) to 19.
+    """
 
     threads: int
     gpu: int | None = None
+    nice: int = 0
 
 
 def plan_slots(slots: int | None = None, threads: int | None = None) -> list[Slot]:
@@ -37,12 +42,19 @@ def plan_slots(slots: int | None = None, threads: int | None = None) -> list[Slo
         raise InvalidConfig([_too_many(slots, gpus, shares)])
     if threads is None:
         threads = max(1, cores // slots)
-    return [Slot(threads, _gpu(i, gpus)) for i in range(slots)]
+    nice = niceness()
+    return [Slot(threads, _gpu(i, gpus), nice) for i in range(slots)]
 
 
 def analysis_slot(num_runs: int) -> Slot:
     """The slot for analyses beside ``num_runs`` slots for runs, on the next GPU in turn."""
-    return Slot(1, _gpu(num_runs, num_gpus()))
+    return Slot(1, _gpu(num_runs, num_gpus()), niceness())
+
+
+def niceness() -> int:
+    """FEDSCAPE_NICE, else 10: idle cores train at full speed, and a page that somebody opens goes first."""
+    nice = whole_number("FEDSCAPE_NICE", least=0, most=MOST_NICE)
+    return NICE if nice is None else nice
 
 
 def num_cores() -> int:

@@ -134,12 +134,15 @@ def test_a_stopped_worker_is_killed_and_its_slot_is_used_again(store, control, b
     assert store.queue.get(next_one).status == "done"
 
 
-def test_a_running_run_obeys_a_request_without_being_killed(store, monkeypatch):
+def test_a_running_run_yields_to_pages_and_obeys_a_request_without_being_killed(store, monkeypatch):
+    monkeypatch.setenv("FEDSCAPE_NICE", "1")
     monkeypatch.setattr(dispatcher_module, "STOP_GRACE_S", PATIENCE_S)  # not killed before that
     rare = {"evaluation__every": ENDLESS["training__rounds"]}  # during an evaluation the previous checkpoint is used
     (run_id,) = queue(store, **ENDLESS, **rare)
     with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:
         eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, run_id))
+        worker = worker_pid(store.queue.get(run_id))
+        assert os.getpriority(os.PRIO_PROCESS, worker) == os.getpriority(os.PRIO_PROCESS, 0) + 1
         store.queue.request([run_id], "pause")
         dispatcher.run(threading.Event(), until_idle=True)
     assert store.queue.get(run_id).status == "paused"

@@ -87,6 +87,20 @@ def test_the_environment_overrides_the_defaults(monkeypatch):
     assert plan_slots() == [Slot(4)] * 3
 
 
+def test_workers_yield_to_pages_unless_the_environment_says_otherwise(monkeypatch):
+    monkeypatch.delenv("FEDSCAPE_NICE")
+    assert {slot.nice for slot in [*plan_slots(slots=2), analysis_slot(2)]} == {10}
+    monkeypatch.setenv("FEDSCAPE_NICE", "3")
+    assert {slot.nice for slot in [*plan_slots(slots=2), analysis_slot(2)]} == {3}
+
+
+@pytest.mark.parametrize("text", ["-1", "20", "low"])
+def test_an_invalid_niceness_is_refused(monkeypatch, text):
+    monkeypatch.setenv("FEDSCAPE_NICE", text)
+    with pytest.raises(InvalidConfig, match=r"FEDSCAPE_NICE: .* whole number from 0 to 19"):
+        plan_slots()
+
+
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5"])
 def test_an_invalid_number_of_slots_is_refused(monkeypatch, text):
     monkeypatch.setenv("FEDSCAPE_SLOTS", text)
