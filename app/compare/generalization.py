@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from app.compare.view import View
+from app.components.timed import timed
 from app.data import allowed_paths, queries
 from app.wording import plain, plural
 from engine.core.errors import CheckpointInvalid
@@ -52,7 +52,7 @@ def offer(view: View) -> None:
         )
 
 
-@st.fragment(run_every=timedelta(seconds=LOOK_S))
+@timed(LOOK_S)
 def underway(ids: Sequence[int]) -> None:
     """How many measurements remain; the page is redrawn when there are none."""
     try:

@@ -88,6 +88,7 @@ def moving_figure(figure: Mapping[str, Any], moves: Moves, *, key: str, alt: str
                 "glide_ms": GLIDE_MS,
                 "plotly": endpoints.LIBRARY,
             },
+            height="content" if palette.is_presenting() else figure["layout"]["height"],
         )
 
 

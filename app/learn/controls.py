@@ -12,7 +12,9 @@ from app.stories.story import Dial, Place
 
 def controls(desk: Desk, place: Place) -> None:
     """The dials, then Play, Step and Reset, in one row."""
-    *sliders, buttons = st.columns([*widths(desk.story.dials(place)), 3], vertical_alignment="bottom", gap="medium")
+    shares = [*widths(desk.story.dials(place)), 3]
+    with st.container(key="controls"):
+        *sliders, buttons = st.columns(shares, vertical_alignment="bottom", gap="medium")
     for column, dial in zip(sliders, desk.story.dials(place), strict=True):
         with column:
             slider(desk, place, dial)

@@ -4,32 +4,17 @@ import streamlit as st
 
 from app.charts.plot import palette
 from app.components.moving_figure import hidden_results
+from app.components.timed import timed
 from app.stories.desk import TICK_S, Desk
 from app.stories.story import Place, picture_of, reading
 
 
 def stage(desk: Desk, place: Place) -> None:
-    """Two fragments, so that a timer which outlives a press on Pause names one that is gone.
-
-    Streamlit ignores a timer of a fragment that is gone. Otherwise it starts the fragment at once and can drop the
-    last elements of the run before it, such as the Play button.
-    """
     with st.container(key="stage"):
-        if desk.is_playing:
-            st.fragment(_playing, run_every=TICK_S)(desk, place)
-        else:
-            st.fragment(_paused)(desk, place)
+        timed(TICK_S if desk.is_playing else None)(_tick)(desk, place)
 
 
-def _playing(desk: Desk, place: Place) -> None:
-    _draw(desk, place)
-
-
-def _paused(desk: Desk, place: Place) -> None:
-    _draw(desk, place)
-
-
-def _draw(desk: Desk, place: Place) -> None:
+def _tick(desk: Desk, place: Place) -> None:
     """A slice of training, then the figures. The whole page is drawn anew once the run is over."""
     was_asked = desk.asks(place)
     run = desk.train(place)

@@ -4,6 +4,7 @@ import streamlit as st
 
 from app.actions import launch
 from app.components import page
+from app.components.timed import timed
 from app.data import queries
 from app.data.preset_catalog import SCALE_WORDS, SCALES, experiments, wanted
 from app.papers.preset_progress import Standing, standing
@@ -30,7 +31,7 @@ def progress_panel(preset: Preset, scale: str, now: Standing) -> None:
             _estimate_button(preset, scale)
 
 
-@st.fragment(run_every=LOOK_AGAIN_S)
+@timed(LOOK_AGAIN_S)
 def _follow(preset: Preset, scale: str, shown: str) -> None:
     """Redraw the whole page when the progress is no longer as ``shown``."""
     if standing(wanted(preset, scale)).sentence() != shown:

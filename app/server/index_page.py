@@ -1,7 +1,7 @@
 """The HTML that a browser loads first: Streamlit's own, with a title, our styles and a few short scripts.
 
 This is the only module that edits what Streamlit ships. It was written for Streamlit 1.67: its index.html has the title
-"Streamlit" and a bare <body>, and its charts and tables come from the files named in ``_CHART_FILES``.
+"Streamlit" and a bare <body>, and what draws a page comes from the files named below.
 """
 
 from functools import cache
@@ -17,7 +17,11 @@ STREAMLIT = Path(st.__file__).parent / "static" / "index.html"
 LOOK = ASSETS / "look.css"
 
 _WITH_CHARTS = ("/compare", "/run")  # as soon as they open
+_WITH_FIGURES = ("/", "/live")  # that move
+# Without these, texts and buttons of the page arrive later than the rest and push it down.
+_FILES = ("Html", "purify.es", "ButtonGroup", "Button")
 _CHART_FILES = ("PlotlyChart", "DataFrame", "arrowFormatUtils")
+_FIGURE_FILES = ("BidiComponent", "serialization", "recordbatch", "Slider")
 # Without this, a link to /live would look for the server at /live/_stcore first, and wait.
 _SERVER = "<script>window.__streamlit = {BACKEND_BASE_URL: location.origin + '/'};</script>"
 # Streamlit opens folds with a script, which no style sheet stops: with reduced motion they open at once.
@@ -38,17 +42,17 @@ _KEYBOARD = f"<script>{{{Path(__file__).with_name('keyboard.js').read_text(encod
 def html(path: str) -> str:
     """The page at ``path``.
 
-    The styles are in the body, after what Streamlit adds to the head. A page with charts also names the files that
-    draw them, which the browser then loads at once.
+    The styles are in the body, after what Streamlit adds to the head. A page with charts or figures also names the
+    files that draw them, which the browser then loads at once.
     """
     title = pages.title(path.removeprefix("/") or pages.names()[0])
     head = f"<title>{pages.tab_title(title)}</title>{_SERVER}{_REDUCED_MOTION}{_COLOR_SCHEME}{_KEYBOARD}"
-    if path in _WITH_CHARTS:
-        names = [f"static/js/{chunk}.*.js" for chunk in _CHART_FILES]
-        files = [file.name for name in names for file in sorted(STREAMLIT.parent.glob(name))]
-        head += "".join(f'<link rel="modulepreload" crossorigin href="/static/js/{name}">' for name in files)
-    elif path == "/live":
-        head += f'<link rel="preload" as="script" href="{endpoints.LIBRARY}">'
+    charts, figures = path in _WITH_CHARTS, path in _WITH_FIGURES
+    for chunk in (*_FILES, *(_CHART_FILES if charts else ()), *(_FIGURE_FILES if figures else ())):
+        for file in sorted(STREAMLIT.parent.glob(f"static/js/{chunk}.*.js")):
+            head += f'<link rel="modulepreload" crossorigin href="/static/js/{file.name}">'
+    if figures:
+        head += f'<link rel="preload" as="script" fetchpriority="low" href="{endpoints.LIBRARY}">'
     index = STREAMLIT.read_text(encoding="utf-8").replace("<title>Streamlit</title>", head)
     return index.replace("<body>", f"<body><style>{LOOK.read_text(encoding='utf-8')}</style>")
 

@@ -84,14 +84,15 @@ def names_of(story: Story[Any]) -> set[str]:
 def story_row(reader: Reader) -> None:
     """All stories by number, the open one selected."""
     titles = {slug: f"{number} · {story.short}" for number, (slug, story) in enumerate(stories().items(), 1)}
-    st.segmented_control(
-        "Story",
-        list(titles),
-        format_func=titles.__getitem__,
-        label_visibility="collapsed",
-        required=True,
-        key=url_state.key("story", reader.slug, reader.open, titles),
-    )
+    with st.container(key="stories"):
+        st.segmented_control(
+            "Story",
+            list(titles),
+            format_func=titles.__getitem__,
+            label_visibility="collapsed",
+            required=True,
+            key=url_state.key("story", reader.slug, reader.open, titles),
+        )
 
 
 def below(reader: Reader, place: Place) -> None:

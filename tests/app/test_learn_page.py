@@ -2,17 +2,13 @@
 
 import html
 import re
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app.state import links
-from app.stories.desk import TICK_S
 from app.stories.lambda_dial import STORY
 from engine.config.schema import parse_experiment
 from tests.app.pages import open_page, without_marks
@@ -43,21 +39,6 @@ def test_step_trains_one_round() -> None:
     assert "This run, round 1:" in reading(learn)
     learn.button(key="reset").click().run()
     assert "This run, round 0:" in reading(learn)
-
-
-def test_pause_draws_another_fragment_so_a_late_timer_of_play_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: dict[str, float | None] = {}
-    fragment = st.fragment
-
-    def noted(draw: Callable[..., Any], run_every: float | None = None) -> Callable[..., Any]:
-        drawn[draw.__qualname__] = run_every
-        return fragment(draw, run_every=run_every)
-
-    monkeypatch.setattr("app.learn.stage.st.fragment", noted)
-    learn = opened()
-    learn.button(key="play").click().run()
-    paused, playing = drawn
-    assert paused != playing and drawn == {paused: None, playing: TICK_S}
 
 
 def test_a_scene_sets_the_sliders_and_play_trains() -> None:

@@ -305,3 +305,18 @@ def test_only_pages_with_charts_preload_the_files_of_charts(client: TestClient, 
     (ahead,) = re.findall(link, client.get("/compare").text)
     assert (Path(st.__file__).parent / "static" / ahead).is_file()
     assert not re.findall(link, client.get("/").text)
+
+
+@pytest.mark.parametrize("chunk", ["Html", "purify.es", "ButtonGroup", "Button"])
+def test_every_page_preloads_the_files_of_texts_and_buttons(client: TestClient, chunk: str) -> None:
+    link = rf'rel="modulepreload" crossorigin href="/(static/js/{chunk}\.[^"]+)"'
+    for name in ("", *pages.names()):
+        (ahead,) = re.findall(link, client.get(f"/{name}").text)
+        assert (Path(st.__file__).parent / "static" / ahead).is_file()
+
+
+def test_pages_with_moving_figures_preload_what_draws_them(client: TestClient) -> None:
+    for name in ("", "live"):
+        head = client.get(f"/{name}").text
+        assert f'as="script" fetchpriority="low" href="{endpoints.LIBRARY}"' in head
+        assert all(f"/static/js/{chunk}." in head for chunk in ("BidiComponent", "Slider"))

@@ -66,16 +66,3 @@ def test_set_up_queue_watch_compare_and_come_back_by_the_link(
 
     turn_to(page, "Library", "Runs")
     assert page_problems == PageProblems()
-
-
-def test_every_page_opens_by_its_address_without_foreign_requests(
-    page: Page, server: Server, page_problems: PageProblems
-) -> None:
-    titles = {"": "Learn", "setup": "Set up", "live": "Live", "compare": "Compare", "library": "Library"}
-    for name, title in titles.items():
-        page.goto(f"{server.url}/{name}")
-        expect(page.get_by_role("heading", level=1)).to_be_visible(timeout=LOAD_MS)
-        expect(page).to_have_title(re.compile(rf"(^|· ){title} · Fedscape$"), timeout=LOAD_MS)
-        expect(page.locator(".strip")).to_contain_text("running", timeout=LOAD_MS)
-        assert page.get_by_test_id("stException").count() == 0
-    assert page_problems == PageProblems()

@@ -1,0 +1,82 @@
+"""What a page must be for everyone: what axe finds, a name for each figure, a ring at the focus, nothing that moves."""
+
+from axe_playwright_python.base import AXE_SCRIPT
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import LOAD_MS, READY
+
+ALLOWED = {
+    # st.latex scrolls a wide formula in an element of its own, which takes no tabindex. Chromium and Firefox let the
+    # keyboard scroll it all the same.
+    ("scrollable-region-focusable", ".katex-display"),
+}
+"""Violations of axe that only Streamlit could mend: the rule, and the selector of the element."""
+AXE = """async only => {
+  const found = await axe.run(document, {resultTypes: ["violations"], ...(only && {runOnly: only})});
+  return found.violations.flatMap(({id, nodes}) => nodes.map(({target, html, any, all, none}) =>
+    [id, target.at(-1), html.slice(0, 200), [...any, ...all, ...none].map(check => check.message).join("; ")])); }"""
+UNTOLD = """() => [...document.querySelectorAll('.js-plotly-plot')].filter(plot => plot.getClientRects().length > 0)
+  .filter(plot => !plot.closest('[aria-label]')?.ariaLabel.trim()).map(plot => plot.outerHTML.slice(0, 200))"""
+RING = """() => {
+  const parts = color => { const [r, g, b, a = 1] = color.match(/[\\d.]+/g).map(Number); return [r, g, b, a]; };
+  const over = (top, ground) => ground.map((v, i) => top[i] * top[3] + v * (1 - top[3]));
+  const light = rgb => rgb.map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const line = [];
+  for (let at = document.activeElement; at; at = at.parentElement) line.push(getComputedStyle(at));
+  const isRing = style => style.outlineStyle === 'solid' && parseFloat(style.outlineWidth) >= 2;
+  const at = line.slice(0, 4).findIndex(isRing);  // a hidden input lends it to the frame around it
+  if (at < 0) return 1;
+  const ground = line.slice(at + 1).reverse().reduce((below, style) => over(parts(style.backgroundColor), below),
+    [255, 255, 255]);
+  const [one, other] = [light(over(parts(line[at].outlineColor), ground)), light(ground)].sort((a, b) => b - a);
+  return (one + 0.05) / (other + 0.05); }"""
+MOVING = """() => document.getAnimations().filter(a => a.playState === 'running'
+  && a.effect.getComputedTiming().duration > 1).map(a => a.animationName ?? a.transitionProperty)"""
+FOCUS = "() => document.activeElement?.innerText || document.activeElement?.ariaLabel || ''"
+DARK = "rgb(16, 23, 26)"
+
+
+def assert_accessible(page: Page) -> None:
+    """Of an open page: on a desktop and on a phone, light and, after a reload, dark."""
+    assert page.get_by_role("heading", level=1).count() == 1
+    assert page.evaluate(UNTOLD) == []
+    assert page.evaluate(MOVING) == []
+    assert faint_rings(page, 24) == []
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    with page.expect_navigation():
+        page.emulate_media(color_scheme="dark")
+    page.wait_for_selector("h1", timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+    expect(page.locator(".stApp")).to_have_css("background-color", DARK)
+    assert faint_rings(page, 8) == []
+    assert violations(page, "color-contrast") == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def violations(page: Page, *only: str) -> list[list[str]]:
+    """What axe finds, of all its rules or ``only`` these, once nothing is drawn any more."""
+    page.evaluate(AXE_SCRIPT)
+    for wait_ms in (0, 1000, 4000):
+        page.wait_for_timeout(wait_ms)
+        found = page.evaluate(AXE, list(only) or None)
+        found = [one for one in found if (one[0], one[1]) not in ALLOWED]
+        if not found:
+            break
+    return found
+
+
+def faint_rings(page: Page, stops: int) -> list[str]:
+    """What has the focus at the first ``stops`` of the Tab key, with a ring fainter than 3:1."""
+    faint = []
+    for _ in range(stops):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement === document.body"):
+            break  # after the last
+        contrast = page.evaluate(RING)
+        if contrast < 3:
+            faint.append(f"{contrast:.2f}: {page.evaluate(FOCUS)[:60]}")
+    page.evaluate("document.activeElement.blur()")  # closes its tooltip
+    return faint
