@@ -29,9 +29,14 @@ def prediction(desk: Desk, place: Place) -> None:
     with st.container(horizontal=True, gap="medium", vertical_alignment="center", key="prediction"):
         if desk.asks(place):
             _answers(question, desk, place)
-            st.button("Show the result", key="reveal", type="tertiary", on_click=desk.reveal, args=(place,))
+            reveal_button(desk, place)
         else:
             _compared(question, desk.guess_at(place), desk.ended(place))
+
+
+def reveal_button(desk: Desk, place: Place) -> None:
+    shortcut = "S" if palette.is_presenting() else None
+    st.button("Show the result", key="reveal", type="tertiary", on_click=desk.reveal, args=(place,), shortcut=shortcut)
 
 
 def _question(desk: Desk, place: Place) -> Question | None:

@@ -11,6 +11,7 @@ from app.learn.stage import stage
 from app.learn.status import status
 from app.learn.stepper import progress, step_button
 from app.state import url_state
+from app.stories import stories
 from app.stories.desk import Reader
 from app.stories.story import Place
 from app.wording import capitals, plain
@@ -19,7 +20,7 @@ STYLE = Path(__file__).with_name("slide.css")
 
 
 def slide(reader: Reader, place: Place) -> None:
-    """Left and Right move between scenes, Space plays, Esc leaves."""
+    """Left and Right move between scenes, N opens the next story, Space plays, S shows the result, Esc leaves."""
     desk = reader.desk
     st.html(STYLE)
     with st.container(key="slide_head"):
@@ -35,7 +36,16 @@ def slide(reader: Reader, place: Place) -> None:
         status(progress(desk, place), key="progress")
         for dial in desk.story.dials(place):
             slider(desk, place, dial)
+        skip_button(reader)
         st.button("Exit", key="exit", type="tertiary", on_click=leave, shortcut="Esc", help="Leave Presentation")
+
+
+def skip_button(reader: Reader) -> None:
+    to = reader.next_story
+    help = f"Leave the rest of this story out: {stories()[to].title}" if to else None
+    st.button(
+        "Next story", key="skip", type="tertiary", disabled=to is None, on_click=reader.skip, shortcut="N", help=help
+    )
 
 
 def leave() -> None:

@@ -39,3 +39,17 @@ new MutationObserver(([{ target }]) => {
   clearTimeout(restoring); // what replaces a control may come after it has gone: only a finished run is looked at
   if (target.dataset.testScriptState === "notRunning") restoring = setTimeout(restoreFocus, 100);
 }).observe(document, { subtree: true, attributeFilter: ["data-test-script-state"] });
+
+// The two keys of a presenter's remote lead through the slides of a story. Streamlit, which counts the keys that are down,
+// must see only the arrow.
+const OF_REMOTES = { PageDown: "ArrowRight", PageUp: "ArrowLeft" };
+for (const type of ["keydown", "keyup"]) {
+  const listen = (event) => {
+    const key = OF_REMOTES[event.key];
+    if (!key || !document.querySelector(".st-key-slide_bar")) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    event.target.dispatchEvent(new KeyboardEvent(type, { key, code: key, bubbles: true }));
+  };
+  addEventListener(type, listen, { capture: true });
+}

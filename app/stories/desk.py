@@ -162,6 +162,18 @@ class Reader:
         to = order.index(self.slug) + by
         return (order[to], None) if 0 <= to < len(order) else (None, None)
 
+    @property
+    def next_story(self) -> str | None:
+        """None after the last."""
+        order = list(stories())
+        at = order.index(self.slug) + 1
+        return order[at] if at < len(order) else None
+
+    def skip(self) -> None:
+        """Leave the rest of the story out."""
+        if self.next_story:
+            self.open(self.next_story)
+
     def move(self, by: int) -> None:
         """One step back or forward."""
         slug, scene = self.neighbour(by)

@@ -279,6 +279,15 @@ def test_exit_ends_the_presentation() -> None:
     assert learn.title[0].value == stories()["alone"].title
 
 
+def test_a_slide_can_skip_to_the_next_story_until_the_last() -> None:
+    learn = page(presenting="true", story=SLUGS[-2])
+    learn.session_state["presenting"] = True
+    learn.run()
+    learn.button(key="skip").click().run()
+    assert learn.query_params["story"] == SLUGS[-1]
+    assert learn.button(key="skip").disabled
+
+
 def test_the_rest_of_the_address_stays() -> None:
     learn = page(presenting="true", story="alone", samples="60")
     assert learn.query_params["presenting"] == "true"
