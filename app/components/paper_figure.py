@@ -158,7 +158,11 @@ def _result(charts: Sequence[Shown], settings: Settings) -> None:
         if reason:
             st.warning(plain(f"{one.title or one.name}: {reason} Download it as PNG or SVG instead."))
             return
-    svg = sheet.render(figures, settings, "svg")
+    try:
+        svg = sheet.render(figures, settings, "svg")
+    except sheet.Unprintable as reason:
+        st.warning(plain(str(reason)))
+        return
     _preview(svg, settings, " ".join(one.alt for one in charts))
     name = "-".join(one.name for one in charts[:2])
     files: dict[str, Any] = {"pdf": partial(sheet.render, figures, settings, "pdf"), "svg": svg}

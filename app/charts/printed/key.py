@@ -22,7 +22,7 @@ def entries(panels: Sequence[Panel]) -> list[Entry]:
     """Each name once, in the order of the panels."""
     found: dict[str, Entry] = {}
     for panel in panels:
-        beside = [Entry(panel.print_text(s.name), _line(panel, s.color, s.line, s.symbol)) for s in panel.series]
+        beside = [Entry(panel.label(s.name), _line(panel, s.color, s.line, s.symbol)) for s in panel.series]
         for entry in [*beside, *_in_legend(panel)]:
             found.setdefault(entry.name, entry)
     return list(found.values())
@@ -36,7 +36,7 @@ def _in_legend(panel: Panel) -> list[Entry]:
     for trace in panel.traces:
         if trace.get("showlegend") is False or not trace.get("name"):
             continue
-        name, given = panel.print_text(trace["name"]), trace.get("marker", {})
+        name, given = panel.label(trace["name"]), trace.get("marker", {})
         if trace.get("type") == "bar":
             color, pattern = each(given.get("color"), 1, "#1f77b4")[0], given.get("pattern", {}).get("shape")
             found.append(Entry(name, Patch(facecolor=rgba(color), hatch=pattern and str(pattern) * 4, edgecolor="w")))

@@ -64,9 +64,8 @@ def color_map(scale: object) -> colors.Colormap:
     stops = plotly.colors.get_colorscale(scale) if isinstance(scale, str) else scale
     if not isinstance(stops, Sequence):
         stops = plotly.colors.get_colorscale("Cividis")
-    found = colors.LinearSegmentedColormap.from_list("scale", [(float(at), rgba(color)) for at, color in stops], N=512)
-    found.set_bad(TRANSPARENT)
-    return found
+    known = [(float(at), rgba(color)) for at, color in stops]
+    return colors.LinearSegmentedColormap.from_list("scale", known, N=512, bad=TRANSPARENT)
 
 
 def each(value: Any, n: int, default: Any) -> list[Any]:

@@ -30,25 +30,26 @@ class Unprintable(ValueError):
 class Panel:
     """A figure as plain values.
 
-    ``px`` is the length of a pixel in points; ``axes`` are by their names, such as ``("x", "y2")``; ``categories`` are
-    the words on an axis; ``series`` is what has a name (``series.Series``), ``hollow`` the symbols and colors of marks
-    that are hollow in print only.
+    ``px`` is the length of a pixel in points, ``letters`` what a line of a label may have. ``axes`` are by their names,
+    such as ``("x", "y2")``; ``categories`` are the words on an axis. ``series`` is what has a name (``series.Series``),
+    ``hollow`` the symbols and colors of marks that are hollow in print only.
     """
 
     traces: list[dict[str, Any]]
     layout: dict[str, Any]
     px: float
     print_text: Callable[[object], str]
+    letters: int
     axes: dict[tuple[str, str], Axes] = field(default_factory=dict)
     categories: dict[str, dict[str, int]] = field(default_factory=dict)
     series: list[Any] = field(default_factory=list)
     hollow: set[tuple[str, Any]] = field(default_factory=set)
 
     @classmethod
-    def of(cls, figure: go.Figure, px: float, print_text: Callable[[object], str]) -> "Panel":
+    def of(cls, figure: go.Figure, px: float, print_text: Callable[[object], str], letters: int) -> "Panel":
         traces = [trace.to_plotly_json() for trace in figure.data]
         shown = [trace for trace in traces if trace.get("visible", True) is True]
-        panel = cls(shown, figure.layout.to_plotly_json(), px, print_text)
+        panel = cls(shown, figure.layout.to_plotly_json(), px, print_text, letters)
         if not shown:
             raise Unprintable("This chart is empty.")
         return panel
@@ -75,6 +76,11 @@ class Panel:
             return np.asarray([np.nan if value is None else value for value in given.flat], float).reshape(given.shape)
         known = self.categories.setdefault(name, {})
         return np.array([known.setdefault(str(value), len(known)) for value in given.flat], float)
+
+    def label(self, text: object) -> str:
+        """A name in at most two lines, cut short."""
+        parts = textwrap.wrap(self.print_text(text), self.letters) or [""]
+        return "\n".join(parts[:2]) + (" …" if len(parts) > 2 else "")
 
     def pairs(self) -> list[tuple[str, str]]:
         return list(dict.fromkeys(names_of(trace) for trace in self.traces))
@@ -210,11 +216,11 @@ def _set_ticks(panel: Panel, axis: Any, name: str) -> None:
     axis.set_minor_formatter(NullFormatter())
     if name in panel.categories and spec.get("tickvals") is None:
         known = panel.categories[name]
-        axis.set_ticks(list(known.values()), [panel.print_text(text) for text in known])
+        axis.set_ticks(list(known.values()), [panel.label(text) for text in known])
     elif spec.get("tickvals") is not None:
         values = panel.numbers(spec["tickvals"], name)
         texts = spec.get("ticktext")
-        labels = [_number(value) for value in values] if texts is None else [panel.print_text(t) for t in texts]
+        labels = [_number(value) for value in values] if texts is None else [panel.label(t) for t in texts]
         axis.set_ticks(values, labels[: len(values)])
         _embolden(axis, [] if texts is None else [words(text).is_bold for text in texts])
     else:

@@ -9,7 +9,9 @@ Import this module where a figure is printed, not above: it loads matplotlib, wh
 
 import io
 import threading
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,11 +33,14 @@ __all__ = ["FORMATS", "Settings", "Unprintable", "draw", "problem", "render", "s
 Format = Literal["svg", "pdf"]
 FORMATS: dict[str, str] = {"pdf": "application/pdf", "svg": "image/svg+xml"}
 LOWEST, HIGHEST = 0.58, 0.8  # the height of a panel, as a share of its width
+LABEL_SHARE, LETTER = 0.4, 0.48  # of the width of a panel, for labels; a letter's width, as a share of its size
 ENOUGH = 2.8  # inches of a wide panel
 SCREEN_WIDTH = 560  # pixels of a chart on the screen
 MOST_ROWS = 16  # that make a panel higher
 POINTS = 72  # of an inch
-_drawing = threading.Lock()  # matplotlib's settings belong to the process, not to a figure
+SMALLEST = 0.12  # inches of a plot
+NO_ROOM = "The texts leave no room for the marks: choose a larger figure or a smaller font."
+_drawing = threading.RLock()  # matplotlib's settings belong to the process, not to a figure
 
 
 def save(figures: Sequence[go.Figure], path: str | Path, settings: Settings | None = None) -> None:
@@ -49,7 +54,7 @@ def save(figures: Sequence[go.Figure], path: str | Path, settings: Settings | No
 
 def render(figures: Sequence[go.Figure], settings: Settings, kind: Format) -> bytes:
     """The file. Raises ``Unprintable`` with the reason if a figure cannot be drawn."""
-    with _drawing, matplotlib.rc_context(_style(settings)):
+    with _styled(settings):
         sheet = draw(figures, settings)
         canvas: Any = FigureCanvasSVG(sheet) if kind == "svg" else FigureCanvasPdf(sheet)
         found = io.BytesIO()
@@ -61,7 +66,7 @@ def render(figures: Sequence[go.Figure], settings: Settings, kind: Format) -> by
 def problem(figure: go.Figure) -> str | None:
     """Why a figure cannot be printed; None if it can."""
     try:
-        traces.check(Panel.of(figure, 1.0, str))
+        traces.check(Panel.of(figure, 1.0, str, 1))
     except Unprintable as reason:
         return str(reason)
     return None
@@ -71,15 +76,21 @@ def draw(figures: Sequence[go.Figure], settings: Settings) -> Figure:
     """The sheet with a panel for each of ``figures``, lettered if there are several."""
     if not 1 <= len(figures) <= MOST_PANELS:
         raise Unprintable(f"A sheet has 1 to {MOST_PANELS} panels, not {len(figures)}.")
+    with _styled(settings):
+        return _draw(figures, settings)
+
+
+def _draw(figures: Sequence[go.Figure], settings: Settings) -> Figure:
     px = settings.size / panel.SCREEN_PX
 
     def print_text(text: object) -> str:
         return fonts.printable(words(text).text, settings.font)
 
-    panels = [Panel.of(_in_light(figure), px, print_text) for figure in figures]
+    columns = settings.in_a_row(len(figures))
+    letters = int(LABEL_SHARE * settings.width / columns * POINTS / (settings.size * LETTER))
+    panels = [Panel.of(_in_light(figure), px, print_text, max(8, letters)) for figure in figures]
     for one in panels:
         traces.check(one)
-    columns = settings.in_a_row(len(panels))
     rows = -(-len(panels) // columns)
     for one in panels:
         one.series = series.named(one)
@@ -102,17 +113,31 @@ def draw(figures: Sequence[go.Figure], settings: Settings) -> Figure:
         _letter(one, i, len(panels), settings)
     if entries:
         _legend(sheet, entries, settings)
-    layout.execute(sheet)
+    _lay_out(sheet, layout)
     for one in panels:
         panel.wrap_titles(one)
         notes.draw_annotations(one, names_too=settings.legend == "beside")
-    layout.execute(sheet)
+    _lay_out(sheet, layout)
     for one in panels:
         notes.make_room(one)
         panel.thin_labels(one)
-    layout.execute(sheet)
+    _lay_out(sheet, layout)
     sheet.set_layout_engine("none")
     return sheet
+
+
+def _lay_out(sheet: Figure, layout: ConstrainedLayoutEngine) -> None:
+    """Gives texts their room and the plots the rest. If nothing is left, matplotlib warns and this raises."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "constrained_layout not applied", UserWarning)
+        try:
+            layout.execute(sheet)
+        except UserWarning:
+            raise Unprintable(NO_ROOM) from None
+    for axes in sheet.axes:
+        box = axes.get_window_extent()
+        if axes.get_label() != traces.COLOR_BAR and min(box.width, box.height) < SMALLEST * sheet.dpi:
+            raise Unprintable(NO_ROOM)
 
 
 def _letter(one: Panel, i: int, count: int, settings: Settings) -> None:
@@ -177,10 +202,10 @@ def _in_light(figure: go.Figure) -> go.Figure:
     return go.Figure(looks.in_light(plain, light_of))
 
 
-def _style(settings: Settings) -> Any:
-    families = fonts.families(settings.font)
-    return {
-        "font.family": families,
+@contextmanager
+def _styled(settings: Settings) -> Iterator[None]:
+    style: Any = {
+        "font.family": fonts.families(settings.font),
         "font.size": settings.size,
         "text.parse_math": False,  # a name is text, whatever signs it has
         "text.usetex": False,
@@ -192,3 +217,5 @@ def _style(settings: Settings) -> Any:
         "savefig.facecolor": "white",
         "hatch.linewidth": 0.4,
     }
+    with _drawing, matplotlib.rc_context(style):
+        yield

@@ -19,6 +19,7 @@ MOST_CELLS = 2000  # of a heat map as shapes; more become a picture
 DPI = 300  # of that picture
 GAP_PX = 0.7  # between its rows or columns
 SHORT = 2  # letters of a unit
+COLOR_BAR = "color bar"
 SPOTS = 6  # markers along a line
 HOLLOW_PX = 1.4  # the edge of hollow ones
 
@@ -347,6 +348,7 @@ def _contour(panel: Panel, ax: Axes, trace: Spec, number: int) -> None:
 def _color_bar(panel: Panel, ax: Axes, drawn: Any, given: Spec) -> None:
     sheet, px = ax.figure, panel.px
     bar = sheet.colorbar(drawn, ax=ax, aspect=30, pad=0.02, fraction=0.06)
+    bar.ax.set_label(COLOR_BAR)
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=2 * px, width=max(0.4, px), labelsize=12 * px, pad=2 * px)
     if given.get("tickvals") is not None:
