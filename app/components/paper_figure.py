@@ -84,10 +84,11 @@ def _figures() -> dict[str, Shown]:
 
 @st.dialog("Figure for a paper", width="large")
 def dialog(key: str) -> None:
-    figures: dict[str, Shown] = st.session_state.get(_OPEN, {})
-    if key not in figures:
-        st.info("This chart is no longer on the page.")
-        return
+    contents(st.session_state[_OPEN], key)
+
+
+def contents(figures: Figures, key: str) -> None:
+    """The choices and the figure, which has the chart ``key`` as its first panel."""
     left, right = st.columns([1, 2.4], gap="large")
     with left:
         keys, settings = _choices(figures, key)

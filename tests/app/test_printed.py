@@ -238,6 +238,14 @@ def test_a_heat_map_keeps_its_range_its_empty_cells_and_its_scale() -> None:
     assert sheet.axes[0].get_xlim() == (-1, 3) and sheet.axes[1].get_yticks().tolist() == [0, 5]
 
 
+def test_arrays_that_plotly_has_encoded_are_read() -> None:
+    figure = lines(a=[0.1, 0.9])
+    encoded = go.Figure(figure.to_dict())
+    assert "bdata" in encoded.to_json() and render([encoded], Settings(), "svg") == render([figure], Settings(), "svg")
+    grid = go.Figure(go.Heatmap(z=np.arange(6.0).reshape(2, 3)))
+    assert render([go.Figure(grid.to_dict())], Settings(), "svg") == render([grid], Settings(), "svg")
+
+
 def test_a_large_heat_map_is_a_picture_so_that_the_file_is_small() -> None:
     figure = go.Figure(go.Heatmap(z=np.random.default_rng(0).random((200, 300))))
     assert len(render([figure], Settings(), "pdf")) < 1_500_000

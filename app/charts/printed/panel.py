@@ -1,5 +1,6 @@
 """One figure of the screen drawn into a part of a sheet: its axes, in the grid that their domains describe."""
 
+import base64
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -47,7 +48,7 @@ class Panel:
 
     @classmethod
     def of(cls, figure: go.Figure, px: float, print_text: Callable[[object], str], letters: int) -> "Panel":
-        traces = [trace.to_plotly_json() for trace in figure.data]
+        traces = [_decoded(trace.to_plotly_json()) for trace in figure.data]
         shown = [trace for trace in traces if trace.get("visible", True) is True]
         panel = cls(shown, figure.layout.to_plotly_json(), px, print_text, letters)
         if not shown:
@@ -84,6 +85,16 @@ class Panel:
 
     def pairs(self) -> list[tuple[str, str]]:
         return list(dict.fromkeys(names_of(trace) for trace in self.traces))
+
+
+def _decoded(value: Any) -> Any:
+    """Arrays that Plotly has written in base 64 as arrays again."""
+    if isinstance(value, dict):
+        if "bdata" not in value:
+            return {name: _decoded(own) for name, own in value.items()}
+        shape = [int(length) for length in str(value.get("shape", -1)).split(",")]
+        return np.frombuffer(base64.b64decode(value["bdata"]), value["dtype"]).reshape(shape)
+    return value
 
 
 def names_of(trace: Spec) -> tuple[str, str]:
