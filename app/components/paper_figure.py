@@ -152,7 +152,7 @@ def _widget(name: str, draw: Callable[..., Any], *args: Any, **options: Any) -> 
 
 def _result(charts: Sequence[Shown], settings: Settings) -> None:
     """The figure in its true size, the files, and words for its caption."""
-    from app.charts.printed import sheet  # takes most of a second, which no page pays that prints nothing
+    from app.charts.printed import sheet  # loads matplotlib, which takes a second
 
     figures = [one.figure for one in charts]
     for one, reason in [(one, sheet.problem(one.figure)) for one in charts]:

@@ -144,8 +144,8 @@ def test_lines_keep_their_steps_dashes_and_colors() -> None:
 def test_lines_of_the_same_dash_and_symbol_differ_without_color() -> None:
     values = np.linspace(0, 1, 40).tolist()
     drawn = [line for line in one(lines(a=values, b=values)).lines if len(line.get_xdata()) == 40]
-    looks_of = {(str(line.get_linestyle()), line.get_marker(), str(line.get_markerfacecolor())) for line in drawn}
-    assert len(looks_of) == 2 and {line.get_marker() for line in drawn} == {"o"}
+    assert {(line.get_linestyle(), line.get_marker()) for line in drawn} == {("-", "o")}
+    assert [line.get_markerfacecolor() == "white" for line in drawn] == [False, True]
 
 
 def test_a_legend_names_what_the_screen_names_beside_the_marks() -> None:

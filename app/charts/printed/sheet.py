@@ -4,7 +4,7 @@
 
     save([figure, other], "figure.pdf", Settings(width=6.75))
 
-Import this module where a figure is printed, not above: it loads matplotlib, which takes half a second.
+Import this module where a figure is printed, not above: it loads matplotlib, which takes a second.
 """
 
 import io
