@@ -63,7 +63,7 @@ def figure(
         stands_out = name in (method, baseline)
         color = _color(style, own, name, method, baseline)
         line = {"shape": "hv", "color": color, "dash": style.dash, "width": 1.1 if method and not stands_out else 2.2}
-        stairs = _stairs(name, own.iloc[evenly(len(own), MOST_STEPS)], line, can_select=name == method)
+        stairs = _stairs(name, own.iloc[evenly(len(own), MOST_STEPS)], line, style.symbol, can_select=name == method)
         fig.add_trace(stairs)
         curves.append(Curve(name, np.asarray(stairs.x, float), np.asarray(stairs.y, float), color, stands_out))
         if stands_out and chosen:
@@ -100,8 +100,8 @@ def _color(style: Look, own: pd.DataFrame, name: str, method: str, baseline: str
     return ground().ink if name == baseline else ground().muted
 
 
-def _stairs(name: str, own: pd.DataFrame, line: dict[str, object], can_select: bool) -> go.Scatter:
-    """Plotly selects markers only, so each step has one that is not seen, if it can be selected."""
+def _stairs(name: str, own: pd.DataFrame, line: dict[str, object], symbol: str, can_select: bool) -> go.Scatter:
+    """Plotly selects markers only, so each step has one that is not seen, if it can be selected; print shows some."""
     x, y = 100 * own["accuracy"].to_numpy(np.float32), 100 * own["share"].to_numpy(np.float32)
     who, unseen = own[["client", "seed", "run"]].to_numpy(), {"marker": {"opacity": 0}}
     return go.Scatter(
@@ -110,7 +110,8 @@ def _stairs(name: str, own: pd.DataFrame, line: dict[str, object], can_select: b
         name=name,
         mode="lines+markers" if can_select else "lines",
         line=line,
-        **({"marker": {"opacity": 0, "size": 8}, "selected": unseen, "unselected": unseen} if can_select else {}),
+        marker={"opacity": 0, "size": 8, "symbol": symbol},
+        **({"selected": unseen, "unselected": unseen} if can_select else {}),
         customdata=np.insert(who, 0, who[0], axis=0).astype(np.int32),
         text=_percents(own.iloc[[0, *range(len(own))]]),
         hovertemplate=f"{name}: client %{{customdata[0]}}, seed %{{customdata[1]}}<br>"

@@ -1,7 +1,7 @@
 // Saves figures as they are on the screen, with title and caption written above and below, so that each stands alone.
 
 const SVG = "http://www.w3.org/2000/svg";
-const PURPOSE = { PNG: "for slides", SVG: "for papers" };
+const PURPOSE = { PNG: "for slides", SVG: "as shown" };
 const EDGE = 16;
 const SCALE = 2; // of a PNG: sharp on a projector
 // Fonts of the machine: a picture is drawn without the page's own, so nothing may be measured with these.

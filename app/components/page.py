@@ -12,7 +12,7 @@ from streamlit.errors import StreamlitAPIException
 
 from app import endpoints, pages
 from app.charts.plot import figure_text, palette
-from app.components import download, live_plot, terms
+from app.components import download, live_plot, paper_figure, terms
 from app.components.shown import Shown, with_finding
 from app.data import column_heads, queries, table_files
 from app.data.column_heads import Heads
@@ -32,6 +32,7 @@ def look() -> None:
     ``routes`` sends the sheet with each page, except where Streamlit answers itself, as for an unknown address.
     """
     terms.forget()
+    paper_figure.forget()
     colors = "".join(f"--{name}: {value};" for name, value in vars(palette.ground()).items())
     st.html(f"<style>:root {{ {colors} }}</style>")
     st.html(ASSETS / "look.css")
@@ -133,9 +134,22 @@ def show(one: Shown, *, on_select: Any = "ignore", has_frame: bool = False) -> A
     if one.figure.layout.datarevision is None:
         figure_text.without_links(one.figure)
         one.figure.layout.datarevision = _revision(one.figure)
+    paper_figure.remember(one)
     with st.container(key=f"figure_{one.key}", gap="small"):
-        if one.title:
-            st.subheader(plain(one.title), anchor=False)
+        with st.container(horizontal=True, horizontal_alignment="distribute", key=f"figure_head_{one.key}"):
+            if one.title:
+                st.subheader(plain(one.title), anchor=False)
+            if not palette.is_presenting():
+                table_button(
+                    one.table,
+                    key=one.key,
+                    name=one.name,
+                    title=one.title,
+                    caption=one.caption,
+                    alt=one.alt,
+                    heads=one.heads,
+                    has_paper=True,
+                )
         result = st.plotly_chart(
             one.figure,
             theme=None,
@@ -146,16 +160,6 @@ def show(one: Shown, *, on_select: Any = "ignore", has_frame: bool = False) -> A
         )
         if one.caption:
             terms.caption(one.caption, f"figure_{one.key}")
-        if not palette.is_presenting():
-            table_button(
-                one.table,
-                key=one.key,
-                name=one.name,
-                title=one.title,
-                caption=one.caption,
-                alt=one.alt,
-                heads=one.heads,
-            )
     return result
 
 
@@ -190,16 +194,20 @@ def table_button(
     alt: str = "",
     scope: str | None = None,
     heads: Heads | None = None,
+    has_paper: bool = False,
 ) -> None:
     """The popover "Table · Download": images and numbers of figures; nothing is sent before it is opened.
 
-    ``scope`` is the CSS selector of the figures' container, if not a chart of this ``key``.
+    ``scope`` is the CSS selector of the figures' container, if not a chart of this ``key``. ``has_paper``: this chart
+    can be a figure for a paper.
     """
     opened = st.popover("Table · Download", type="tertiary", key=f"{key}_table", on_change="rerun")
     if opened.open:
         with opened:
             where = scope or download.scope_of(f"figure_{key}")
             download.pictures(where, key=f"{key}_pictures", name=name, title=title, caption=caption, alt=alt)
+            if has_paper:
+                paper_figure.button(key, f"{key}_table")
             st.dataframe(
                 column_heads.read(table, heads or {}),
                 hide_index=True,
@@ -209,6 +217,8 @@ def table_button(
             )
             words = " ".join(filter(None, [title and f"{title}.", caption]))
             files(table, key=key, name=name, caption=words, heads=heads)
+    if has_paper:
+        paper_figure.open_if_wanted(key)
 
 
 def files(table: pd.DataFrame, *, key: str, name: str, caption: str = "", heads: Heads | None = None) -> None:

@@ -46,7 +46,8 @@ def recorded(run: RunRecord, series: pd.DataFrame) -> None:
             )
     terms.caption(f"{finding}{per_point} {beside_training(run, series)}")
     if not is_presenting():
-        page.table_button(table, key="costs", name="costs", caption=finding, scope="[class*=st-key-cost_]")
+        with st.container(horizontal=True, key="figure_head_costs"):
+            page.table_button(table, key="costs", name="costs", caption=finding, scope="[class*=st-key-cost_]")
 
 
 def beside_training(run: RunRecord, series: pd.DataFrame) -> str:

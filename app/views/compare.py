@@ -14,7 +14,7 @@ from app.compare.headline import by_value, headline, title, title_by_value
 from app.compare.section import Part
 from app.compare.sharing import sharing
 from app.compare.view import METHOD, ROUNDS, TAILS, View
-from app.components import page
+from app.components import page, paper_figure
 from app.components.examples import examples_button
 from app.components.top_of_section import top_of_section
 from app.data import config_fields, queries
@@ -52,6 +52,8 @@ def render() -> None:
     if found is None:
         st.info(f"None of these methods has a {view.model} model; switch to {MODELS[view.other_model]}.")
         return
+    choices_of = url_state.reader()
+    paper_figure.offer(lambda: [one for part in parts(view, rows, choices_of()) for one in part.figures])
     open_section(view, rows)
 
 

@@ -115,13 +115,14 @@ def grow(runs: Sequence[RunRecord], model: str, x: str) -> None:
         on_action=act,
     )
     if not palette.is_presenting() and not any(run.is_active for run in runs):
-        page.table_button(
-            curves(runs, model),
-            key="live_curves",
-            name="training-curves",
-            scope=".live-figures",
-            heads=column_heads.LIVE,
-        )
+        with st.container(horizontal=True, key="figure_head_live"):
+            page.table_button(
+                curves(runs, model),
+                key="live_curves",
+                name="training-curves",
+                scope=".live-figures",
+                heads=column_heads.LIVE,
+            )
 
 
 def standings(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Files saved in Chromium: images, tables, and the report, which opens without the app."""
 
+import base64
 import io
 import re
 import struct
@@ -20,6 +21,7 @@ from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server
 
 DRAWN = "document.querySelectorAll('.js-plotly-plot .main-svg').length > 4"
 SVG = "{http://www.w3.org/2000/svg}"
+PIXELS_PER_INCH = 96
 MARGIN_PX = 24  # of the 32 at each side of a PNG
 TITLE = "Lowest 5 % ◂ mean ▸ top 5 %"
 METHODS = ("FedAvg", "LocalTrain", "Ditto", "CGPFL K=3")
@@ -106,6 +108,23 @@ def test_a_figure_is_saved_as_svg_with_text_background_and_zoom(compare: Page) -
     assert any(tick in words for tick in ("2000", "2,000", "2k"))
     ground = root.find(f"{SVG}rect")
     assert ground is not None and ground.get("fill", "").upper() == "#FBFAF7"
+
+
+def test_a_figure_for_a_paper_is_the_preview(compare: Page) -> None:
+    opened(compare, "dumbbell").get_by_role("button", name="Figure for a paper").click()
+    dialog = compare.get_by_role("dialog", name="Figure for a paper")
+    preview = dialog.locator(".true-size img")
+    expect(preview).to_be_visible(timeout=LOAD_MS)
+    box = preview.bounding_box()
+    assert box and box["width"] == 3.25 * PIXELS_PER_INCH
+    name, svg = saved(compare, dialog, "Download SVG")
+    assert name == "low-mean-top.svg" and preview.get_attribute("src") == (
+        f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
+    )
+    name, pdf = saved(compare, dialog, "Download PDF")
+    assert name == "low-mean-top.pdf" and pdf.startswith(b"%PDF-")
+    dialog.get_by_role("button", name="Close").click()
+    expect(dialog).to_have_count(0)
 
 
 def test_an_image_has_the_theme_of_the_page(page: Page, server: Server, experiment: int) -> None:

@@ -169,3 +169,11 @@ def test_a_stored_run_can_be_read_and_reproduced(database_url: str) -> None:
     last, again = (names[name].runs[0].rounds[-1].arrays["global.loss"] for name in ("result", "again"))
     np.testing.assert_allclose(last, again, rtol=1e-5)
     store.close()
+
+
+def test_the_figure_for_a_paper_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (code,) = (text for _, language, text in examples("make-a-figure-for-a-paper.md") if language == "python")
+    exec(code, {})
+    assert (tmp_path / "clients.pdf").read_bytes().startswith(b"%PDF-")
+    assert 'width="486pt"' in (tmp_path / "two-panels.svg").read_text()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import plotly.graph_objects as go
 
-from app.charts.plot.annotations import annotate
+from app.charts.plot.annotations import SERIES, annotate
 from app.charts.plot.palette import ground, translucent
 
 WIDTH, HEIGHT = 460, 320  # of a plot in half a page, in pixels
@@ -43,6 +43,7 @@ def name_curves(
         taken.append(box)
         at = box[1][0] + ASIDE if is_left else box[0][0] - ASIDE
         note = {
+            "name": SERIES,
             "x": x_range[0] + at / WIDTH * (x_range[1] - x_range[0]),
             "y": y_range[0] + level / HEIGHT * (y_range[1] - y_range[0]),
             "text": f"<b>{curve.name}</b>" if curve.is_bold else curve.name,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import plotly.graph_objects as go
 
-from app.charts.plot.annotations import annotate
+from app.charts.plot.annotations import SERIES, annotate
 
 SIZE = 13  # of letters that are 7 pixels wide
 
@@ -29,6 +29,7 @@ def label_ends(fig: go.Figure, ends: list[End], low: float, high: float, lines: 
         fig,
         (
             {
+                "name": SERIES,
                 **({"xref": "paper", "x": 1} if end.x is None else {"x": end.x}),
                 "y": y,
                 "text": end.text,

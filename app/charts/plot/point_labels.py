@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-from app.charts.plot.annotations import Note, annotate
+from app.charts.plot.annotations import SERIES, Note, annotate
 
 WIDE, HIGH = 0.3, 0.08  # the size of a name, as shares of the plot
 BESIDE = 13  # pixels from a point to its name
@@ -39,7 +39,16 @@ def name_points(fig: go.Figure, points: list[Point], from_zero: bool = False) ->
         place: dict[str, object] = {"y": low + y * height, "showarrow": False, "xshift": aside}
         if y < (point.y - low) / height:
             place = {"y": point.y, "ax": aside, "ayref": "y", "ay": low + y * height, **_thread(point.color)}
-        notes.append({"x": point.x, "text": point.text, "xanchor": anchor, "font": {"color": point.color}, **place})
+        notes.append(
+            {
+                "name": SERIES,
+                "x": point.x,
+                "text": point.text,
+                "xanchor": anchor,
+                "font": {"color": point.color},
+                **place,
+            }
+        )
     annotate(fig, notes)
 
 

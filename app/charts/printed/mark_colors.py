@@ -1,0 +1,31 @@
+"""The colors of the marks of a trace: given for each, or numbers on a scale."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.colors import Normalize
+
+from app.charts.printed.looks import color_map, each, rgba
+from app.charts.printed.panel import Panel, Spec
+
+
+def mark_colors(panel: Panel, trace: Spec, n: int) -> list[Any]:
+    """The color of every mark, with its opacity."""
+    given = trace.get("marker", {})
+    chosen = given.get("color", trace.get("line", {}).get("color", "#1f77b4"))
+    opacities = [float(o) * float(trace.get("opacity", 1.0)) for o in each(given.get("opacity"), n, 1.0)]
+    values = each(chosen, n, "#1f77b4")
+    if values and not any(isinstance(value, str) for value in values):
+        scale = scale_of(panel, given)
+        low, high = scale.get("cmin"), scale.get("cmax")
+        numbers = np.asarray(values, float)
+        norm = Normalize(np.nanmin(numbers) if low is None else low, np.nanmax(numbers) if high is None else high)
+        mapped = color_map(scale.get("colorscale", "Cividis"))(norm(numbers))
+        return [(*rgba_of[:3], opacity) for rgba_of, opacity in zip(mapped, opacities, strict=True)]
+    return [rgba(value, opacity) for value, opacity in zip(values, opacities, strict=True)]
+
+
+def scale_of(panel: Panel, given: Spec) -> Spec:
+    """What describes the colors: the trace itself, or a color axis of the layout."""
+    name = given.get("coloraxis")
+    return panel.layout.get(name, {}) if name else given
