@@ -8,10 +8,10 @@ from typing import Any
 
 import jaxtyping
 
-import tests.shapes  # noqa: F401  named in the string below
+import tests.shapes
 
 # Before anything of the engine is imported: from here on shapes and types in its signatures are checked at each call.
-jaxtyping.install_import_hook("engine", "tests.shapes.checked")
+jaxtyping.install_import_hook(tests.shapes.modules(), "tests.shapes.checked")
 
 import hypothesis
 import pytest
