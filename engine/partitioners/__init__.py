@@ -7,7 +7,7 @@ most once, every client has ``min_samples`` training samples, and the same gener
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -21,6 +21,8 @@ from engine.partitioners.shifts import Shift
 
 class SplitOptions(Options):
     """Options of all partitioners: the split within each client."""
+
+    advanced: ClassVar[tuple[str, ...]] = ("test_fraction", "val_fraction", "min_samples", "holdout_clients")
 
     test_fraction: float = Field(
         0.25, ge=0, lt=1, title="Test share", description="Share of each client's samples used for testing."
