@@ -107,13 +107,12 @@ def notes_panel(experiment: ExperimentConfig) -> None:
 
 
 def to_do(raw: Mapping[str, Any], problems: Sequence[str]) -> list[str]:
-    """Problems that are not mistakes: a field that is still empty, a data set that is not on this machine yet."""
-    absent = _must_be_fetched_by_hand(raw["dataset"]["name"], first_run(raw))
-    return [
-        problem
-        for problem in problems
-        if problem.partition(": ")[2].startswith(NOT_SET) or (absent and problem.startswith("dataset: "))
-    ]
+    """Problems that are not mistakes: an empty field, a column not chosen, a data set that is not on this machine."""
+    empty = set() if "label" in raw["dataset"] else {"dataset.label"}
+    if _must_be_fetched_by_hand(raw["dataset"]["name"], first_run(raw)):
+        empty.add("dataset")
+    parts = ((problem, *problem.partition(": ")) for problem in problems)
+    return [problem for problem, path, _, message in parts if message.startswith(NOT_SET) or path in empty]
 
 
 def _must_be_fetched_by_hand(name: str, run: RunConfig | None) -> bool:
@@ -133,7 +132,7 @@ def queue_panel(
     reason = plain(broken) if broken else _reason(problems, homeless, is_unfinished) if problems else None
     if experiment and not problems:
         _known_runs(experiment)
-    with st.container(gap=None):
+    with st.container(gap=None, key="queue_bar"):
         landing(QUEUE)
         pressed = st.button(label, type="primary", key="queue", width="stretch", disabled=reason is not None)
     if is_unfinished:
@@ -201,9 +200,9 @@ def progress_bar() -> Callable[[str, float], None]:
 
 
 def _located(error: FedscapeError, run: RunConfig) -> str:
-    """``partition.alpha: message`` where the message begins with an option of its own."""
+    """``partition.alpha: message`` where the message begins with an option of its own, or says that it is missing."""
     section = "partition" if isinstance(error, ImpossiblePartition) else "dataset"
-    named = re.match(r"(\w+)=", str(error))
+    named = re.match(r"(\w+)=", str(error)) or re.search(r"is missing \((\w+)=", str(error))
     fields = type(getattr(run, section).options).model_fields
     return f"{section}.{named[1]}: {error}" if named and named[1] in fields else f"{section}: {error}"
 
