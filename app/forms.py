@@ -65,8 +65,8 @@ class Form:
         Closed, its label names what is ``changed`` in it.
         """
         state = f"{FOLD}.{self.prefix}.{key}"
-        is_told = changed and not st.session_state.get(state)
-        label = f"{title} · {names(changed, MOST_TOLD)}" if is_told else title
+        is_open = st.session_state[state] = st.session_state.get(state, False)  # also under another label
+        label = f"{title} · {names(changed, MOST_TOLD)}" if changed and not is_open else title
         folded = st.expander(plain(label), key=state, type=look, on_change="rerun")
         return folded, bool(folded.open)
 

@@ -1,6 +1,7 @@
 """The methods of Set up: their hyper-parameters and sweeps."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -69,16 +70,16 @@ def _method(
     """One method: its name and main hyper-parameters; the others, its label and own training options are folded."""
     path = f"algorithms.{place}"
     with st.container(key=f"{form.prefix}.{uid}.card", gap="xsmall"):
-        left, right = st.columns([6, 1.6], vertical_alignment="bottom", gap="small")
-        with left:
-            name = pick(form, ALGORITHMS, entry["name"], f"Method {place + 1}", path, key=f"{uid}.name")
-        right.button(
+        remove = partial(
+            st.button,
             "Remove",
             key=f"{form.prefix}.{uid}.remove",
             type="tertiary",
             args=(place,),
             on_click=drafts.remove_algorithm,
         )
+        title = f"Method {place + 1}"
+        name = pick(form, ALGORITHMS, entry["name"], title, path, key=f"{uid}.name", beside=remove)
         values = entry if entry["name"] == name else {}
         given = {option: swept for option, swept in (values.get("sweep") or {}).items() if option not in shared}
         options, key = ALGORITHMS.get(name).options, f"{uid}.{name}"

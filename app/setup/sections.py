@@ -1,12 +1,13 @@
 """The first level of Set up, from top to bottom: each section draws its part of the draft and returns its values."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import streamlit as st
 
 from app.data.glossary import definition
-from app.forms import Form, listed, read_list
+from app.forms import Form, listed, read_list, row
 from app.setup import columns
 from app.setup import draft as drafts
 from app.setup.advanced import FIRST, Advanced
@@ -107,19 +108,31 @@ def first_level(options: type[Options]) -> list[str]:
 
 
 def pick(
-    form: Form, registry: Registry, value: str, label: str, path: str, *, key: str = "", on_change: Any = None
+    form: Form,
+    registry: Registry,
+    value: str,
+    label: str,
+    path: str,
+    *,
+    key: str = "",
+    on_change: Any = None,
+    beside: Callable[[], object] | None = None,
 ) -> str:
+    """One entry of a registry. ``beside`` draws next to it."""
     state = f"{form.prefix}.{key or path + '.name'}"
     arguments = form.start(state, value)
     if on_change:
         arguments |= {"on_change": on_change, "args": (form.prefix,)}
-    name = st.selectbox(
-        label,
-        list(registry.names()),
-        format_func=titled(registry),
-        help=plain(registry.get(st.session_state[state]).paper),
-        **arguments,
-    )
+    with row() if beside else nullcontext():
+        name = st.selectbox(
+            label,
+            list(registry.names()),
+            format_func=titled(registry),
+            help=plain(registry.get(st.session_state[state]).paper),
+            **arguments,
+        )
+        if beside:
+            beside()
     form.spot(path)
     return name
 
