@@ -78,8 +78,5 @@ def changed(form: Form, draft: Mapping[str, Any]) -> list[str]:
     found += changes(Training, set_here, [*USUAL, *RARER, *(SCHEDULED if "lr_schedule" in set_here else ())])
     shared = sweeps.shared(draft["algorithms"])
     found += [sweeps.in_words(name) for name in shared if name.removeprefix(OF_TRAINING) not in FIRST]
-    return (
-        found
-        + changes(Evaluation, draft["evaluation"], Evaluation.model_fields)
-        + changes(Machine, draft, Machine.model_fields)
-    )
+    found += changes(Evaluation, draft["evaluation"], Evaluation.model_fields)
+    return found + changes(Machine, draft, Machine.model_fields)

@@ -18,6 +18,7 @@ from engine.config.schema import Training
 from engine.core.errors import cut
 from engine.core.registry import ALGORITHMS, Options
 
+OWN = {f"{OF_TRAINING}{p.name}": p for p in parameters_of(Training)}  # options of the training, as a sweep names them
 MOST_LETTERS = 30  # of a label in the label of a fold
 
 
@@ -70,14 +71,7 @@ def _method(
     """One method: its name and main hyper-parameters; the others, its label and own training options are folded."""
     path = f"algorithms.{place}"
     with st.container(key=f"{form.prefix}.{uid}.card", gap="xsmall"):
-        remove = partial(
-            st.button,
-            "Remove",
-            key=f"{form.prefix}.{uid}.remove",
-            type="tertiary",
-            args=(place,),
-            on_click=drafts.remove_algorithm,
-        )
+        remove = partial(_remove_button, f"{form.prefix}.{uid}.remove", place)
         title = f"Method {place + 1}"
         name = pick(form, ALGORITHMS, entry["name"], title, path, key=f"{uid}.name", beside=remove)
         values = entry if entry["name"] == name else {}
@@ -87,7 +81,7 @@ def _method(
         how: dict[str, Any] = {"key": key, "stand_ins": _stand_ins(options, training), "draw": swept.draw()}
         chosen = form.options(options, values, path, only=first_level(options), **how)
         for option in given:
-            if option.removeprefix(OF_TRAINING) not in (*options.model_fields, *Training.model_fields):
+            if option not in (*options.model_fields, *OWN):
                 swept.unknown(option)
         folded, is_open = form.fold("More", uid, _changed(options, values, given), "compact")
         if is_open:
@@ -98,8 +92,12 @@ def _method(
         else:
             extra = {option: values[option] for option in ("label", "training") if values.get(option)}
             chosen |= kept(options, values, options.advanced)
-            swept.values |= {option: values for option, values in given.items() if option not in swept.values}
+            swept.values = given | swept.values
     return {"name": name, **extra, **chosen, **({"sweep": swept.values} if swept.values else {})}
+
+
+def _remove_button(key: str, place: int) -> None:
+    st.button("Remove", key=key, type="tertiary", on_click=drafts.remove_algorithm, args=(place,))
 
 
 def _changed(options: type[Options], values: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
@@ -107,13 +105,9 @@ def _changed(options: type[Options], values: Mapping[str, Any], given: Mapping[s
     label = [f"label “{cut(str(values['label']), MOST_LETTERS)}”"] if values.get("label") else []
     set_here = {option: value for option, value in values.items() if option not in given}
     found = label + changes(options, set_here, options.advanced)
-    own = {p.name: p for p in parameters_of(Training)}
-    found += [
-        in_words(own[option], value)
-        for option, value in (values.get("training") or {}).items()
-        if option in own and f"{OF_TRAINING}{option}" not in given
-    ]
-    folded = {*options.advanced, *(f"{OF_TRAINING}{option}" for option in own)}
+    own = {f"{OF_TRAINING}{option}": value for option, value in (values.get("training") or {}).items()}
+    found += [in_words(OWN[option], value) for option, value in own.items() if option in OWN and option not in given]
+    folded = (*options.advanced, *OWN)
     return found + [sweeps.in_words(option, options) for option in given if option in folded]
 
 

@@ -19,7 +19,7 @@ from engine.config.schema import Evaluation, Training
 from engine.core.errors import DataUnavailable
 from engine.core.registry import DATASETS, MODELS, PARTITIONERS, Options, Registry
 
-# Slider values where the schema leaves a bound open. A link may have other values.
+# Slider values. Any other number can be typed beside the slider.
 SHARES = [round(0.05 * n, 2) for n in range(20)]
 DIALS: dict[str, list[Any]] = {
     "alpha": [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 2.0, 5.0, 10.0, 100.0, 1000.0],
@@ -48,11 +48,8 @@ def data_section(form: Form, draft: Mapping[str, Any], advanced: Advanced) -> di
         chosen |= columns.fields(form, chosen.get("path"), values)
     else:
         chosen = form.options(options, values, "dataset", key=key, only=first_level(options), scales=DIALS)
-    return {
-        "name": name,
-        **chosen,
-        **advanced.options("Data set", options, values, "dataset", options.advanced, key=key),
-    }
+    rest = advanced.options("Data set", options, values, "dataset", options.advanced, key=key)
+    return {"name": name, **chosen, **rest}
 
 
 def fit_partition(form: Form, draft: Mapping[str, Any], dataset: Mapping[str, Any], has_clients: bool | None) -> None:

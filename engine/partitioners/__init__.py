@@ -35,7 +35,7 @@ class SplitOptions(Options):
         description="Share of each client's samples used to choose the best round and settings.",
     )
     min_samples: int = Field(
-        2, ge=1, le=1_000_000, title="Minimum", description="Minimum number of training samples per client."
+        2, ge=1, le=1_000_000, title="Minimum samples", description="Minimum number of training samples per client."
     )
     holdout_clients: float = Field(
         0.0,

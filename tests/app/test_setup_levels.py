@@ -65,7 +65,7 @@ def test_a_closed_fold_names_what_differs_from_the_defaults(empty_store: Store):
     assert folds(opened(ADVANCED)) == [
         "More · label “tuned”, finetune steps 3 and momentum 0.9",
         "More · personal learning rate 0.3 and learning rate swept",
-        "Advanced · standardize, minimum 3, unseen clients 0.25 and 8 more",
+        "Advanced · standardize, minimum samples 3, unseen clients 0.25 and 8 more",
     ]
 
 
