@@ -58,17 +58,17 @@ class Form:
             del st.session_state[key]
 
     def fold(
-        self, title: str, key: str, changed: Sequence[str], look: Literal["default", "compact"] = "default"
-    ) -> tuple[DeltaGenerator, bool]:
-        """An expander, and whether it is open: only then its fields are drawn.
-
-        Closed, its label names what is ``changed`` in it.
-        """
-        state = f"{FOLD}.{self.prefix}.{key}"
-        is_open = st.session_state[state] = st.session_state.get(state, False)  # also under another label
+        self, title: str, key: str, changed: Sequence[str] = (), look: Literal["default", "compact"] = "default"
+    ) -> DeltaGenerator:
+        """An expander whose fields are drawn while it is open. Closed, its label names what is ``changed`` in it."""
+        state, is_open = f"{FOLD}.{self.prefix}.{key}", self.is_open(key)
+        st.session_state[state] = is_open  # also under another label
         label = f"{title} · {names(changed, MOST_TOLD)}" if changed and not is_open else title
-        folded = st.expander(plain(label), key=state, type=look, on_change="rerun")
-        return folded, bool(folded.open)
+        return st.expander(plain(label), key=state, type=look, on_change="rerun")
+
+    def is_open(self, key: str) -> bool:
+        """Whether a fold is open, also before it is drawn."""
+        return bool(st.session_state.get(f"{FOLD}.{self.prefix}.{key}"))
 
     def open_fold(self, key: str) -> None:
         """Opens a fold that is not drawn yet."""

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app.forms import Form, changes, kept
 from app.setup import draft as drafts
@@ -22,9 +23,18 @@ USUAL = tuple(field for field in Training.model_fields if field not in (*FIRST, 
 class Advanced:
     """The fold. While it is closed, nothing in it is drawn, and the draft's values stay."""
 
-    def __init__(self, form: Form, draft: Mapping[str, Any]) -> None:
-        self._form = form
-        self._place, self._is_open = form.fold("Advanced", drafts.ADVANCED, changed(form, draft))
+    def __init__(self, form: Form, place: DeltaGenerator) -> None:
+        """``place`` is the container at the end of the form."""
+        self._form, self._place, self._is_open = form, place, form.is_open(drafts.ADVANCED)
+        if self._is_open:
+            with place:
+                self._place = form.fold("Advanced", drafts.ADVANCED)
+
+    def close(self, raw: Mapping[str, Any]) -> None:
+        """Draws the closed fold, at last: its label is about all values, and nothing above it moves it."""
+        if not self._is_open:
+            with self._place:
+                self._form.fold("Advanced", drafts.ADVANCED, changed(raw))
 
     def options(
         self,
@@ -66,17 +76,17 @@ class Advanced:
         return {name: value for name, value in chosen.items() if value != defaults[name]}
 
 
-def changed(form: Form, draft: Mapping[str, Any]) -> list[str]:
+def changed(raw: Mapping[str, Any]) -> list[str]:
     """What differs from the defaults in the fold, in words."""
     found = []
     for section, (registry, _) in drafts.SECTIONS.items():
-        values = drafts.chosen(form, draft, section)
+        values = raw[section]
         options = registry.get(values["name"]).options
         found += changes(options, values, options.model_fields if section == "model" else options.advanced)
-    defaults, training = Training.model_validate({}).model_dump(), draft["training"]
+    defaults, training = Training.model_validate({}).model_dump(), raw["training"]
     set_here = {name: value for name, value in training.items() if value != defaults.get(name)}
     found += changes(Training, set_here, [*USUAL, *RARER, *(SCHEDULED if "lr_schedule" in set_here else ())])
-    shared = sweeps.shared(draft["algorithms"])
+    shared = sweeps.shared(raw["algorithms"])
     found += [sweeps.in_words(name) for name in shared if name.removeprefix(OF_TRAINING) not in FIRST]
-    found += changes(Evaluation, draft["evaluation"], Evaluation.model_fields)
-    return found + changes(Machine, draft, Machine.model_fields)
+    found += changes(Evaluation, raw["evaluation"], Evaluation.model_fields)
+    return found + changes(Machine, raw, Machine.model_fields)

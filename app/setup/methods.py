@@ -83,8 +83,8 @@ def _method(
         for option in given:
             if option not in (*options.model_fields, *OWN):
                 swept.unknown(option)
-        folded, is_open = form.fold("More", uid, _changed(options, values, given), "compact")
-        if is_open:
+        folded = form.fold("More", uid, _changed(options, values, given), "compact")
+        if form.is_open(uid):
             with folded:
                 extra = _label(form, path, key, name, values)
                 chosen |= form.options(options, values, path, only=options.advanced, **how)

@@ -43,9 +43,7 @@ def configuration(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
     named, right = st.columns([3, 1], vertical_alignment="bottom", gap="medium")
     with right:
         presets_panel(form)
-    first, second = st.container(), st.container()
-    with second:
-        advanced = Advanced(form, draft)
+    first, advanced = st.container(), Advanced(form, st.container())
     with first:
         dataset = sections.data_section(form, draft, advanced)
         with st.spinner("Loading data"):
@@ -65,6 +63,7 @@ def configuration(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
         "evaluation": evaluation,
         **advanced.machine(draft),
     }
+    advanced.close(raw)
     with named:
         name = form.text("Name", str(draft.get("name", "")), "name", placeholder=automatic_name(raw))
     return {"name": name, **raw} if name.strip() else raw
