@@ -7,16 +7,17 @@ each of its messages under the field that it is about.
 import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, Literal, Protocol
 
 import streamlit as st
 import yaml
 from streamlit.delta_generator import DeltaGenerator
 
-from app.wording import capital, plain
+from app.wording import capital, lines, names, plain
 from engine.config.schema import NOT_SET, parse_value
+from engine.core.errors import cut
 from engine.core.registry import Entry, Options, Parameter
 
 WORDS = {"training": "as in training", "full": "all samples", None: "not set"}  # what an empty field stands for
@@ -24,6 +25,24 @@ LARGEST = 2**53  # the largest exact integer of a browser
 MANY_CHOICES = 4
 SPELLED = ("alpha", "beta", "delta", "eps1", "eps2", "gamma", "l2", "lam", "mu", "rho")  # names that spell their symbol
 SHORT = {"lr": "learning rate", "dim": "dimension"}
+NUMBER_PX = 96  # width of the number beside a slider
+FOLD = "fold"  # begins the keys of folds, which stay open when a form is filled anew
+MOST_TOLD = 3  # changes in the label of a fold
+
+
+class Draw(Protocol):
+    """Draws one field, like ``Form.field``."""
+
+    def __call__(
+        self,
+        parameter: Parameter,
+        value: Any,
+        path: str,
+        *,
+        key: str = "",
+        scale: Sequence[Any] | None = None,
+        stand_in: Any = None,
+    ) -> Any: ...
 
 
 class Form:
@@ -32,32 +51,33 @@ class Form:
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
         self._spots: dict[str, DeltaGenerator] = {}
-        self._is_in_popover = False
 
     def forget(self) -> None:
         """Discard what was typed: the next drawing uses the given values."""
         for key in [k for k in st.session_state if str(k).startswith(f"{self.prefix}.")]:
             del st.session_state[key]
 
-    @contextmanager
-    def popover(self, label: str, key: str) -> Iterator[None]:
-        """Fields behind a button."""
-        with st.popover(label, type="tertiary", key=f"{self.prefix}.{key}"):
-            self._is_in_popover = True
-            try:
-                yield
-            finally:
-                self._is_in_popover = False
+    def fold(
+        self, title: str, key: str, changed: Sequence[str] = (), look: Literal["default", "compact"] = "default"
+    ) -> DeltaGenerator:
+        """An expander whose fields are drawn while it is open. Closed, its label names what is ``changed`` in it."""
+        state, is_open = f"{FOLD}.{self.prefix}.{key}", self.is_open(key)
+        st.session_state[state] = is_open  # also under another label
+        label = f"{title} · {names(changed, MOST_TOLD)}" if changed and not is_open else title
+        return st.expander(plain(label), key=state, type=look, on_change="rerun")
 
-    def start(self, key: str, value: Any, own: str = "value") -> dict[str, Any]:
-        """Arguments of a widget that starts at ``value`` and then keeps what the reader chose.
+    def is_open(self, key: str) -> bool:
+        """Whether a fold is open, also before it is drawn."""
+        return bool(st.session_state.get(f"{FOLD}.{self.prefix}.{key}"))
 
-        What is in a popover is drawn when that opens, after the value was sent: it needs it as its ``own`` default.
-        """
+    def open_fold(self, key: str) -> None:
+        """Opens a fold that is not drawn yet."""
+        st.session_state[f"{FOLD}.{self.prefix}.{key}"] = True
+
+    def start(self, key: str, value: Any) -> dict[str, Any]:
+        """Arguments of a widget that starts at ``value`` and then keeps what the reader chose."""
         if key not in st.session_state:
             st.session_state[key] = value
-        elif self._is_in_popover:
-            return {"key": key, own: st.session_state[key]}
         return {"key": key}
 
     def options(
@@ -71,11 +91,12 @@ class Form:
         scales: Mapping[str, Sequence[Any]] | None = None,
         stand_ins: Mapping[str, Any] | None = None,
         columns: int = 2,
+        draw: Draw | None = None,
     ) -> dict[str, Any]:
         """Draw an options class. ``path`` is its path in the configuration, ``key`` distinguishes several forms of it.
 
         ``scales`` draws a field as a slider over these values; ``stand_ins`` are the current values of words like
-        "training".
+        "training"; ``draw`` replaces ``field``.
         """
         chosen = [p for p in parameters_of(options) if only is None or p.name in only]
         result = {}
@@ -86,7 +107,7 @@ class Form:
                 where, value = f"{path}.{parameter.name}".lstrip("."), values.get(parameter.name)
                 is_empty = value is None and not _can_show(set(parameter.type.split("|")), None, parameter)
                 given = parameter.name in values and not is_empty
-                result[parameter.name] = self.field(
+                result[parameter.name] = (draw or self.field)(
                     parameter,
                     value if given else parameter.default,
                     where,
@@ -107,30 +128,35 @@ class Form:
         key: str = "",
         scale: Sequence[Any] | None = None,
         stand_in: Any = None,
+        beside: Callable[[], object] | None = None,
     ) -> Any:
-        """One widget with a placeholder for its message; returns the reader's value."""
-        key = f"{self.prefix}.{key or path}"
-        kinds = set(parameter.type.split("|"))
-        if not _can_show(kinds, value, parameter):
-            chosen = self._text(parameter, value, key)
-        elif scale is not None and kinds <= {"int", "float"}:
-            chosen = self._scale(parameter, value, scale, f"{key}.dial")  # a key for each kind of widget
-        elif kinds <= {"int", "float"}:
-            chosen = self._number(parameter, value, key)
-        elif kinds == {"bool"}:
-            chosen = st.checkbox(**_labels(parameter), **self.start(key, bool(value)))
-        elif kinds == {"choice"}:
-            chosen = self._choice(parameter, value, key)
-        elif kinds <= {"int", "float", "choice", "null"}:
-            chosen = self._number_or_word(parameter, value, key, stand_in)
-        else:
-            chosen = self._text(parameter, value, key)
+        """One widget with a placeholder for its message; returns the reader's value. ``beside`` draws next to it."""
+        with row() if beside else nullcontext():
+            chosen = self._widget(parameter, value, f"{self.prefix}.{key or path}", scale, stand_in)
+            if beside:
+                beside()
         self.spot(path)
         return chosen
 
-    def spot(self, path: str) -> None:
-        """A placeholder for messages about ``path`` and anything inside it."""
-        self._spots[path] = st.empty()
+    def _widget(self, parameter: Parameter, value: Any, key: str, scale: Sequence[Any] | None, stand_in: Any) -> Any:
+        kinds = set(parameter.type.split("|"))
+        if not _can_show(kinds, value, parameter):
+            return self._text(parameter, value, key)
+        if scale is not None and kinds <= {"int", "float"}:
+            return self._dial(parameter, value, scale, key)
+        if kinds <= {"int", "float"}:
+            return self._number(parameter, value, key)
+        if kinds == {"bool"}:
+            return st.checkbox(**_labels(parameter), **self.start(key, bool(value)))
+        if kinds == {"choice"}:
+            return self._choice(parameter, value, key)
+        if kinds <= {"int", "float", "choice", "null"}:
+            return self._number_or_word(parameter, value, key, stand_in)
+        return self._text(parameter, value, key)
+
+    def spot(self, *paths: str) -> None:
+        """A placeholder for messages about ``paths`` and anything inside them."""
+        self._spots |= dict.fromkeys(paths, st.empty())
 
     def text(self, label: str, value: str, path: str, *, key: str = "", **arguments: Any) -> str:
         """A text input with a placeholder for messages."""
@@ -152,43 +178,48 @@ class Form:
             if home is None:
                 homeless.append(problem)
                 continue
-            by_field.setdefault(home, []).append(message)
+            field = path.removeprefix(home).lstrip(".")
+            by_field.setdefault(home, []).append(f"{field}: {message}" if field else message)
             if problem not in to_do:
                 mistaken.add(home)
         for home, messages in by_field.items():
             spot = self._spots[home]
             if home in mistaken:
-                spot.error("  \n".join(plain(m) for m in messages))
+                spot.error(lines(dict.fromkeys(messages)))
             else:
-                spot.info("  \n".join(plain(capital(_without(m, NOT_SET))) for m in messages))
+                spot.info(lines(capital(_without(m, NOT_SET)) for m in messages))
         return homeless
 
-    def _number(self, parameter: Parameter, value: Any, key: str) -> float | int | None:
+    def _number(self, parameter: Parameter, value: Any, key: str, **look: Any) -> float | int | None:
         """Without bounds: the engine's message is clearer than a widget that silently clips."""
         number: type[float] | type[int] = int if parameter.type.partition("|")[0] == "int" else float
         return st.number_input(
-            **_labels(parameter),
+            **(_labels(parameter) | look),
             **self.start(key, number(value)),
-            step=1 if number is int else _step(float(value)),
+            step=1 if number is int else min(_step(float(value)), 0.1 if parameter.maximum == 1 else math.inf),
             format=None if number is int else "%g",
         )
 
-    def _scale(self, parameter: Parameter, value: Any, scale: Sequence[Any], key: str) -> Any:
-        stops = sorted({*(stop for stop in scale if parameter.maximum is None or stop <= parameter.maximum), value})
-        if st.session_state.get(key, value) not in stops:
-            del st.session_state[key]
+    def _dial(self, parameter: Parameter, value: Any, scale: Sequence[Any], key: str) -> Any:
+        """A slider over ``scale``, and beside it the number, which may also be any other."""
+        number, dial = st.session_state.get(key, value), f"{key}.dial"
+        stops = sorted({*(stop for stop in scale if parameter.maximum is None or stop <= parameter.maximum), number})
         if len(stops) == 1:
-            return self._number(parameter, value, f"{key}.number")
-        return st.select_slider(**_labels(parameter), options=stops, format_func=_plain, **self.start(key, value))
+            return self._number(parameter, value, key)
+        if st.session_state.get(dial) != number:
+            st.session_state[dial] = number
+        with row():
+            st.select_slider(
+                **_labels(parameter), options=stops, format_func=_plain, key=dial, on_change=_copy, args=(dial, key)
+            )
+            label = f"{label_of(parameter)}, as a number"
+            look = {"label": plain(label), "label_visibility": "collapsed", "help": None, "width": NUMBER_PX}
+            return self._number(parameter, value, key, **look)
 
     def _choice(self, parameter: Parameter, value: Any, key: str) -> Any:
-        choices = list(parameter.choices or ())
+        choices, started = list(parameter.choices or ()), self.start(key, value)
         if len(choices) >= MANY_CHOICES:
-            started = self.start(key, value, "index")
-            if "index" in started:
-                started["index"] = choices.index(started["index"])
             return st.selectbox(**_labels(parameter), options=choices, **started)
-        started = self.start(key, value, "default")
         return st.segmented_control(**_labels(parameter), options=choices, required=True, **started)
 
     def _number_or_word(self, parameter: Parameter, value: Any, key: str, stand_in: Any) -> Any:
@@ -196,15 +227,11 @@ class Form:
         word = parameter.choices[0] if parameter.choices else None
         meaning = WORDS.get(word, str(word)) + ("" if stand_in is None else f" ({_plain(stand_in)})")
         number: type[float] | type[int] = int if parameter.type.partition("|")[0] == "int" else float
-        shown = number(value) if _is_number(value) else None
-        if key not in st.session_state:
-            st.session_state[key] = shown
-        elif self._is_in_popover:  # a number of its own could not be emptied
-            st.session_state[key] = st.session_state[key]
+        shown = number(value) if is_number(value) else None
         chosen = st.number_input(
             **(_labels(parameter) | {"help": f"{plain(parameter.description)} Empty: {meaning}."}),
             value=None,
-            key=key,
+            **self.start(key, shown),
             placeholder=meaning,
             format=None if number is int else "%g",
             step=1 if number is int else _step(float(stand_in or shown or 1.0)),
@@ -213,13 +240,44 @@ class Form:
 
     def _text(self, parameter: Parameter, value: Any, key: str) -> Any:
         """Anything else is typed as in YAML; text is unchanged."""
-        shown = "" if value is None else value if isinstance(value, str) else _listed(value)
+        shown = "" if value is None else value if isinstance(value, str) else listed(value)
         typed = st.text_input(**_labels(parameter), **self.start(f"{key}.text", shown))
         return typed or None if "str" in parameter.type.split("|") else read_value(typed or "")
 
 
 def parameters_of(options: type[Options]) -> tuple[Parameter, ...]:
     return Entry(options.__name__, "", "", options, options).parameters
+
+
+def kept(options: type[Options], values: Mapping[str, Any], only: Collection[str]) -> dict[str, Any]:
+    """The values of fields that are not drawn, as ``Form.options`` returns those that are."""
+    found = {p.name: values.get(p.name, p.default) for p in parameters_of(options) if p.name in only}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def changes(options: type[Options], values: Mapping[str, Any], only: Collection[str]) -> list[str]:
+    """The values that differ from their defaults, in words: ``batch size 32``."""
+    fields = [p for p in parameters_of(options) if p.name in only and values.get(p.name) is not None]
+    return [in_words(p, values[p.name]) for p in fields if values[p.name] != p.default]
+
+
+def in_words(parameter: Parameter, value: Any) -> str:
+    """``batch size 32``, ``λ 0.5``, ``standardize``."""
+    what = name_in_words(parameter)
+    if isinstance(value, bool):
+        return what if value else f"not {what}"
+    return f"{what} {cut(_plain(listed(value) if isinstance(value, list) else value), 40)}"
+
+
+def name_in_words(parameter: Parameter) -> str:
+    """``batch size``, ``λ``, ``test share``: how a sentence names it."""
+    name = parameter.symbol if _is_title(parameter) or _is_spelled(parameter) else _words(parameter)
+    return name if len(name) <= 2 else name[:1].lower() + name[1:]
+
+
+def row() -> DeltaGenerator:
+    """A field and what is beside it."""
+    return st.container(horizontal=True, vertical_alignment="bottom", wrap=False, gap="small")
 
 
 def read_value(text: str) -> Any:
@@ -236,15 +294,41 @@ def label_of(parameter: Parameter) -> str:
     """``Clients (N)``, ``λ (lam; larger = more global)``: name, symbol and the direction from the description."""
     direction = re.search(r"(larger = [^;,.]+)", parameter.description)
     notes = [direction[1]] if direction else []
-    if parameter.symbol != parameter.name and len(parameter.symbol) > 2:
-        label = parameter.symbol  # a title
-    elif parameter.name in SPELLED and parameter.symbol != parameter.name:
+    if _is_title(parameter):
+        label = parameter.symbol
+    elif _is_spelled(parameter):
         label, notes = parameter.symbol, [parameter.name, *notes]
     else:
-        words = parameter.name.removeprefix("num_").removeprefix("n_").split("_")
-        label = capital(" ".join(SHORT.get(word, word) for word in words))
+        label = capital(_words(parameter))
         notes = [*([parameter.symbol] if parameter.symbol != parameter.name else []), *notes]
     return f"{label} ({'; '.join(notes)})" if notes else label
+
+
+def listed(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def is_number(value: Any) -> bool:
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < LARGEST
+    )
+
+
+def _is_title(parameter: Parameter) -> bool:
+    return parameter.symbol != parameter.name and len(parameter.symbol) > 2
+
+
+def _is_spelled(parameter: Parameter) -> bool:
+    return parameter.symbol != parameter.name and parameter.name in SPELLED
+
+
+def _words(parameter: Parameter) -> str:
+    words = parameter.name.removeprefix("num_").removeprefix("n_").split("_")
+    return " ".join(SHORT.get(word, word) for word in words)
+
+
+def _copy(source: str, target: str) -> None:
+    st.session_state[target] = st.session_state[source]
 
 
 def _read(text: str, as_yaml: str) -> Any:
@@ -271,17 +355,11 @@ def _can_show(kinds: set[str], value: Any, parameter: Parameter) -> bool:
     """Whether the field's own widget can show the value; a link may contain anything."""
     if isinstance(value, bool):
         return "bool" in kinds
-    if _is_number(value):
+    if is_number(value):
         return "float" in kinds or ("int" in kinds and float(value).is_integer())
     if value is None:
         return bool(kinds & {"null", "str", "list"})
     return value in (parameter.choices or ()) or bool(kinds & {"str", "list"})
-
-
-def _is_number(value: Any) -> bool:
-    return (
-        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < LARGEST
-    )
 
 
 def _step(value: float) -> float:
@@ -292,10 +370,6 @@ def _step(value: float) -> float:
 def _outwards(path: str) -> list[str]:
     parts = path.split(".")
     return [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
-
-
-def _listed(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _plain(value: Any) -> str:

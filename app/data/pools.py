@@ -59,6 +59,15 @@ def facts_of(run: RunConfig | None) -> Facts | None:
     return Facts(pool.num_classes, pool.client is not None)
 
 
+def columns_of(path: str) -> tuple[str, ...] | None:
+    """The columns of a table that pages may read; None for other files."""
+    entry, dataset = DATASETS.get("custom"), {"path": path}
+    if not path or allowed_paths.problem(dataset):
+        return None
+    columns: tuple[str, ...] | None = entry.make(entry.options(**dataset)).columns(default_data_dir())
+    return columns
+
+
 def pool_of(run: RunConfig, progress: Progress | None = None) -> Pool:
     """Raises DataUnavailable, including TooLarge."""
     allowed_paths.check(run.dataset.to_dict())

@@ -1,18 +1,20 @@
 """The draft: the configuration being edited, in the session and in the address."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 
 from app.data.experiment_names import automatic_name, unnamed
 from app.forms import Form
+from app.setup import sweeps
 from app.state import url_state
 from app.state.links import pack_config, unpack_config
 from app.wording import plain
 from engine.config.schema import Machine, parse_experiment
 from engine.core.errors import InvalidConfig, cut, shown
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Registry
+from engine.partitioners import PartitionOptions
 
 DRAFT, LINK, UNTOUCHED, IDS, COUNTER = (f"setup.{name}" for name in ("draft", "link", "untouched", "ids", "counter"))
 DEFAULT: dict[str, Any] = {
@@ -30,6 +32,7 @@ DEFAULT: dict[str, Any] = {
     "seeds": [0, 1],
     "evaluation": {"every": 1},
 }
+ADVANCED = "advanced"  # the fold of what is not first
 MOST_DRAWN, MOST_TOLD = 50, 5  # methods, and options of a sweep, that one page can hold; warnings at once
 SECTIONS: dict[str, tuple[Registry, str]] = {
     "dataset": (DATASETS, "digits"),
@@ -65,8 +68,17 @@ def load(form: Form, config: Mapping[str, Any]) -> None:
         draft = unnamed(draft)
     st.session_state[DRAFT] = draft
     st.session_state[IDS] = [_next_id() for _ in draft["algorithms"]]
+    _open_where_wrong(form, draft)
     for line in dropped:
         st.warning(plain(line))
+
+
+def chosen(form: Form, draft: Mapping[str, Any], section: str) -> dict[str, Any]:
+    """The draft's data, split or model; after another choice, its name and the options that all have."""
+    old = draft[section]
+    name = st.session_state.get(f"{form.prefix}.{section}.name", old["name"])
+    shared = PartitionOptions.model_fields if section == "partition" else ()
+    return old if old["name"] == name else {k: v for k, v in old.items() if k in shared} | {"name": name}
 
 
 def keep(raw: dict[str, Any]) -> None:
@@ -78,13 +90,30 @@ def keep(raw: dict[str, Any]) -> None:
 
 
 def add_algorithm(name: str) -> None:
-    st.session_state[DRAFT]["algorithms"].append({"name": name})
+    """Adds a method, which takes part in the sweeps that all others share."""
+    entries = st.session_state[DRAFT]["algorithms"]
+    shared = sweeps.shared(entries)
+    entries.append({"name": name} | ({"sweep": shared} if shared else {}))
     st.session_state[IDS].append(_next_id())
 
 
 def remove_algorithm(place: int) -> None:
     del st.session_state[DRAFT]["algorithms"][place]
     del st.session_state[IDS][place]
+
+
+def begin_sweep(places: Sequence[int], name: str, values: list[Any]) -> None:
+    """Sweeps an option of these methods."""
+    for place in places:
+        entry = st.session_state[DRAFT]["algorithms"][place]
+        entry["sweep"] = {**(entry.get("sweep") or {}), name: list(values)}
+
+
+def end_sweep(places: Sequence[int], name: str) -> None:
+    """Returns these methods to the one value that the option had before."""
+    for place in places:
+        entry = st.session_state[DRAFT]["algorithms"][place]
+        entry["sweep"] = {option: values for option, values in entry["sweep"].items() if option != name}
 
 
 def ids() -> list[str]:
@@ -127,6 +156,23 @@ def problems_of(raw: Mapping[str, Any]) -> list[str]:
     except InvalidConfig as error:
         return list(error.problems)
     return []
+
+
+def _open_where_wrong(form: Form, draft: Mapping[str, Any]) -> None:
+    """Opens the folds with a problem in them, so that it is shown at its field."""
+    for problem in problems_of({"name": "untitled", **draft}):
+        section, *rest = problem.partition(": ")[0].split(".")
+        is_section = section in ("model", "training", "evaluation", *Machine.model_fields)
+        if is_section or (section in SECTIONS and _is_advanced(rest, SECTIONS[section][0], draft[section])):
+            form.open_fold(ADVANCED)
+        elif section == "algorithms" and len(rest) > 1:
+            uid, entry = ids()[int(rest[0])], draft["algorithms"][int(rest[0])]
+            if rest[1] in ("label", "training") or _is_advanced(rest[1:], ALGORITHMS, entry):
+                form.open_fold(uid)
+
+
+def _is_advanced(path: Sequence[str], registry: Registry, chosen: Mapping[str, Any]) -> bool:
+    return bool(path) and path[0] in registry.get(chosen["name"]).options.advanced
 
 
 def _named(raw: Any) -> dict[str, Any]:

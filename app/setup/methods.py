@@ -1,25 +1,34 @@
 """The methods of Set up: their hyper-parameters and sweeps."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from app.components import page
-from app.data.glossary import definition
-from app.forms import Form, read_list
+from app.forms import Form, changes, in_words, kept, name_in_words, parameters_of
 from app.setup import draft as drafts
-from app.setup.sections import listed, pick, titled, training_fields, words
-from app.wording import plain
+from app.setup import sweeps
+from app.setup.local_training import training_fields
+from app.setup.sections import first_level, pick, titled
+from app.setup.sweep_fields import Sweeps
+from app.setup.sweeps import OF_TRAINING
 from engine.config.schema import Training
-from engine.core.registry import ALGORITHMS
+from engine.core.errors import cut
+from engine.core.registry import ALGORITHMS, Options
+
+OWN = {f"{OF_TRAINING}{p.name}": p for p in parameters_of(Training)}  # options of the training, as a sweep names them
+MOST_LETTERS = 30  # of a label in the label of a fold
 
 
-def algorithms_section(form: Form, draft: Mapping[str, Any], training: Mapping[str, Any]) -> list[dict[str, Any]]:
-    st.header("Algorithms", anchor=False)
+def methods_section(form: Form, draft: Mapping[str, Any], training: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The methods with their own sweeps, without those that all methods share."""
+    st.header("Methods", anchor=False)
     form.spot("algorithms")
+    shared = sweeps.shared(draft["algorithms"])
     places = zip(drafts.ids(), draft["algorithms"], strict=True)
-    entries = [_algorithm(form, place, uid, entry, training) for place, (uid, entry) in enumerate(places)]
+    entries = [_method(form, place, uid, entry, training, shared) for place, (uid, entry) in enumerate(places)]
     st.selectbox(
         "Add a method",
         list(ALGORITHMS.names()),
@@ -34,112 +43,102 @@ def algorithms_section(form: Form, draft: Mapping[str, Any], training: Mapping[s
     return entries
 
 
-def sweep_section(
-    form: Form, draft: Mapping[str, Any], entries: list[dict[str, Any]]
-) -> tuple[list[dict[str, Any]], Any]:
-    """Returns (algorithms with their sweeps, seeds). A run for each combination of a method's values and each seed."""
-    st.header("Sweep and seeds", anchor=False)
-    ids = drafts.ids()
-    offered = {
-        f"{uid}.{name}": (uid, name) for uid, entry in zip(ids, entries, strict=True) for name in _variable(entry)
-    }
-    titles = {
-        uid: entry.get("label", ALGORITHMS.get(entry["name"]).title) for uid, entry in zip(ids, entries, strict=True)
-    }
-    given = [f"{uid}.{name}" for uid, e in zip(ids, entries, strict=True) for name in e.get("sweep", {})]
-    state = f"{form.prefix}.vary"
-    form.start(state, given)
-    chosen = [choice for choice in st.session_state[state] if choice in offered]
-    if chosen != st.session_state[state]:
-        st.session_state[state] = chosen
-    left, right = st.columns([3, 2], gap="medium")
-    with left:
-        varied = st.multiselect(
-            "Vary",
-            list(offered),
-            key=state,
-            placeholder="nothing: one setting per method",
-            format_func=lambda choice: f"{titles[offered[choice][0]]}: {words(offered[choice][1])}",
-        )
-    with right:
-        about = f"Comma-separated whole numbers; every run is repeated with each. {definition('Seed')}"
-        seeds = form.text("Seeds", listed(draft["seeds"]), "seeds", help=about)
-    swept = []
-    for place, (uid, entry) in enumerate(zip(ids, entries, strict=True)):
-        names = [offered[choice][1] for choice in varied if offered[choice][0] == uid]
-        swept.append(_sweep(form, place, uid, entry, names, titles[uid], draft["training"]))
-    return swept, read_list(seeds)
+def shared_sweeps(form: Form, draft: Mapping[str, Any]) -> Sweeps:
+    """The fields of the training that all methods have."""
+    entries = draft["algorithms"]
+
+    def places(name: str) -> list[int]:
+        return [place for place, entry in enumerate(entries) if not sweeps.has_own(entry, name)]
+
+    return Sweeps(form, sweeps.shared(entries), places, "training")
 
 
-def _algorithm(
-    form: Form, place: int, uid: str, entry: Mapping[str, Any], training: Mapping[str, Any]
+def with_shared(entries: Sequence[dict[str, Any]], draft: Mapping[str, Any], swept: Sweeps) -> list[dict[str, Any]]:
+    """The methods with all their sweeps."""
+    of_all = {**swept.given, **swept.values}
+    old = [list(entry.get("sweep") or {}) for entry in draft["algorithms"]]
+    return [sweeps.together(entry, of_all, order) for entry, order in zip(entries, old, strict=True)]
+
+
+def _method(
+    form: Form,
+    place: int,
+    uid: str,
+    entry: Mapping[str, Any],
+    training: Mapping[str, Any],
+    shared: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """One method: its name and hyper-parameters; under More its label and its own training options."""
+    """One method: its name and main hyper-parameters; the others, its label and own training options are folded."""
     path = f"algorithms.{place}"
-    with st.container(key=f"{form.prefix}.{uid}.card", gap="small"):
-        left, *buttons = st.columns([6, 1.4, 1.6], vertical_alignment="bottom", gap="small")
-        with left:
-            name = pick(form, ALGORITHMS, entry["name"], f"Method {place + 1}", path, key=f"{uid}.name")
+    with st.container(key=f"{form.prefix}.{uid}.card", gap="xsmall"):
+        remove = partial(_remove_button, f"{form.prefix}.{uid}.remove", place)
+        title = f"Method {place + 1}"
+        name = pick(form, ALGORITHMS, entry["name"], title, path, key=f"{uid}.name", beside=remove)
         values = entry if entry["name"] == name else {}
-        with buttons[0], form.popover("More", f"{uid}.more"):
-            extra = _more(form, path, f"{uid}.{name}", name, values, training)
-        buttons[1].button(
-            "Remove",
-            key=f"{form.prefix}.{uid}.remove",
-            type="tertiary",
-            args=(place,),
-            on_click=drafts.remove_algorithm,
-        )
-        options = ALGORITHMS.get(name).options
-        stand_ins = _stand_ins(options, training)
-        chosen = form.options(options, values, path, key=f"{uid}.{name}", stand_ins=stand_ins, columns=3)
-        if extra.get("training"):
-            st.caption(plain("Trains with " + ", ".join(f"{words(k)} {v}" for k, v in extra["training"].items())))
-    return {"name": name, **extra, **chosen, **({"sweep": values["sweep"]} if values.get("sweep") else {})}
+        given = {option: swept for option, swept in (values.get("sweep") or {}).items() if option not in shared}
+        options, key = ALGORITHMS.get(name).options, f"{uid}.{name}"
+        swept = Sweeps(form, given, lambda _: [place], key)
+        how: dict[str, Any] = {"key": key, "stand_ins": _stand_ins(options, training), "draw": swept.draw()}
+        chosen = form.options(options, values, path, only=first_level(options), **how)
+        for option in given:
+            if option not in (*options.model_fields, *OWN):
+                swept.unknown(option)
+        folded = form.fold("More", uid, _changed(options, values, given), "compact")
+        if form.is_open(uid):
+            with folded:
+                extra = _label(form, path, key, name, values)
+                chosen |= form.options(options, values, path, only=options.advanced, **how)
+                extra |= _own_training(form, path, key, values, training, swept)
+        else:
+            extra = {option: values[option] for option in ("label", "training") if values.get(option)}
+            chosen |= kept(options, values, options.advanced)
+            swept.values = given | swept.values
+    return {"name": name, **extra, **chosen, **({"sweep": swept.values} if swept.values else {})}
 
 
-def _more(
-    form: Form, path: str, key: str, name: str, values: Mapping[str, Any], training: Mapping[str, Any]
+def _remove_button(key: str, place: int) -> None:
+    st.button("Remove", key=key, type="tertiary", on_click=drafts.remove_algorithm, args=(place,))
+
+
+def _changed(options: type[Options], values: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    """What differs from the defaults in the fold of a method, in words."""
+    label = [f"label “{cut(str(values['label']), MOST_LETTERS)}”"] if values.get("label") else []
+    set_here = {option: value for option, value in values.items() if option not in given}
+    found = label + changes(options, set_here, options.advanced)
+    own = {f"{OF_TRAINING}{option}": value for option, value in (values.get("training") or {}).items()}
+    found += [in_words(OWN[option], value) for option, value in own.items() if option in OWN and option not in given]
+    folded = (*options.advanced, *OWN)
+    return found + [sweeps.in_words(option, options) for option in given if option in folded]
+
+
+def _label(form: Form, path: str, key: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    left, right = st.columns(2, vertical_alignment="bottom", gap="medium")
+    with left:
+        label = form.text("Label", str(values.get("label", "")), f"{path}.label", key=f"{key}.label", placeholder=name)
+    with right:
+        page.link("handbook", "In the handbook", method=name)
+    return {"label": label} if label.strip() else {}
+
+
+def _own_training(
+    form: Form, path: str, key: str, values: Mapping[str, Any], training: Mapping[str, Any], swept: Sweeps
 ) -> dict[str, Any]:
-    """A link to the handbook, and a method's own label and training options."""
-    page.link("handbook", "In the handbook", method=name)
-    label = form.text("Label", str(values.get("label", "")), f"{path}.label", key=f"{key}.label", placeholder=name)
+    """Training options in which one method differs from the others."""
     own = {k: v for k, v in dict(values.get("training") or {}).items() if k in Training.model_fields}
+    of_sweeps = [option for option in sweeps.of_training(swept.given) if option not in own]
+    names = {p.name: p for p in parameters_of(Training)}
     fields = st.multiselect(
         "Own training options",
-        list(Training.model_fields),
-        placeholder="none: as set under Training",
-        format_func=words,
-        **form.start(f"{form.prefix}.{key}.differs", list(own), "default"),
+        list(names),
+        placeholder="none: as for all methods",
+        format_func=lambda option: name_in_words(names[option]),
+        **form.start(f"{form.prefix}.{key}.differs", [*own, *of_sweeps]),
     )
     if {"local_steps", "local_epochs"} <= set(fields):
         fields.remove("local_epochs")
-    override = training_fields(form, {**training, **own}, f"{path}.training", fields, key=f"{key}.training")
-    return ({"label": label} if label.strip() else {}) | ({"training": override} if override else {})
-
-
-def _sweep(
-    form: Form, place: int, uid: str, entry: dict[str, Any], names: list[str], title: str, training: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The values that one method sweeps over."""
-    common = {**Training().model_dump(), **training, **(entry.get("training") or {})}
-    settings = {**{f"training.{field}": value for field, value in common.items()}, **entry}
-    path, given = f"algorithms.{place}", dict(entry.get("sweep") or {})
-    values = {}
-    for name in names:
-        start = listed(given.get(name, _first_values(settings, name)))
-        label, key = plain(f"{title}: values of {words(name)}"), f"{uid}.sweep.{name}"
-        typed = form.text(label, start, f"{path}.sweep.{name}", key=key, help="Comma-separated values")
-        values[name] = read_list(typed)
-    rest = {k: v for k, v in entry.items() if k != "sweep"}
-    return {**rest, "sweep": values} if values else rest
-
-
-def _variable(entry: Mapping[str, Any]) -> list[str]:
-    """The options that a sweep may vary, and those that the draft already varies."""
-    own = [p.name for p in ALGORITHMS.get(entry["name"]).parameters]
-    known = [*own, *(f"training.{field}" for field in Training.model_fields)]
-    return [*known, *(name for name in entry.get("sweep") or {} if name not in known)]
+    draw = swept.draw(OF_TRAINING)
+    override = training_fields(form, {**training, **own}, f"{path}.training", fields, draw, key=f"{key}.training")
+    return {"training": override} if override else {}
 
 
 def _add(key: str) -> None:
@@ -148,7 +147,7 @@ def _add(key: str) -> None:
         st.session_state[key] = None
 
 
-def _stand_ins(options: Any, training: Mapping[str, Any]) -> dict[str, Any]:
+def _stand_ins(options: type[Options], training: Mapping[str, Any]) -> dict[str, Any]:
     """The current value of each option set to ``"training"``."""
     named = {n: f.json_schema_extra for n, f in options.model_fields.items()}
     return {
@@ -156,12 +155,3 @@ def _stand_ins(options: Any, training: Mapping[str, Any]) -> dict[str, Any]:
         for n, extra in named.items()
         if isinstance(extra, dict) and "training" in extra
     }
-
-
-def _first_values(settings: Mapping[str, Any], name: str) -> list[Any]:
-    """Default values of a sweep: half, same, double; none for unset options."""
-    value = settings.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-        return [] if value is None else [value]
-    half = value / 2 if isinstance(value, float) else value // 2
-    return sorted({half, value, value * 2} - {0})

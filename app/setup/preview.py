@@ -133,15 +133,16 @@ def queue_panel(
     reason = plain(broken) if broken else _reason(problems, homeless, is_unfinished) if problems else None
     if experiment and not problems:
         _known_runs(experiment)
-    with st.container(gap=None):
-        landing(QUEUE)
-        pressed = st.button(label, type="primary", key="queue", width="stretch", disabled=reason is not None)
-    if is_unfinished:
-        st.caption(reason)
-    elif reason:
-        st.error(reason)
-    elif pressed and experiment:
-        _queue(experiment)
+    with st.container(gap="small", key="queue_bar"):
+        with st.container(gap=None):
+            landing(QUEUE)
+            pressed = st.button(label, type="primary", key="queue", width="stretch", disabled=reason is not None)
+        if is_unfinished:
+            st.caption(reason)
+        elif reason:
+            st.error(reason)
+        elif pressed and experiment:
+            _queue(experiment)
 
 
 def yaml_panel(raw: Mapping[str, Any]) -> None:
@@ -201,11 +202,15 @@ def progress_bar() -> Callable[[str, float], None]:
 
 
 def _located(error: FedscapeError, run: RunConfig) -> str:
-    """``partition.alpha: message`` where the message begins with an option of its own."""
+    """``partition.alpha: message`` where the message is about an option; a column not chosen yet is required."""
     section = "partition" if isinstance(error, ImpossiblePartition) else "dataset"
-    named = re.match(r"(\w+)=", str(error))
-    fields = type(getattr(run, section).options).model_fields
-    return f"{section}.{named[1]}: {error}" if named and named[1] in fields else f"{section}: {error}"
+    options, missing = getattr(run, section).options, re.search(r"is missing \((\w+)=", str(error))
+    named = re.match(r"(\w+)=", str(error)) or missing
+    if not named or named[1] not in type(options).model_fields:
+        return f"{section}: {error}"
+    if missing and named[1] not in options.model_fields_set:
+        return f"{section}.{named[1]}: {NOT_SET[0]}{type(options).model_fields[named[1]].description}"
+    return f"{section}.{named[1]}: {error}"
 
 
 def _heterogeneity(partition: Mapping[str, Any]) -> str:

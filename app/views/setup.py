@@ -13,6 +13,7 @@ from app.data.experiment_names import automatic_name
 from app.forms import Form
 from app.setup import draft as drafts
 from app.setup import methods, preview, sections
+from app.setup.advanced import Advanced
 from app.setup.presets import presets_panel
 from app.state import url_state
 from engine.config.schema import parse_experiment
@@ -42,25 +43,27 @@ def configuration(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
     named, right = st.columns([3, 1], vertical_alignment="bottom", gap="medium")
     with right:
         presets_panel(form)
-    dataset = sections.data_section(form, draft)
-    with st.spinner("Loading data"):
-        facts = pools.facts_of(preview.first_run({"dataset": dataset, "partition": "iid"}))
-    sections.fit_partition(form, draft, dataset, facts.has_clients if facts else None)
-    partition = sections.heterogeneity_section(form, draft, facts.num_classes if facts else None)
-    entries = methods.algorithms_section(form, draft, draft["training"])
-    model, training, evaluation = sections.training_section(form, draft)
-    algorithms, seeds = methods.sweep_section(form, draft, entries)
-    machine = sections.machine_section(form, draft)
+    first, advanced = st.container(), Advanced(form, st.container())
+    with first:
+        dataset = sections.data_section(form, draft, advanced)
+        with st.spinner("Loading data"):
+            facts = pools.facts_of(preview.first_run({"dataset": dataset, "partition": "iid"}))
+        sections.fit_partition(form, draft, dataset, facts.has_clients if facts else None)
+        partition = sections.heterogeneity_section(form, draft, advanced, facts.num_classes if facts else None)
+        entries = methods.methods_section(form, draft, draft["training"])
+        swept = methods.shared_sweeps(form, draft)
+        model, training, evaluation, seeds = sections.training_section(form, draft, advanced, swept)
     raw = {
         "dataset": dataset,
         "partition": partition,
         "model": model,
         "training": training,
-        "algorithms": algorithms,
+        "algorithms": methods.with_shared(entries, draft, swept),
         "seeds": seeds,
         "evaluation": evaluation,
-        **machine,
+        **advanced.machine(draft),
     }
+    advanced.close(raw)
     with named:
         name = form.text("Name", str(draft.get("name", "")), "name", placeholder=automatic_name(raw))
     return {"name": name, **raw} if name.strip() else raw

@@ -30,7 +30,7 @@ Diagnostics: alpha, the share a_i of every client.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -59,6 +59,8 @@ from engine.training.roles import PersonalModels
 
 
 class Hparams(Options):
+    advanced: ClassVar[tuple[str, ...]] = ("alpha_lr",)
+
     alpha: float = Field(
         0.5,
         ge=0,

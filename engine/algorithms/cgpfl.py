@@ -33,7 +33,7 @@ of 003), model_distance (figure 5a), ari (where the true contexts are known).
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from jaxtyping import Int
 from pydantic import Field
@@ -51,6 +51,8 @@ from engine.training.smoothness import note_if_unstable
 
 
 class Hparams(Options):
+    advanced: ClassVar[tuple[str, ...]] = ("alpha", "beta")
+
     K: int = Field(4, ge=1, le=10_000, description="Number of contexts; 1 is pFedMe, more = more personal.")
     lam: float = Field(
         12.0,

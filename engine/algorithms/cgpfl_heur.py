@@ -30,7 +30,7 @@ can be varied afterwards without training.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -52,6 +52,8 @@ _TIE = 1e-9  # values of e(K) this close are equal, and the smallest K wins: mu=
 
 
 class Hparams(Options):
+    advanced: ClassVar[tuple[str, ...]] = ("max_K", "solve_rounds", "alpha", "beta")
+
     mu: NonNegative | Literal["auto"] = Field(
         "auto",
         title="μ",

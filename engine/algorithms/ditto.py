@@ -22,7 +22,7 @@ exceeds 2 the personal steps diverge, L being the smoothness of f_i.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -37,6 +37,8 @@ from engine.training.smoothness import note_if_unstable
 
 
 class Hparams(Options):
+    advanced: ClassVar[tuple[str, ...]] = ("personal_steps", "personal_lr")
+
     lam: float = Field(
         1.0,
         ge=0,

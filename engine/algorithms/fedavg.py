@@ -25,6 +25,7 @@ Pitfalls: the mean over clients hides those that the model does not fit: read th
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -38,6 +39,8 @@ from engine.training.roles import OneGlobalModel
 
 
 class Hparams(Options):
+    advanced: ClassVar[tuple[str, ...]] = ("finetune_steps",)
+
     finetune_steps: int = Field(
         0, ge=0, le=1_000_000, description="SGD steps of each client on its copy of w before use; 0 uses w itself."
     )

@@ -32,7 +32,7 @@ Diagnostics: inherited, mean mu_i over the cohort.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -64,6 +64,8 @@ BANDWIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 class Hparams(Options):
+    advanced: ClassVar[tuple[str, ...]] = ("transfer",)
+
     mu: float = Field(
         0.9,
         ge=0,

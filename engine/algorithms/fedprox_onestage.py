@@ -35,7 +35,7 @@ converged solution).
 
 from dataclasses import dataclass
 from math import isfinite, nan, sqrt
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -62,6 +62,8 @@ _MAX_INNER_STEPS = 100_000
 
 
 class Hparams(Options):
+    advanced: ClassVar[tuple[str, ...]] = ("rho", "gamma", "local_lr", "inner_steps", "estimate_steps")
+
     lam: NonNegative | Literal["adaptive"] = Field(
         "adaptive",
         title="λ",

@@ -32,7 +32,7 @@ the true contexts are known).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -52,6 +52,8 @@ from engine.training.roles import ClusterModels
 
 
 class Hparams(Options):
+    advanced: ClassVar[tuple[str, ...]] = ("linkage", "metric")
+
     at_round: int = Field(
         10, ge=1, le=1_000_000, title="n", description="The round in which all clients train and are clustered."
     )

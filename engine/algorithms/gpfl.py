@@ -37,7 +37,7 @@ norm over the batch (``mlg="frobenius"``), which grows with the root of the batc
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -61,6 +61,8 @@ CONDITION = "condition"  # p_i, beside a client's parameters where it predicts
 
 
 class Hparams(Options):
+    advanced: ClassVar[tuple[str, ...]] = ("mlg",)
+
     lam: float = Field(
         0.01,
         ge=0,

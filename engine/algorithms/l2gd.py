@@ -33,6 +33,7 @@ Diagnostics: local_steps and exchanges, how often the coin chose a local step an
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -58,6 +59,8 @@ from engine.training.roles import PersonalModels
 
 
 class Hparams(Options):
+    advanced: ClassVar[tuple[str, ...]] = ("step",)
+
     lam: float = Field(
         1.0, ge=0, le=1e6, title="λ", description="Penalty for differing from the mean; larger = more global."
     )

@@ -29,7 +29,7 @@ is fine-tuned FedAvg.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -52,6 +52,8 @@ from engine.training.roles import OneGlobalModel
 
 
 class Hparams(Options):
+    advanced: ClassVar[tuple[str, ...]] = ("beta", "adapt_steps", "hvp", "delta")
+
     variant: Literal["hf", "fo"] = Field(
         "hf", description="hf: with the Hessian, the gradient of the adapted loss; fo: first-order, without it."
     )

@@ -27,6 +27,7 @@ the inner step. Few inner steps with a small personal_lr leave theta_i at w.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -41,6 +42,8 @@ from engine.training.smoothness import note_if_unstable
 
 
 class Hparams(Options):
+    advanced: ClassVar[tuple[str, ...]] = ("beta",)
+
     lam: float = Field(
         15.0,
         ge=0,

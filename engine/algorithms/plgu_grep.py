@@ -34,6 +34,7 @@ Diagnostics: layer_scores (xi, client by layer of the body).
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -48,6 +49,8 @@ from engine.training.sam import by_client, lwsam_two_steps
 
 
 class Hparams(Options):
+    advanced: ClassVar[tuple[str, ...]] = ("p",)
+
     rho: float = Field(
         0.05, ge=0, le=1e6, title="ρ", description="Radius of the perturbation of the body; larger = flatter, 0 = none."
     )

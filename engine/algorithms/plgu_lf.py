@@ -37,7 +37,7 @@ Diagnostics: layer_scores (xi, client by layer, before training), personal_layer
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from jaxtyping import Float
 from pydantic import Field
@@ -54,6 +54,8 @@ from engine.training.sam import by_client, layer_scores, lwsam_pair, most_person
 
 
 class Hparams(Options):
+    advanced: ClassVar[tuple[str, ...]] = ("p", "order")
+
     D: int = Field(
         5,
         ge=0,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -26,7 +26,12 @@ T = TypeVar("T")
 
 
 class Options(BaseModel):
-    """Base of all option classes: frozen, unknown keys are errors. ``Field`` has symbol, default and description."""
+    """Base of all option classes: frozen, unknown keys are errors. ``Field`` has symbol, default and description.
+
+    ``advanced`` names the options that few readers change: a form shows them on request.
+    """
+
+    advanced: ClassVar[tuple[str, ...]] = ()
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

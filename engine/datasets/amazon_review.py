@@ -35,6 +35,8 @@ Review = tuple[str, int]  # title and text, and its class
 
 
 class AmazonReviewOptions(Options):
+    advanced: ClassVar[tuple[str, ...]] = ("buckets", "max_length", "bigrams")
+
     representation: Literal["tokens", "bag"] = Field(
         "tokens",
         title="Representation",

@@ -21,6 +21,8 @@ from engine.datasets import Pool, Progress, check_generated_size, generated_byte
 
 
 class ContextsOptions(Options):
+    advanced: ClassVar[tuple[str, ...]] = ("num_classes", "dim")
+
     num_clients: int = Field(20, ge=1, le=1_000_000, title="Clients", description="Number of clients.")
     samples_per_client: int = Field(
         200, ge=2, le=1_000_000, title="Samples per client", description="Samples per client."

@@ -24,7 +24,7 @@ from engine.datasets import Pool, Progress, standardize
 from engine.datasets.image_folder import image_folder_bytes, read_image_folder
 from engine.datasets.npz import BROKEN_ARCHIVE, MAX_BYTES, npz_bytes, read_npz
 from engine.datasets.signatures import mismatch
-from engine.datasets.table import BROKEN_TABLE, Roles, csv_bytes, parquet_bytes, read_csv, read_parquet
+from engine.datasets.table import BROKEN_TABLE, Roles, column_names, csv_bytes, parquet_bytes, read_csv, read_parquet
 
 FOLDER = "folder"
 MAX_CLASSES = 10_000
@@ -39,6 +39,8 @@ EXPECTED = {
 
 
 class CustomOptions(Options):
+    advanced: ClassVar[tuple[str, ...]] = ("standardize",)
+
     path: str = Field(
         title="File",
         min_length=1,
@@ -78,6 +80,14 @@ class Custom:
             raise _unusable(path, "out of memory; use fewer rows or columns") from None
         except BROKEN_TABLE as error:
             raise _unusable(path, str(error)) from error
+
+    def columns(self, data_dir: Path) -> tuple[str, ...] | None:
+        """The columns of a table; None for other files and for those that cannot be read."""
+        try:
+            path = self._find(data_dir)
+            return tuple(column_names(path)) if _kind(path) in (".csv", ".parquet") else None
+        except (DataUnavailable, *BROKEN_TABLE):
+            return None
 
     def memory(self, data_dir: Path) -> int:
         """Upper bound of the memory for reading, in bytes, without reading samples. Raises DataUnavailable."""

@@ -13,6 +13,8 @@ from engine.datasets import Pool, Progress, standardize
 
 
 class DigitsOptions(Options):
+    advanced: ClassVar[tuple[str, ...]] = ("standardize",)
+
     standardize: bool = Field(
         False,
         title="Standardize",

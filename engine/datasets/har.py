@@ -30,6 +30,8 @@ WITHIN_CHANNELS = (0, 2)  # axes to standardize over: windows and time
 
 
 class HarOptions(OfficialOptions):
+    advanced: ClassVar[tuple[str, ...]] = (*OfficialOptions.advanced, "features")
+
     features: Literal["inertial", "engineered"] = Field(
         "inertial",
         title="Features",

@@ -1,7 +1,7 @@
 """Data sets with an official training and test part: the shared pool and the common test set."""
 
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -12,6 +12,8 @@ from engine.datasets import Pool, standardize
 
 class OfficialOptions(Options):
     """Options of all data sets with an official test part."""
+
+    advanced: ClassVar[tuple[str, ...]] = ("pool", "standardize", "common_test")
 
     pool: Literal["all", "train"] = Field(
         "all", title="Pool", description="all: official training and test samples merged; train: training samples only."

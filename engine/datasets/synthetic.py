@@ -23,6 +23,8 @@ from engine.datasets import Pool, Progress, check_generated_size, generated_byte
 
 
 class SyntheticOptions(Options):
+    advanced: ClassVar[tuple[str, ...]] = ("dim", "center", "labels")
+
     num_clients: int = Field(10, ge=1, le=1_000_000, title="Clients", description="Number of clients.")
     samples_per_client: int = Field(
         200, ge=2, le=1_000_000, title="Samples per client", description="Samples per client."

@@ -99,7 +99,7 @@ def read_csv(path: Path, roles: Roles, max_bytes: int) -> Table:
     """Reads a CSV file. Raises ValueError with the reason."""
     _check_header(path)
     try:
-        columns = [str(column) for column in pd.read_csv(path, nrows=0).columns]
+        columns = _csv_columns(path)
         client, features = roles.find(columns)
         text = {name: str for name in (roles.label, client) if name is not None}
         rows = max(1, _BLOCK_VALUES // len(columns))
@@ -112,6 +112,14 @@ def read_csv(path: Path, roles: Roles, max_bytes: int) -> Table:
         raise ValueError("it is empty") from None
     except pd.errors.ParserError as error:
         raise ValueError(_parser_reason(str(error))) from None
+
+
+def column_names(path: Path) -> list[str]:
+    """The columns of a CSV or Parquet file, without reading its rows. Raises one of BROKEN_TABLE."""
+    if path.suffix.lower() == ".parquet":
+        return _parquet_columns(path)[1]
+    _check_header(path)
+    return _csv_columns(path)
 
 
 def csv_bytes(path: Path) -> int:
@@ -178,6 +186,10 @@ def _table(blocks: Iterator[Block], label: str, client: str | None, shape: tuple
     numbered = {name: column.numbered(rows) for name, column in columns.items()}
     arrays = {"x": x[:rows], **{name: codes for name, (codes, _) in numbered.items()}}
     return Table(arrays, {name: names for name, (_, names) in numbered.items()})
+
+
+def _csv_columns(path: Path) -> list[str]:
+    return [str(column) for column in pd.read_csv(path, nrows=0).columns]
 
 
 def _csv_blocks(

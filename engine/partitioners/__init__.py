@@ -7,7 +7,7 @@ most once, every client has ``min_samples`` training samples, and the same gener
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -22,6 +22,8 @@ from engine.partitioners.shifts import Shift
 class SplitOptions(Options):
     """Options of all partitioners: the split within each client."""
 
+    advanced: ClassVar[tuple[str, ...]] = ("test_fraction", "val_fraction", "min_samples", "holdout_clients")
+
     test_fraction: float = Field(
         0.25, ge=0, lt=1, title="Test share", description="Share of each client's samples used for testing."
     )
@@ -33,7 +35,7 @@ class SplitOptions(Options):
         description="Share of each client's samples used to choose the best round and settings.",
     )
     min_samples: int = Field(
-        2, ge=1, le=1_000_000, title="Minimum", description="Minimum number of training samples per client."
+        2, ge=1, le=1_000_000, title="Minimum samples", description="Minimum number of training samples per client."
     )
     holdout_clients: float = Field(
         0.0,

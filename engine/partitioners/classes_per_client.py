@@ -9,7 +9,7 @@ samples of a class are scaled down proportionally.
 """
 
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -23,6 +23,8 @@ MOST = 10**9  # samples per client
 
 
 class ClassesPerClientOptions(PartitionOptions):
+    advanced: ClassVar[tuple[str, ...]] = (*PartitionOptions.advanced, "sizes")
+
     classes_per_client: int = Field(
         3, ge=1, le=1_000_000, title="Classes per client", description="Number of classes per client."
     )

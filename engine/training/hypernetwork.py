@@ -8,7 +8,7 @@ psi holds them by name: ``hidden.0.weight`` [hidden, in], ``output.<tensor>.weig
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -29,6 +29,8 @@ LARGE = 10**8  # numbers of psi that are worth a note
 
 class HypernetworkOptions(Options):
     """What the methods with a hypernetwork have in common."""
+
+    advanced: ClassVar[tuple[str, ...]] = ("embed_dim", "hidden", "hidden_layers", "clip")
 
     embed_dim: Count | Literal["1+N/4"] = Field(
         "1+N/4", title="d", description="Length of a client's embedding; 1+N/4 grows with the number of clients N."

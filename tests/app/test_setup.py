@@ -34,6 +34,19 @@ def written(page: AppTest) -> dict[str, Any]:
     return yaml.safe_load(page.code[0].value)
 
 
+def unfold(page: AppTest, fold: str = "advanced") -> AppTest:
+    """Opens the fold of a method, or Advanced."""
+    page.session_state[f"fold.setup_form.{fold}"] = True
+    page.run()
+    assert not page.exception
+    return page
+
+
+def folds(page: AppTest) -> list[str]:
+    """The labels of the folds: of each method, and Advanced."""
+    return [fold.label.replace("\\", "") for fold in page.expander]
+
+
 def messages(page: AppTest) -> list[str]:
     return [error.value for error in page.error]
 
@@ -94,11 +107,19 @@ def test_the_preview_follows_the_slider(empty_store: Store):
 
 
 def test_a_mistake_is_shown_at_its_field_and_disables_the_button(empty_store: Store):
-    page = opened()
+    page = unfold(opened())
     page.number_input(key="setup_form.training.lr").set_value(-1.0).run()
     assert any("greater than 0" in message for message in messages(page))
     assert queue_button(page).disabled
     assert "training.lr" in messages(page)[-1].replace("\\", "")
+
+
+def test_a_mistake_in_a_closed_fold_is_shown_at_the_button(empty_store: Store):
+    page = unfold(opened())
+    page.number_input(key="setup_form.training.lr").set_value(-1.0).run()
+    page.session_state["fold.setup_form.advanced"] = False
+    page.run()
+    assert "training.lr: -1.0: should be greater than 0" in messages(page)[0].replace("\\", "")
 
 
 def test_an_impossible_partition_is_reported_at_its_option(empty_store: Store):
@@ -179,21 +200,21 @@ def test_generated_data_has_its_clients(empty_store: Store):
 
 @pytest.mark.parametrize("name", PARTITIONERS.names())
 def test_every_partitioner_can_be_chosen(name: str, empty_store: Store):
-    page = opened()
+    page = unfold(opened())
     page.selectbox(key="setup_form.partition.name").set_value(name).run()
     assert not page.exception
     assert queue_button(page).disabled == (name == "natural")  # digits has no natural clients
 
 
 def test_epochs_replace_steps(empty_store: Store):
-    page = opened()
+    page = unfold(opened())
     page.segmented_control(key="setup_form.training.work").set_value("local_epochs").run()
     training = written(page)["training"]
     assert training["local_epochs"] == 1 and "local_steps" not in training
 
 
 def test_decay_is_shown_for_the_step_schedule(empty_store: Store):
-    page = opened()
+    page = unfold(opened())
     assert "lr_decay" not in written(page)["training"]
     page.segmented_control(key="setup_form.training.lr_schedule").set_value("step").run()
     page.number_input(key="setup_form.training.lr_decay").set_value(0.1).run()
@@ -202,22 +223,38 @@ def test_decay_is_shown_for_the_step_schedule(empty_store: Store):
 
 def test_a_sweep_multiplies_the_runs(empty_store: Store):
     page = opened()
-    page.multiselect(key="setup_form.vary").set_value(["m3.lam"]).run()
-    page.text_input(key="setup_form.m3.sweep.lam").set_value("0.1, 1, 10").run()
-    assert queue_button(page).label == "Queue 10 runs"
+    page.button(key="setup_form.m3.ditto.swept.lam").click().run()
+    assert written(page)["algorithms"][2]["sweep"] == {"lam": [0.5, 1, 2]}
+    page.multiselect(key="setup_form.m3.ditto.sweep.lam").set_value(["0.1", "1", "10", "100"]).run()
+    assert queue_button(page).label == "Queue 12 runs"
+    page.button(key="setup_form.m3.ditto.swept.lam").click().run()
+    assert "sweep" not in written(page)["algorithms"][2] and written(page)["algorithms"][2]["lam"] == 1
 
 
-def test_a_sweep_of_a_training_setting_starts_around_its_value(empty_store: Store):
+def test_values_typed_at_once_are_several(empty_store: Store):
     page = opened()
-    page.multiselect(key="setup_form.vary").set_value(["m1.training.lr"]).run()
-    assert page.text_input(key="setup_form.m1.sweep.training.lr").value == "0.025, 0.05, 0.1"
-    assert not page.error and queue_button(page).label == "Queue 10 runs"
+    page.button(key="setup_form.m3.ditto.swept.lam").click().run()
+    page.multiselect(key="setup_form.m3.ditto.sweep.lam").set_value(["1", "10, 0.03"]).run()
+    assert written(page)["algorithms"][2]["sweep"] == {"lam": [0.03, 1, 10]}
+
+
+def test_a_sweep_of_a_training_option_is_of_all_methods_without_a_value_of_their_own(empty_store: Store):
+    own = {"name": "ditto", "training": {"lr": 0.3}}
+    page = unfold(opened(DIGITS | {"algorithms": [{"name": "fedavg"}, own], "seeds": [0], "training": {"lr": 0.05}}))
+    page.button(key="setup_form.training.swept.training.lr").click().run()
+    page.selectbox(key="setup_form.add").set_value("local_train").run()
+    values = {"training.lr": [0.02, 0.05, 0.1]}
+    assert [entry.get("sweep") for entry in written(page)["algorithms"]] == [values, None, values]
+    page.multiselect(key="setup_form.training.sweep.training.lr").set_value(["0.05", "0.5"]).run()
+    assert queue_button(page).label == "Queue 5 runs"
+    page.button(key="setup_form.training.swept.training.lr").click().run()
+    assert [entry.get("sweep") for entry in written(page)["algorithms"]] == [None] * 3
 
 
 @pytest.mark.parametrize("name", DATASETS.names())
 def test_choosing_a_data_set_shows_no_mistake(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
-    page = opened()
+    page = unfold(opened())
     page.selectbox(key="setup_form.dataset.name").set_value(name).run()
     assert not page.error and not page.exception
 
@@ -266,8 +303,24 @@ def test_naming_the_client_column_selects_the_natural_partition(data_dir: Path, 
     page.selectbox(key="setup_form.dataset.name").set_value("custom").run()
     page.text_input(key="setup_form.dataset.custom.path.text").set_value("hospitals.csv").run()
     assert any("column hospital, row 2: 'a' is not a number" in m.replace("\\", "") for m in messages(page))
-    page.text_input(key="setup_form.dataset.custom.client.text").set_value("hospital").run()
+    client = page.selectbox(key="setup_form.dataset.custom.client.column")
+    assert client.options == ["age", "label", "hospital"]
+    client.set_value("hospital").run()
     assert written(page)["partition"]["name"] == "natural" and not page.error
+
+
+def test_a_missing_label_column_is_requested_and_chosen(data_dir: Path, empty_store: Store):
+    (data_dir / "own.csv").write_text(HOSPITALS.replace("label", "ill").replace("hospital", "client"))
+    page = opened(DIGITS | {"dataset": {"name": "custom", "path": "own.csv"}, "partition": {"name": "natural"}})
+    assert not page.error and page.info[0].value == "Column of a table with the class."
+    page.selectbox(key="setup_form.dataset.custom.label.column").set_value("ill").run()
+    assert written(page)["dataset"]["label"] == "ill" and not page.info and not queue_button(page).disabled
+
+
+def test_a_column_that_a_table_does_not_have_is_a_mistake(data_dir: Path, empty_store: Store):
+    page = opened(DIGITS | {"dataset": {"name": "custom", "path": "named.csv", "label": "diagnosis"}})
+    assert page.selectbox(key="setup_form.dataset.custom.label.column").value == "diagnosis"
+    assert any("column 'diagnosis' is missing" in message.replace("\\", "") for message in messages(page))
 
 
 @pytest.mark.parametrize("chosen_by", ["link", "reader"])

@@ -83,6 +83,11 @@ def test_a_message_is_shown_at_its_field_and_others_are_returned():
     assert page.session_state["rest"] == ["elsewhere: no"]
 
 
+def test_a_message_about_a_field_that_is_not_drawn_names_it():
+    page = drawn(problems=["a.b.steps.first: 0, should be at least 1"])
+    assert [error.value for error in page.error] == ["first: 0, should be at least 1".replace(":", "\\:")]
+
+
 def test_a_label_has_symbol_name_and_direction():
     labels = {p.name: label_of(p) for p in parameters_of(Everything)}
     assert labels["lam"] == "λ (lam; larger = more global)"

@@ -84,7 +84,7 @@ def test_a_click_before_the_previous_response_counts(
 def test_text_typed_into_set_up_stays(lagging: Page, server: Server, page_problems: PageProblems) -> None:
     opened(lagging, f"{server.url}/setup", "text=Queue")
     lagging.evaluate(f"window.lag = {LAG_MS}")
-    written = {"Rounds (T)": "61", "Clients (N)": "31", "Batch size (B)": "17"}
+    written = {"Rounds (T)": "61", "Clients (N)": "31", "Seeds": "7"}
     for label, number in written.items():
         field = lagging.get_by_label(label, exact=True)
         field.fill(number)
@@ -175,8 +175,6 @@ def test_settings_of_a_method_are_shown_after_another_entry(page: Page, server: 
     rounds.press("Enter")
     page.wait_for_function("(before) => location.href !== before", arg=before, timeout=LOAD_MS)
     page.wait_for_selector(READY, timeout=LOAD_MS)
-    page.get_by_role("button", name="More", exact=True).click()
+    page.locator("summary").filter(has_text="label “two contexts” and learning rate 0.3").click()
     expect(page.get_by_label("Label", exact=True)).to_have_value("two contexts", timeout=LOAD_MS)
-    expect(
-        page.get_by_test_id("stPopoverBody").get_by_test_id("stNumberInput").get_by_role("spinbutton")
-    ).to_have_value("0.3", timeout=LOAD_MS)
+    expect(page.get_by_label("Learning rate (η)", exact=True)).to_have_value("0.3", timeout=LOAD_MS)

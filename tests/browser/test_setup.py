@@ -41,6 +41,9 @@ def test_the_button_is_visible_on_a_laptop_and_the_keyboard_skips_to_it(
     for key in ("Tab", "Enter", "Tab", "Tab", "Tab", "Enter", "Tab"):  # past the navigation, then past the form
         page.keyboard.press(key)
     expect(button).to_be_focused()
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.locator("h1").scroll_into_view_if_needed()
+    expect(button).to_be_in_viewport(ratio=1)
     assert page_problems == PageProblems()
 
 

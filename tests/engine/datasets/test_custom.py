@@ -390,3 +390,19 @@ def test_an_unknown_file_type_is_refused(tmp_path):
     (tmp_path / "own.pkl").write_bytes(b"")
     with pytest.raises(DataUnavailable, match=r"'\.pkl'; known: \.npz"):
         load(tmp_path / "own.pkl")
+
+
+def columns(path: Path) -> tuple[str, ...] | None:
+    return Custom(CustomOptions(path=str(path))).columns(Path("nowhere"))
+
+
+def test_the_columns_of_a_table_are_read_without_its_rows(tmp_path):
+    assert columns(csv(tmp_path, "age,label,hospital\n1,0,oops\n")) == ("age", "label", "hospital")
+    pd.DataFrame({"age": [1], "label": [0]}).to_parquet(tmp_path / "own.parquet")
+    assert columns(tmp_path / "own.parquet") == ("age", "label")
+
+
+def test_arrays_and_broken_tables_have_no_columns(tmp_path):
+    assert columns(npz(tmp_path)) is None
+    assert columns(csv(tmp_path, "")) is None
+    assert columns(tmp_path / "absent.csv") is None
