@@ -1,0 +1,110 @@
+"""A card for each figure and table: our picture of it, and whether the paper's claims and numbers hold here."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from html import escape
+
+import streamlit as st
+
+from app.charts import beside_paper
+from app.charts.plot import palette
+from app.components import page
+from app.data.preset_catalog import SCALES, by_document, wanted
+from app.papers.claim import HEADS, State, verdicts
+from app.papers.figures import first_figure, printed
+from app.papers.preset_progress import Standing, standing
+from app.papers.results import Results, results_of
+from app.papers.sketch import as_image, in_dark, sketch
+from app.wording import plain, plural
+from engine.config.presets import OURS, Preset
+
+MARKS: dict[State, str] = {"holds": "✓", "fails": "✗", "unclear": "~"}
+CARDS_KEPT = 100
+
+
+@dataclass(frozen=True)
+class Card:
+    """``picture`` is an SVG in light colors, or empty; ``verdict`` one line, with its ``state`` if a claim has one."""
+
+    picture: str
+    verdict: str
+    state: State | None = None
+
+
+def gallery(presets: Mapping[str, Preset]) -> None:
+    found = dict(shown(presets))
+    for place, (document, own) in enumerate(by_document(dict(presets)).items()):
+        st.header("Not from a paper" if document == OURS else plain(document), anchor=False)
+        with st.container(key=f"gallery_{place}"):
+            for preset in own:
+                _draw(preset, *found[preset.name])
+
+
+def shown(presets: Mapping[str, Preset]) -> Iterator[tuple[str, tuple[Results, Standing]]]:
+    """name -> the results at the largest scale that has any, and the progress of the reader's runs there."""
+    own = _standings(presets)
+    for name, preset in presets.items():
+        by_scale = {scale: results_of(preset, scale, own[name, scale]) for scale in preset.scales}
+        smallest, *larger = by_scale
+        complete = [scale for scale in larger if by_scale[scale].is_complete]
+        scale = complete[-1] if complete else smallest
+        yield name, (by_scale[scale], own[name, scale])
+
+
+def card_of(results: Results) -> Card:
+    """Cached until other runs are behind it."""
+    return _card(results.preset.name, results.scale, results.stamp, results)
+
+
+def _draw(preset: Preset, results: Results, own: Standing) -> None:
+    card = card_of(results)
+    picture = in_dark(card.picture) if palette.is_dark() else card.picture
+    progress = own.sentence() if own.runs and not results.is_own_and_complete else ""
+    scale = f"{SCALES[results.scale]} scale" if results.runs else ""
+    item = " · ".join(filter(None, [preset.item, scale]))
+    verdict = " · ".join(filter(None, [card.verdict, progress]))
+    if picture:
+        seen = f'<img alt="" src="{as_image(picture)}">'
+    else:
+        seen = f'<p class="none">Not run yet: {plural(len(results.now.pairs), "run")}</p>'
+    with st.container(key=f"paper_{preset.name}", gap=None):
+        st.html(f'<div class="picture">{seen}</div><p class="item">{escape(item)}</p>')
+        page.link(
+            "papers",
+            plain(preset.title),
+            preset=preset.name,
+            scale=None if results.scale == next(iter(preset.scales)) else results.scale,
+        )
+        if verdict:
+            mark = f'<span class="mark">{MARKS[card.state]}</span> ' if card.state else ""
+            st.html(f'<p class="verdict">{mark}{escape(verdict)}</p>')
+
+
+@st.cache_resource(show_spinner=False, max_entries=CARDS_KEPT)
+def _card(name: str, scale: str, stamp: object, _results: Results) -> Card:
+    if not _results.runs:
+        return Card("", "")
+    return Card(sketch(lambda: first_figure(_results)), *_verdict(_results))
+
+
+def _verdict(results: Results) -> tuple[str, State | None]:
+    """``Holds here``, ``2 of 3 claims hold here``, ``4 of 9 numbers within 1 point``."""
+    states = [verdict.state for verdict in verdicts(results)]
+    if states:
+        held = states.count("holds")
+        worst: State = "fails" if "fails" in states else "unclear" if "unclear" in states else "holds"
+        if len(states) == 1:
+            return HEADS[worst], worst
+        return f"{held} of {len(states)} claims hold here", worst
+    table = printed(results).dropna(subset=["difference"])
+    if table.empty:
+        return "", None
+    close = int((table["difference"].abs() <= beside_paper.CLOSE + 1e-9).sum())
+    return f"{close} of {plural(len(table), 'number')} within 1 point", None
+
+
+def _standings(presets: Mapping[str, Preset]) -> dict[tuple[str, str], Standing]:
+    """The reader's runs of every preset and scale, with one database query."""
+    wants = {(name, scale): wanted(preset, scale) for name, preset in presets.items() for scale in preset.scales}
+    pairs = iter(standing([run for own in wants.values() for run in own]).pairs)
+    return {key: Standing(tuple(next(pairs) for _ in own)) for key, own in wants.items()}
