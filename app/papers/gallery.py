@@ -66,7 +66,7 @@ def _draw(preset: Preset, results: Results, own: Standing) -> None:
     if picture:
         seen = f'<img alt="" src="{as_image(picture)}">'
     else:
-        seen = f'<p class="none">Not run yet: {plural(len(results.now.pairs), "run")}</p>'
+        seen = f'<p>Not run yet: {plural(len(results.now.pairs), "run")}</p>'
     with st.container(key=f"paper_{preset.name}", gap=None):
         st.html(f'<div class="picture">{seen}</div><p class="item">{escape(item)}</p>')
         page.link(
