@@ -5,7 +5,8 @@
 
 Writes assets/examples/papers/<preset>.<scale>.json for every preset and scale whose runs are all among those of the
 exports, each with what the figures of *Papers* need: the last round of every client, the curves that a figure draws,
-and what the run spent. Runs are found by their digests, so one export may serve several presets.
+and what the run spent. Runs are found by their digests, so one export may serve several presets. A figure that only the
+page of a run draws is left out.
 """
 
 import json
@@ -44,7 +45,7 @@ def main(paths: Sequence[str]) -> None:
         if result.status == "done"
     }
     FOLDER.mkdir(exist_ok=True)
-    for preset in presets():
+    for preset in (preset for preset in presets() if not preset.view or preset.view.panels):
         for scale in preset.scales:
             wanted = [run.digest for experiment in experiments(preset, scale) for run in experiment.runs()]
             if all(digest in found for digest in wanted):

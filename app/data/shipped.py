@@ -107,12 +107,20 @@ class Shipped:
         return float(curve.loc[curve["round"] <= until, "value"].sum()) if len(curve) else 0.0
 
 
+def is_shipped(preset: Preset, scale: str) -> bool:
+    return _path(preset, scale).is_file()
+
+
 def shipped(preset: Preset, scale: str) -> Shipped | None:
     """None if nothing ships, or not every run of the scale."""
-    path = FOLDER / f"{preset.name}.{scale}.json"
-    if not path.is_file():
+    if not is_shipped(preset, scale):
         return None
+    path = _path(preset, scale)
     return _load(path, path.stat().st_mtime_ns, repr(preset.configs(scale)), preset, scale)
+
+
+def _path(preset: Preset, scale: str) -> Path:
+    return FOLDER / f"{preset.name}.{scale}.json"
 
 
 @st.cache_resource(show_spinner=False, max_entries=50)

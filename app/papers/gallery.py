@@ -9,7 +9,9 @@ import streamlit as st
 from app.charts import beside_paper
 from app.charts.plot import palette
 from app.components import page
+from app.data import queries
 from app.data.preset_catalog import SCALES, by_document, wanted
+from app.data.shipped import is_shipped
 from app.papers.claim import HEADS, State, verdicts
 from app.papers.figures import first_figure, printed
 from app.papers.preset_progress import Standing, standing
@@ -41,10 +43,12 @@ def gallery(presets: Mapping[str, Preset]) -> None:
 
 
 def shown(presets: Mapping[str, Preset]) -> Iterator[tuple[str, tuple[Results, Standing]]]:
-    """name -> the results at the largest scale that has any, and the progress of the reader's runs there."""
+    """name -> the results at the largest scale that has all of them, and the progress of the reader's runs there."""
     own = _standings(presets)
     for name, preset in presets.items():
-        by_scale = {scale: results_of(preset, scale, own[name, scale]) for scale in preset.scales}
+        by_scale = {
+            scale: results_of(preset, scale, own[name, scale]) for scale in preset.scales if (name, scale) in own
+        }
         smallest, *larger = by_scale
         complete = [scale for scale in larger if by_scale[scale].is_complete]
         scale = complete[-1] if complete else smallest
@@ -65,8 +69,10 @@ def _draw(preset: Preset, results: Results, own: Standing) -> None:
     verdict = " · ".join(filter(None, [card.verdict, progress]))
     if picture:
         seen = f'<img alt="" src="{as_image(picture)}">'
+    elif results.runs:
+        seen = "<p>Drawn on the page of each run</p>"
     else:
-        seen = f'<p>Not run yet: {plural(len(results.now.pairs), "run")}</p>'
+        seen = f"<p>Not run yet: {plural(len(results.now.pairs), 'run')}</p>"
     with st.container(key=f"paper_{preset.name}", gap=None):
         st.html(f'<div class="picture">{seen}</div><p class="item">{escape(item)}</p>')
         page.link(
@@ -104,7 +110,16 @@ def _verdict(results: Results) -> tuple[str, State | None]:
 
 
 def _standings(presets: Mapping[str, Preset]) -> dict[tuple[str, str], Standing]:
-    """The reader's runs of every preset and scale, with one database query."""
-    wants = {(name, scale): wanted(preset, scale) for name, preset in presets.items() for scale in preset.scales}
+    """The reader's runs of every preset and scale that may have some, with one database query.
+
+    The full scale has thousands of runs: it is looked at if its result ships or an experiment has its name.
+    """
+    known = {experiment.name for experiment in queries.experiments()}
+    wants = {
+        (name, scale): wanted(preset, scale)
+        for name, preset in presets.items()
+        for place, (scale, configs) in enumerate(preset.scales.items())
+        if place == 0 or is_shipped(preset, scale) or any(config["name"] in known for config in configs)
+    }
     pairs = iter(standing([run for own in wants.values() for run in own]).pairs)
     return {key: Standing(tuple(next(pairs) for _ in own)) for key, own in wants.items()}
