@@ -23,6 +23,7 @@ PAGES = (
     "/run?id={run}&tab=clusters",
     "/run?id={run}&tab=record",
     "/papers",
+    "/papers?preset=fedprox-synthetic&scale=paper",
     "/library",
     "/handbook",
     "/handbook?method=ditto",
