@@ -1,6 +1,7 @@
 """A card for each figure and table: our picture of it, and whether the paper's claims and numbers hold here."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -17,29 +18,45 @@ from app.papers.figures import first_figure, printed
 from app.papers.preset_progress import Standing, standing
 from app.papers.results import Results, results_of
 from app.papers.sketch import as_image, in_dark, sketch
-from app.wording import plain, plural
+from app.wording import names, plain, plural
 from engine.config.presets import OURS, Preset
 
-MARKS: dict[State, str] = {"holds": "✓", "fails": "✗", "unclear": "~"}
+MARKS: dict[State, str] = {"fails": "✗", "unclear": "~", "holds": "✓"}  # the worst first
 CARDS_KEPT = 100
 
 
 @dataclass(frozen=True)
 class Card:
-    """``picture`` is an SVG in light colors, or empty; ``verdict`` one line, with its ``state`` if a claim has one."""
+    """``picture`` is an SVG in light colors, or empty; ``verdict`` one line about the ``claims`` or the numbers."""
 
-    picture: str
-    verdict: str
-    state: State | None = None
+    picture: str = ""
+    verdict: str = ""
+    claims: tuple[State, ...] = ()
+
+    @property
+    def mark(self) -> str:
+        return MARKS[worst(self.claims)] if self.claims else ""
 
 
-def gallery(presets: Mapping[str, Preset]) -> None:
-    found = dict(shown(presets))
+def gallery(presets: Mapping[str, Preset], found: Mapping[str, tuple[Results, Standing]]) -> None:
+    """``found`` as ``shown`` gives it. In each paper, what has a picture comes first."""
     for place, (document, own) in enumerate(by_document(dict(presets)).items()):
         st.header("Not from a paper" if document == OURS else plain(document), anchor=False)
         with st.container(key=f"gallery_{place}"):
-            for preset in own:
+            for preset in sorted(own, key=lambda preset: not card_of(found[preset.name][0]).picture):
                 _draw(preset, *found[preset.name])
+
+
+def finding(found: Mapping[str, tuple[Results, Standing]]) -> str:
+    """``Of 12 claims about figures without numbers, 7 hold in these runs, 4 do not, and 1 is not clear.``"""
+    counts = Counter(state for results, _ in found.values() for state in card_of(results).claims)
+    tested = counts.total()
+    if not tested:
+        return "Our picture of each figure and table, at quick scale or as published."
+    parts = [f"{counts['holds']} {'holds' if counts['holds'] == 1 else 'hold'} in these runs"]
+    parts += [f"{counts['fails']} {'does' if counts['fails'] == 1 else 'do'} not"] if counts["fails"] else []
+    parts += [f"{counts['unclear']} {'is' if counts['unclear'] == 1 else 'are'} not clear"] if counts["unclear"] else []
+    return f"Of {plural(tested, 'claim')} about figures without printed numbers, {names(parts)}."
 
 
 def shown(presets: Mapping[str, Preset]) -> Iterator[tuple[str, tuple[Results, Standing]]]:
@@ -82,31 +99,34 @@ def _draw(preset: Preset, results: Results, own: Standing) -> None:
             scale=None if results.scale == next(iter(preset.scales)) else results.scale,
         )
         if verdict:
-            mark = f'<span class="mark">{MARKS[card.state]}</span> ' if card.state else ""
+            mark = f'<span class="mark">{card.mark}</span> ' if card.mark else ""
             st.html(f'<p class="verdict">{mark}{escape(verdict)}</p>')
 
 
 @st.cache_resource(show_spinner=False, max_entries=CARDS_KEPT)
 def _card(name: str, scale: str, stamp: object, _results: Results) -> Card:
     if not _results.runs:
-        return Card("", "")
-    return Card(sketch(lambda: first_figure(_results)), *_verdict(_results))
+        return Card()
+    states = tuple(verdict.state for verdict in verdicts(_results))
+    return Card(sketch(lambda: first_figure(_results)), of_claims(states) or of_numbers(_results), states)
 
 
-def _verdict(results: Results) -> tuple[str, State | None]:
-    """``Holds here``, ``2 of 3 claims hold here``, ``4 of 9 numbers within 1 point``."""
-    states = [verdict.state for verdict in verdicts(results)]
-    if states:
-        held = states.count("holds")
-        worst: State = "fails" if "fails" in states else "unclear" if "unclear" in states else "holds"
-        if len(states) == 1:
-            return HEADS[worst], worst
-        return f"{held} of {len(states)} claims hold here", worst
+def worst(states: Sequence[State]) -> State:
+    return next(state for state in MARKS if state in states)
+
+
+def of_claims(states: Sequence[State]) -> str:
+    """``Holds here``, ``2 of 3 claims hold here``."""
+    if len(states) < 2:
+        return "".join(HEADS[state] for state in states)
+    return f"{states.count('holds')} of {len(states)} claims hold here"
+
+
+def of_numbers(results: Results) -> str:
+    """``4 of 9 numbers within 1 point``"""
     table = printed(results).dropna(subset=["difference"])
-    if table.empty:
-        return "", None
     close = int((table["difference"].abs() <= beside_paper.CLOSE + 1e-9).sum())
-    return f"{close} of {plural(len(table), 'number')} within 1 point", None
+    return f"{close} of {plural(len(table), 'number')} within 1 point" if len(table) else ""
 
 
 def _standings(presets: Mapping[str, Preset]) -> dict[tuple[str, str], Standing]:

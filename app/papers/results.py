@@ -120,7 +120,7 @@ class Results:
         """Mean accuracy lost since the best round."""
         series = self.source.scalar_series(self.runs, ["personalized.mean"]).dropna(subset=["value"])
         by_run = series.groupby("run")["value"]
-        return Measure((by_run.max() - by_run.last()).to_dict(), lambda value: f"{100 * value:.1f} points")
+        return Measure((by_run.max() - by_run.last()).to_dict(), lambda value: f"lost {100 * value:.1f} points")
 
     def moves(self, since: float) -> Measure:
         """How many clients changed their cluster after this share of the rounds, each change counted."""

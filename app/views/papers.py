@@ -6,7 +6,7 @@ import streamlit as st
 
 from app.components import page
 from app.data.preset_catalog import SCALES, known, wanted
-from app.papers.gallery import gallery
+from app.papers.gallery import finding, gallery, shown
 from app.papers.preset_progress import changed, changed_sentence, standing
 from app.papers.progress import progress_panel
 from app.papers.result import result
@@ -32,14 +32,11 @@ def render() -> None:
     asked = url_state.get("preset") or ""
     chosen = presets.get(asked)
     if chosen is None:
-        page.header(
-            "PAPERS",
-            "Paper reproductions",
-            "Our picture of each figure and table, and whether the paper's claims and numbers hold in our runs.",
-        )
+        found = dict(shown(presets))
+        page.header("PAPERS", "Paper reproductions", finding(found))
         if asked:
             st.warning(plain(f"No figure or table named “{asked[:MOST_QUOTED]}”. Choose one below."))
-        gallery(presets)
+        gallery(presets, found)
         return
     one(chosen)
 

@@ -8,7 +8,8 @@ import pytest
 from app.data.preset_catalog import Wanted, known
 from app.data.shipped import Shipped
 from app.papers import claims as folder
-from app.papers.claim import Check, Claim, Verdict, above, below, claims, verdicts
+from app.papers import gallery
+from app.papers.claim import HEADS, Check, Claim, Verdict, above, below, claims, verdicts
 from app.papers.preset_progress import Standing
 from app.papers.results import Measure, Results, Setting
 from app.papers.words import data_and_model
@@ -117,3 +118,18 @@ def test_a_claim_about_cgpfl_holds_or_fails_with_the_numbers_of_its_runs() -> No
 def test_every_file_of_claims_belongs_to_a_preset() -> None:
     files = {module.name.replace("_", "-") for module in iter_modules(folder.__path__)}
     assert files == {name for name, preset in known().items() if claims(preset)}
+
+
+def test_the_gallery_counts_the_claims_that_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = {"a": ("holds", "holds"), "b": ("fails",), "c": ("unclear",), "d": ()}
+    monkeypatch.setattr(gallery, "card_of", lambda name: gallery.Card(claims=states[name]))
+    found = {name: (name, None) for name in states}
+    expected = "Of 4 claims about figures without printed numbers, 2 hold in these runs, 1 does not and 1 is not clear."
+    assert gallery.finding(found) == expected
+    assert (
+        gallery.finding({"d": ("d", None)}) == "Our picture of each figure and table, at quick scale or as published."
+    )
+    assert (
+        gallery.of_claims(states["a"]) == "2 of 2 claims hold here" and gallery.of_claims(states["b"]) == HEADS["fails"]
+    )
+    assert gallery.Card(claims=("holds", "unclear")).mark == "~"
