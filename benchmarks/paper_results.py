@@ -1,4 +1,4 @@
-"""Ships results of presets: ``python -m benchmarks.paper_results EXPORT.json ...``
+"""Ships results of presets: ``python -m benchmarks.paper_results EXPORT.json ... [--db URL]``
 
     python -m engine run --preset cgpfl-fig3 --scale quick --export fig3.json
     python -m benchmarks.paper_results fig3.json
@@ -6,9 +6,11 @@
 Writes assets/examples/papers/<preset>.<scale>.json for every preset and scale whose runs are all among those of the
 exports, each with what the figures of *Papers* need: the last round of every client, the curves that a figure draws,
 and what the run spent. Runs are found by their digests, so one export may serve several presets. A figure that only the
-page of a run draws is left out.
+page of a run draws is left out. Analyses that a figure needs are read from a database, where the page of a run computes
+them.
 """
 
+import argparse
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,11 +25,17 @@ from app.data.shipped import FOLDER
 from app.data.thinning import evenly
 from engine.config.presets import Preset, presets
 from engine.config.schema import RunConfig
+from engine.core.findings import Findings
 from engine.core.results import RoundResult, RunResult
 from engine.core.vocabulary import COSTS, MODEL_KINDS
 from engine.export.reading import read_export
+from storage import Store
 
-CURVES = {"over_time": ("mean", "lowest5"), "effort": ("mean", "lowest5", "total_error")}  # panel -> of each model
+CURVES = {  # panel -> of the personalized model
+    "over_time": ("personalized.mean", "personalized.lowest5"),
+    "effort": ("personalized.mean", "personalized.total_error"),
+}
+ANALYSES = {"features": ("tsne", "label", "client")}  # panel and kind of analysis -> arrays
 MEANS = ("total_error", "common_accuracy")
 LAST = ("diagnostics.K_hat", "diagnostics.statistical_error_local", "diagnostics.statistical_error_global")
 ITERATIONS = "diagnostics.kmeans_iterations"
@@ -36,11 +44,16 @@ DIGITS = 4
 Found = Mapping[str, tuple[RunConfig, RunResult]]
 
 
-def main(paths: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("exports", nargs="+", type=Path)
+    parser.add_argument("--db", help="the database with analyses of these runs")
+    given = parser.parse_args(arguments)
+    store = Store(given.db) if given.db else None
     found = {
         config.digest: (config, result)
-        for path in paths
-        for experiment in read_export(Path(path))
+        for path in given.exports
+        for experiment in read_export(path)
         for config, result in experiment.runs
         if result.status == "done"
     }
@@ -50,15 +63,18 @@ def main(paths: Sequence[str]) -> None:
             wanted = [run.digest for experiment in experiments(preset, scale) for run in experiment.runs()]
             if all(digest in found for digest in wanted):
                 path = FOLDER / f"{preset.name}.{scale}.json"
-                path.write_text(document(preset, scale, [found[digest] for digest in wanted]), encoding="utf-8")
+                path.write_text(document(preset, scale, [found[digest] for digest in wanted], store), encoding="utf-8")
                 print(f"{path.stat().st_size:>9,} bytes  {path.name}, {len(wanted)} runs")
 
 
-def document(preset: Preset, scale: str, runs: Iterable[tuple[RunConfig, RunResult]]) -> str:
+def document(preset: Preset, scale: str, runs: Iterable[tuple[RunConfig, RunResult]], store: Store | None) -> str:
     """One line for each run."""
-    names = [name for panel in (preset.view.panels if preset.view else ()) for name in CURVES.get(panel, ())]
+    panels = preset.view.panels if preset.view else ()
+    names = [name for panel in panels for name in CURVES.get(panel, ())]
+    kinds = {kind: ANALYSES[kind] for kind in panels if kind in ANALYSES}
     clients: list[dict[str, Any]] = []
-    lines = [json.dumps(entry(config, result, names, clients), separators=(",", ":")) for config, result in runs]
+    entries = [entry(config, result, names, clients) | analyses(store, config.digest, kinds) for config, result in runs]
+    lines = [json.dumps(one, separators=(",", ":")) for one in entries]
     head = {"command": f"python -m engine run --preset {preset.name} --scale {scale}", "clients": clients}
     return json.dumps(head)[:-1] + ', "runs": [\n' + ",\n".join(lines) + "\n]}\n"
 
@@ -67,7 +83,7 @@ def entry(config: RunConfig, result: RunResult, names: Sequence[str], clients: l
     """A run. Runs with the same clients share one of ``clients``."""
     split, provenance = result.partition or {}, result.provenance or {}
     own = {"dataset_fingerprint": provenance["dataset_fingerprint"], "test_sizes": split["test_sizes"]}
-    own |= {"contexts": split["contexts"]} if split.get("contexts") else {}
+    own |= {name: split[name] for name in ("contexts", "class_names") if split.get(name)}
     if own not in clients:
         clients.append(own)
     last, sizes = result.rounds[-1], np.array(split["test_sizes"])
@@ -86,6 +102,20 @@ def entry(config: RunConfig, result: RunResult, names: Sequence[str], clients: l
     }
 
 
+def analyses(store: Store | None, digest: str, kinds: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """The arrays of each kind that its figure needs."""
+    found = {}
+    for run in store.queue.find_by_digest([digest]) if store and kinds else ():
+        for kind, names in kinds.items():
+            done = store.analyses.find(run.id, kind, {}) if store else None
+            artifact = store.artifacts.get(done.artifact_id) if store and done and done.artifact_id else None
+            if store and artifact:
+                own = Findings.from_bytes(store.artifacts.read(artifact))
+                arrays = {name: np.round(own.arrays[name].astype(float), 1).tolist() for name in names}
+                found[kind] = {"arrays": arrays, "values": own.values}
+    return {"analyses": found} if found else {}
+
+
 def drawn(rounds: Sequence[RoundResult]) -> list[RoundResult]:
     evaluated = [one for one in rounds if "personalized.accuracy" in one.arrays]
     return [evaluated[i] for i in evenly(len(evaluated), MOST_POINTS)]
@@ -99,17 +129,17 @@ def counts(accuracy: np.ndarray, sizes: np.ndarray) -> list[int]:
 
 
 def curves(shown: Sequence[RoundResult], names: Sequence[str]) -> dict[str, list[float]]:
-    """Of the models that all rounds have."""
-    wanted = [name for model in MODEL_KINDS for name in of(model, dict.fromkeys(names))]
-    return {name: [at(one, name) for one in shown] for name in wanted if all(has(one, name) for one in shown)}
+    """Those that all rounds have."""
+    return {name: [at(one, name) for one in shown] for name in names if all(has(one, name) for one in shown)}
 
 
 def spent(rounds: Sequence[RoundResult], shown: Sequence[RoundResult]) -> dict[str, list[float]]:
-    """Each cost since the round before."""
+    """Each cost since the round before; one number for all rounds after the first if they cost the same."""
     ends, found = [one.round for one in shown], {}
     for cost in COSTS:
         total = np.cumsum([one.scalars.get(cost, 0.0) for one in rounds])[ends]
-        found[cost] = [short(value) for value in np.diff(total, prepend=0.0)]
+        first, *rest = [short(value) for value in np.diff(total, prepend=0.0)]
+        found[cost] = [first, *(rest[:1] if len(set(rest)) == 1 else rest)]
     return found
 
 

@@ -175,6 +175,12 @@ def clusters(run_id: int) -> tuple[np.ndarray, np.ndarray]:
     return _clusters(store().url, run_id, _last_round(run_id))
 
 
+def analysis(run_id: int, kind: str) -> Findings | None:
+    """The findings of an analysis with its default options, if it is done."""
+    found = None if problem() else store().analyses.find(run_id, kind, {})
+    return findings(found) if found is not None and found.artifact_id is not None else None
+
+
 def findings(analysis: AnalysisRecord) -> Findings:
     """The findings of a finished analysis: one read-only copy for all readers.
 

@@ -21,12 +21,14 @@ from app.data.preset_catalog import experiments
 from app.data.run_frames import by_client, joined, labelled
 from engine.config.presets import Preset
 from engine.config.schema import RunConfig
+from engine.core.findings import Findings
 from engine.core.paths import ASSETS
 from engine.core.vocabulary import MODEL_KINDS, ModelKind, When
 from engine.metrics import summarize_clients
 from storage import RunRecord
 
 FOLDER = ASSETS / "examples" / "papers"
+MOST_EXPERIMENTS = 1_000  # of a preset; their numbers are negative, as those of its runs
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)  # a shipped run has no times
 
 
@@ -95,11 +97,19 @@ class Shipped:
         rounds = np.arange(starts[0], self.of[run_id]["rounds"][-1] + 1)
         return rounds, np.array(list(changes.values()))[np.searchsorted(starts, rounds, side="right") - 1]
 
+    def analysis(self, run_id: int, kind: str) -> Findings | None:
+        found = self.of[run_id].get("analyses", {}).get(kind)
+        if found is None:
+            return None
+        return Findings({name: np.array(values) for name, values in found["arrays"].items()}, found["values"])
+
     def _curve(self, run_id: int, name: str) -> pd.DataFrame:
         entry = self.of[run_id]
         if name not in entry["series"]:
             return pd.DataFrame()
-        values = np.broadcast_to(np.asarray(entry["series"][name], float), len(entry["rounds"]))
+        first, *rest = entry["series"][name]
+        count = len(entry["rounds"]) - 1
+        values = [first, *(rest * count if len(rest) == 1 else rest)]  # one number stands for all that follow
         return pd.DataFrame({"run": run_id, "round": entry["rounds"], "name": name, "value": values})
 
     def _total(self, run_id: int, name: str, until: int) -> float:
@@ -150,9 +160,9 @@ def _record(
     accuracies = {model: _accuracy(entry, model, sizes) for model in MODEL_KINDS}
     return RunRecord(
         id=run_id,
-        experiment_id=-1 - place,
+        experiment_id=place - MOST_EXPERIMENTS,
         experiment_name=config.name,
-        position=-position,
+        position=position,
         algorithm=config.algorithm.name,
         label=config.label,
         seed=config.seed,

@@ -6,6 +6,7 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 
+from engine.core.findings import Findings
 from engine.core.vocabulary import ModelKind, When
 from storage import RunRecord
 
@@ -34,3 +35,5 @@ class Source(Protocol):
     def clustered(self, run_ids: Sequence[int]) -> set[int]: ...
 
     def clusters(self, run_id: int) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def analysis(self, run_id: int, kind: str) -> Findings | None: ...

@@ -4,12 +4,16 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pandas as pd
+import streamlit as st
 
-from app.charts import beside_paper
+from app.charts import beside_paper, feature_map
+from app.charts.plot import figure_cache
 from app.compare import cost, dials, effort, structure, truth
 from app.compare.accuracy import distribution, low_mean_top
 from app.compare.view import View
-from app.components.shown import Shown
+from app.components import page, terms
+from app.components.shown import Shown, with_finding
+from app.inside.features import NEIGHBOURS, WARNING
 from app.papers.beside import dots, experiment_of, measure_of
 from app.papers.results import Results
 from app.state import url_state
@@ -46,6 +50,39 @@ def _by_client(view: View) -> Shown | None:
     return low_mean_top(view, "mean", ())
 
 
+def _features(view: View) -> list[Shown]:
+    """The t-SNE of each run whose features are computed."""
+    shown = []
+    for method in view.methods:
+        found = view.source.analysis(method.runs[0].id, "features")
+        if found is not None:
+            arrays, classes = found.arrays, (method.runs[0].partition or {}).get("class_names") or []
+            label, client = (arrays[name].astype(int) for name in ("label", "client"))
+            points = feature_map.data(arrays["tsne"], label, client, classes)
+            groups: tuple[feature_map.Group, ...] = ("class", "client")
+            measures = {group: found.values[group] for group in groups}
+            name = f"features-{method.name.casefold()}"
+            finding = feature_map.finding(measures, NEIGHBOURS)
+            drawn = figure_cache.figure(feature_map.figure, points)
+            shown.append(with_finding(drawn, points, finding, key=name, name=name, title=method.name))
+    return shown
+
+
+def _draw_features(view: View) -> None:
+    if not (shown := _features(view)):
+        terms.caption("Not computed yet: open a run below, and press Compute features there.")
+        return
+    page.section("Do features group by class or by client?")
+    for column, one in zip(st.columns(len(shown), gap="large"), shown, strict=True):
+        with column:
+            page.show(one)
+    terms.caption(WARNING)
+
+
+def _last_of_features(view: View) -> Shown | None:
+    return next(reversed(_features(view)), None)
+
+
 PANELS = {
     "distribution": Panel(url_state.fragment(distribution), _by_client),
     "over_time": Panel(cost.over_time, lambda view: cost.curves(view, "round")),
@@ -53,6 +90,7 @@ PANELS = {
     "errors": Panel(truth.errors, _first_of_truth),
     "errors_over_classes": Panel(truth.errors_over_classes, _first_of_truth),
     "effort": Panel(effort.effort, _effort),
+    "features": Panel(_draw_features, _last_of_features),
     "clusters": Panel(url_state.fragment(structure.draw), _clusters),
 }
 

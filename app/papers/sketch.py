@@ -14,6 +14,7 @@ from app.components.shown import Shown
 
 WIDTH, HEIGHT, PAD = 240, 132, 9
 DASHES = {"dash": "5 3", "dot": "1.5 2.5", "dashdot": "5 2.5 1.5 2.5", "longdash": "8 3", "longdashdot": "8 3 1.5 3"}
+MOST_MARKS = 40  # of a trace
 TAILS = ("triangle-left", "triangle-right")
 MOST_CELLS = 6_000
 Scale = Callable[[Any], np.ndarray]
@@ -92,7 +93,8 @@ def _marks(trace: Any, at: np.ndarray) -> Iterator[str]:
     shared = trace.marker.color if trace.marker.color is not None else trace.line.color
     outline = trace.marker.line.color if trace.marker.line.width and isinstance(trace.marker.line.color, str) else None
     colors, symbols = _each(shared, count), _each(trace.marker.symbol, count)
-    for (a, b), color, symbol in zip(at, colors, symbols, strict=True):
+    for i in range(0, count, max(1, -(-count // MOST_MARKS))):
+        (a, b), color, symbol = at[i], colors[i], symbols[i]
         if np.isfinite([a, b]).all():
             yield _mark(a, b, escape(_color(color)), escape(outline or ""), str(symbol or ""))
 
