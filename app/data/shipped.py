@@ -40,6 +40,7 @@ class Shipped:
     """
 
     command: str
+    checksum: int  # of the file
     runs: tuple[RunRecord, ...]
     of: Mapping[int, Mapping[str, Any]]
 
@@ -134,8 +135,9 @@ def _path(preset: Preset, scale: str) -> Path:
 
 
 @st.cache_resource(show_spinner=False, max_entries=50)
-def _load(path: Path, changed_ns: int, text: str, _preset: Preset, _scale: str) -> Shipped | None:
-    raw = json.loads(path.read_text(encoding="utf-8"))
+def _load(path: Path, changed_ns: int, settings: str, _preset: Preset, _scale: str) -> Shipped | None:
+    text = path.read_bytes()
+    raw = json.loads(text)
     entries = {entry["digest"]: entry for entry in raw["runs"]}
     configs = [
         (place, position, run)
@@ -150,7 +152,7 @@ def _load(path: Path, changed_ns: int, text: str, _preset: Preset, _scale: str) 
         run_id = -1 - zlib.crc32(f"{path.name} {place} {position}".encode())
         runs.append(_record(run_id, place, position, config, entry, raw["clients"][entry["clients"]]))
         of[run_id] = entry
-    return Shipped(raw["command"], tuple(runs), of)
+    return Shipped(raw["command"], zlib.crc32(text), tuple(runs), of)
 
 
 def _record(

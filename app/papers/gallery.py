@@ -1,41 +1,22 @@
 """A card for each figure and table: our picture of it, and whether the paper's claims and numbers hold here."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from html import escape
 
 import streamlit as st
 
-from app.charts import beside_paper
 from app.charts.plot import palette
 from app.components import page
 from app.data import queries
 from app.data.preset_catalog import SCALES, by_document, wanted
 from app.data.shipped import is_shipped
-from app.papers.claim import HEADS, State, verdicts
-from app.papers.figures import first_figure, printed
+from app.papers.card import card_of
 from app.papers.preset_progress import Standing, standing
 from app.papers.results import Results, results_of
-from app.papers.sketch import as_image, in_dark, sketch
+from app.papers.sketch import as_image, in_dark
 from app.wording import names, plain, plural
 from engine.config.presets import OURS, Preset
-
-MARKS: dict[State, str] = {"fails": "✗", "unclear": "~", "holds": "✓"}  # the worst first
-CARDS_KEPT = 100
-
-
-@dataclass(frozen=True)
-class Card:
-    """``picture`` is an SVG in light colors, or empty; ``verdict`` one line about the ``claims`` or the numbers."""
-
-    picture: str = ""
-    verdict: str = ""
-    claims: tuple[State, ...] = ()
-
-    @property
-    def mark(self) -> str:
-        return MARKS[worst(self.claims)] if self.claims else ""
 
 
 def gallery(presets: Mapping[str, Preset], found: Mapping[str, tuple[Results, Standing]]) -> None:
@@ -72,11 +53,6 @@ def shown(presets: Mapping[str, Preset]) -> Iterator[tuple[str, tuple[Results, S
         yield name, (by_scale[scale], own[name, scale])
 
 
-def card_of(results: Results) -> Card:
-    """Cached until other runs are behind it."""
-    return _card(results.preset.name, results.scale, results.stamp, results)
-
-
 def _draw(preset: Preset, results: Results, own: Standing) -> None:
     card = card_of(results)
     picture = in_dark(card.picture) if palette.is_dark() else card.picture
@@ -101,32 +77,6 @@ def _draw(preset: Preset, results: Results, own: Standing) -> None:
         if verdict:
             mark = f'<span class="mark">{card.mark}</span> ' if card.mark else ""
             st.html(f'<p class="verdict">{mark}{escape(verdict)}</p>')
-
-
-@st.cache_resource(show_spinner=False, max_entries=CARDS_KEPT)
-def _card(name: str, scale: str, stamp: object, _results: Results) -> Card:
-    if not _results.runs:
-        return Card()
-    states = tuple(verdict.state for verdict in verdicts(_results))
-    return Card(sketch(lambda: first_figure(_results)), of_claims(states) or of_numbers(_results), states)
-
-
-def worst(states: Sequence[State]) -> State:
-    return next(state for state in MARKS if state in states)
-
-
-def of_claims(states: Sequence[State]) -> str:
-    """``Holds here``, ``2 of 3 claims hold here``."""
-    if len(states) < 2:
-        return "".join(HEADS[state] for state in states)
-    return f"{states.count('holds')} of {len(states)} claims hold here"
-
-
-def of_numbers(results: Results) -> str:
-    """``4 of 9 numbers within 1 point``"""
-    table = printed(results).dropna(subset=["difference"])
-    close = int((table["difference"].abs() <= beside_paper.CLOSE + 1e-9).sum())
-    return f"{close} of {plural(len(table), 'number')} within 1 point" if len(table) else ""
 
 
 def _standings(presets: Mapping[str, Preset]) -> dict[tuple[str, str], Standing]:

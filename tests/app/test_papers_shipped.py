@@ -11,9 +11,11 @@ import yaml
 from app.actions import exchange
 from app.data import preset_catalog, queries, shipped
 from app.data.preset_catalog import known, wanted
+from app.papers.card import SHIPPED, shipped_cards, to_ship
 from app.papers.preset_progress import standing
 from app.papers.results import results_of
 from benchmarks import paper_results
+from benchmarks.paper_cards import shipped_results
 from engine.config import presets
 from storage import RunRecord, Store
 from tests.app.pages import words
@@ -99,6 +101,20 @@ def test_a_preset_with_other_settings_has_no_shipped_result(ours: list[RunRecord
     path = preset_catalog.FOLDER / "curves.yaml"
     path.write_text(path.read_text().replace("rounds: 2", "rounds: 3"))
     assert shipped.shipped(known()["curves"], "quick") is None
+
+
+def test_every_shipped_card_says_what_its_numbers_say() -> None:
+    cards = shipped_cards(SHIPPED)
+    assert set(cards) == {path.name.removesuffix(".json") for path in shipped.FOLDER.glob("*.json")}
+    for name, card in cards.items():
+        now = to_ship(shipped_results(known()[name.split(".")[0]], name.split(".")[1]))
+        drawn_again = "python -m benchmarks.paper_cards"
+        assert [card[key] for key in ("of", "verdict", "claims")] == [
+            now["of"],
+            now["verdict"],
+            list(now["claims"]),
+        ], f"{name}: {drawn_again}"
+        assert bool(card["picture"]) == bool(now["picture"])
 
 
 def test_every_shipped_file_belongs_to_a_preset_and_has_all_its_runs() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.papers import gallery
+from app.papers import card
 from app.server import warm_up
 from storage import Store
 from storage.metrics import Metrics
@@ -48,7 +48,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_papers_opens_without_drawing_its_cards_again(empty_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     warm_up.gallery()
-    monkeypatch.setattr(gallery, "sketch", None)
+    monkeypatch.setattr(card, "sketch", None)
     assert "data:image/svg+xml," in words(open_page("papers"))
 
 
