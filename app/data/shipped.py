@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app.data.preset_catalog import experiments
+from app.data.preset_catalog import experiments, wanted
 from app.data.run_frames import by_client, joined, labelled
 from engine.config.presets import Preset
 from engine.config.schema import RunConfig
@@ -40,7 +40,6 @@ class Shipped:
     """
 
     command: str
-    checksum: int  # of the file
     runs: tuple[RunRecord, ...]
     of: Mapping[int, Mapping[str, Any]]
 
@@ -130,14 +129,21 @@ def shipped(preset: Preset, scale: str) -> Shipped | None:
     return _load(path, path.stat().st_mtime_ns, repr(preset.configs(scale)), preset, scale)
 
 
+def checksum(preset: Preset, scale: str) -> int:
+    """Of the file, and of the runs that the preset asks for; 0 if nothing ships."""
+    if not is_shipped(preset, scale):
+        return 0
+    asked = "".join(run.digest for run in wanted(preset, scale))
+    return zlib.crc32(_path(preset, scale).read_bytes() + asked.encode())
+
+
 def _path(preset: Preset, scale: str) -> Path:
     return FOLDER / f"{preset.name}.{scale}.json"
 
 
 @st.cache_resource(show_spinner=False, max_entries=50)
 def _load(path: Path, changed_ns: int, settings: str, _preset: Preset, _scale: str) -> Shipped | None:
-    text = path.read_bytes()
-    raw = json.loads(text)
+    raw = json.loads(path.read_text(encoding="utf-8"))
     entries = {entry["digest"]: entry for entry in raw["runs"]}
     configs = [
         (place, position, run)
@@ -152,7 +158,7 @@ def _load(path: Path, changed_ns: int, settings: str, _preset: Preset, _scale: s
         run_id = -1 - zlib.crc32(f"{path.name} {place} {position}".encode())
         runs.append(_record(run_id, place, position, config, entry, raw["clients"][entry["clients"]]))
         of[run_id] = entry
-    return Shipped(raw["command"], zlib.crc32(text), tuple(runs), of)
+    return Shipped(raw["command"], tuple(runs), of)
 
 
 def _record(

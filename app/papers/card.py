@@ -13,12 +13,13 @@ from typing import Any
 import streamlit as st
 
 from app.charts import beside_paper
-from app.data.shipped import FOLDER
+from app.data.shipped import FOLDER, checksum
 from app.papers.claim import HEADS, State, verdicts
 from app.papers.figures import first_figure, printed
 from app.papers.results import Results
 from app.papers.sketch import sketch
 from app.wording import plural
+from engine.config.presets import Preset
 
 MARKS: dict[State, str] = {"fails": "✗", "unclear": "~", "holds": "✓"}  # the worst first
 SHIPPED = FOLDER.with_name("paper_cards.json")
@@ -40,11 +41,15 @@ class Card:
 
 def card_of(results: Results) -> Card:
     """Cached until other runs are behind it."""
-    if results.shipped is not None:
-        found = shipped_cards(SHIPPED).get(f"{results.preset.name}.{results.scale}", {})
-        if found.get("of") == results.shipped.checksum:
-            return Card(found["picture"], found["verdict"], tuple(found["claims"]))
     return _card(results.preset.name, results.scale, results.stamp, results)
+
+
+def shipped_card(preset: Preset, scale: str) -> Card | None:
+    """The card that ships, if it is of the numbers that ship and of the preset's settings."""
+    found = shipped_cards(SHIPPED).get(f"{preset.name}.{scale}")
+    if found is None or found["of"] != checksum(preset, scale):
+        return None
+    return Card(found["picture"], found["verdict"], tuple(found["claims"]))
 
 
 @cache
@@ -54,7 +59,7 @@ def shipped_cards(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def to_ship(results: Results) -> dict[str, Any]:
-    return {"of": results.shipped.checksum if results.shipped else 0, **asdict(drawn(results))}
+    return {"of": checksum(results.preset, results.scale), **asdict(drawn(results))}
 
 
 @st.cache_resource(show_spinner=False, max_entries=CARDS_KEPT)

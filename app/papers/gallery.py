@@ -1,7 +1,8 @@
 """A card for each figure and table: our picture of it, and whether the paper's claims and numbers hold here."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 
 import streamlit as st
@@ -11,26 +12,41 @@ from app.components import page
 from app.data import queries
 from app.data.preset_catalog import SCALES, by_document, wanted
 from app.data.shipped import is_shipped
-from app.papers.card import card_of
+from app.papers.card import Card, card_of, shipped_card
 from app.papers.preset_progress import Standing, standing
-from app.papers.results import Results, results_of
+from app.papers.results import results_of
 from app.papers.sketch import as_image, in_dark
 from app.wording import names, plain, plural
 from engine.config.presets import OURS, Preset
 
 
-def gallery(presets: Mapping[str, Preset], found: Mapping[str, tuple[Results, Standing]]) -> None:
-    """``found`` as ``shown`` gives it. In each paper, what has a picture comes first."""
-    for place, (document, own) in enumerate(by_document(dict(presets)).items()):
+@dataclass(frozen=True)
+class Entry:
+    """A preset at the scale that is shown, with the progress of the reader's runs there."""
+
+    preset: Preset
+    scale: str
+    own: Standing
+    card: Card
+
+    @property
+    def is_shown_at(self) -> str:
+        return f"{SCALES[self.scale]} scale" if self.card.picture or self.card.verdict else ""
+
+
+def gallery(entries: Sequence[Entry]) -> None:
+    """In each paper, what has a picture comes first."""
+    by_name = {entry.preset.name: entry for entry in entries}
+    for place, (document, own) in enumerate(by_document({e.preset.name: e.preset for e in entries}).items()):
         st.header("Not from a paper" if document == OURS else plain(document), anchor=False)
         with st.container(key=f"gallery_{place}"):
-            for preset in sorted(own, key=lambda preset: not card_of(found[preset.name][0]).picture):
-                _draw(preset, *found[preset.name])
+            for entry in sorted((by_name[preset.name] for preset in own), key=lambda entry: not entry.card.picture):
+                _draw(entry)
 
 
-def finding(found: Mapping[str, tuple[Results, Standing]]) -> str:
-    """``Of 12 claims about figures without numbers, 7 hold in these runs, 4 do not, and 1 is not clear.``"""
-    counts = Counter(state for results, _ in found.values() for state in card_of(results).claims)
+def finding(cards: Iterable[Card]) -> str:
+    """``Of 12 claims about figures without numbers, 7 hold in these runs, 4 do not and 1 is not clear.``"""
+    counts = Counter(state for card in cards for state in card.claims)
     tested = counts.total()
     if not tested:
         return "Our picture of each figure and table, at quick scale or as published."
@@ -40,39 +56,42 @@ def finding(found: Mapping[str, tuple[Results, Standing]]) -> str:
     return f"Of {plural(tested, 'claim')} about figures without printed numbers, {names(parts)}."
 
 
-def shown(presets: Mapping[str, Preset]) -> Iterator[tuple[str, tuple[Results, Standing]]]:
-    """name -> the results at the largest scale that has all of them, and the progress of the reader's runs there."""
+def shown(presets: Mapping[str, Preset]) -> list[Entry]:
+    """Each preset at the largest scale with a complete result, the reader's own or one that ships."""
     own = _standings(presets)
+    found = []
     for name, preset in presets.items():
-        by_scale = {
-            scale: results_of(preset, scale, own[name, scale]) for scale in preset.scales if (name, scale) in own
-        }
-        smallest, *larger = by_scale
-        complete = [scale for scale in larger if by_scale[scale].is_complete]
-        scale = complete[-1] if complete else smallest
-        yield name, (by_scale[scale], own[name, scale])
+        scales = [scale for scale in preset.scales if (name, scale) in own]
+        complete = [scale for scale in scales[1:] if own[name, scale].is_complete or is_shipped(preset, scale)]
+        scale = complete[-1] if complete else scales[0]
+        found.append(Entry(preset, scale, own[name, scale], _card(preset, scale, own[name, scale])))
+    return found
 
 
-def _draw(preset: Preset, results: Results, own: Standing) -> None:
-    card = card_of(results)
+def _card(preset: Preset, scale: str, own: Standing) -> Card:
+    ready = None if own.is_complete else shipped_card(preset, scale)
+    return ready or card_of(results_of(preset, scale, own))
+
+
+def _draw(entry: Entry) -> None:
+    card, preset, own = entry.card, entry.preset, entry.own
     picture = in_dark(card.picture) if palette.is_dark() else card.picture
-    progress = own.sentence() if own.runs and not results.is_own_and_complete else ""
-    scale = f"{SCALES[results.scale]} scale" if results.runs else ""
-    item = " · ".join(filter(None, [preset.item, scale]))
+    progress = own.sentence() if own.runs and not own.is_complete else ""
+    item = " · ".join(filter(None, [preset.item, entry.is_shown_at]))
     verdict = " · ".join(filter(None, [card.verdict, progress]))
     if picture:
         seen = f'<img alt="" src="{as_image(picture)}">'
-    elif results.runs:
+    elif own.done:
         seen = "<p>Drawn on the page of each run</p>"
     else:
-        seen = f"<p>Not run yet: {plural(len(results.now.pairs), 'run')}</p>"
+        seen = f"<p>Not run yet: {plural(len(own.pairs), 'run')}</p>"
     with st.container(key=f"paper_{preset.name}", gap=None):
         st.html(f'<div class="picture">{seen}</div><p class="item">{escape(item)}</p>')
         page.link(
             "papers",
             plain(preset.title),
             preset=preset.name,
-            scale=None if results.scale == next(iter(preset.scales)) else results.scale,
+            scale=None if entry.scale == next(iter(preset.scales)) else entry.scale,
         )
         if verdict:
             mark = f'<span class="mark">{card.mark}</span> ' if card.mark else ""

@@ -56,14 +56,6 @@ class Results:
         return View(tuple(methods_of(self.runs)), source=self.source)
 
     @property
-    def is_complete(self) -> bool:
-        return len(self.now.done) == len(self.now.pairs)
-
-    @property
-    def is_own_and_complete(self) -> bool:
-        return self.is_complete and self.shipped is None
-
-    @property
     def stamp(self) -> tuple[int, ...]:
         """Another one for other runs; a finished run does not change."""
         return tuple(run.id for run in self.now.done)
@@ -154,7 +146,7 @@ class Setting:
 
 
 def results_of(preset: Preset, scale: str, own: Standing) -> Results:
-    found = None if len(own.done) == len(own.pairs) else shipped(preset, scale)
+    found = None if own.is_complete else shipped(preset, scale)
     if found is None:
         return Results(preset, scale, own)
     pairs = tuple((want, found.by_digest.get(want.digest)) for want in wanted(preset, scale))

@@ -34,12 +34,10 @@ def everything() -> None:
 def gallery() -> None:
     """The cards of Papers."""
     from app.data.preset_catalog import known
-    from app.papers.card import card_of
     from app.papers.gallery import shown
 
     with suppress(FedscapeError):
-        for _, (results, _) in shown(known()):
-            card_of(results)
+        shown(known())
 
 
 def comparison() -> None:

@@ -32,11 +32,11 @@ def render() -> None:
     asked = url_state.get("preset") or ""
     chosen = presets.get(asked)
     if chosen is None:
-        found = dict(shown(presets))
-        page.header("PAPERS", "Paper reproductions", finding(found))
+        entries = shown(presets)
+        page.header("PAPERS", "Paper reproductions", finding(entry.card for entry in entries))
         if asked:
             st.warning(plain(f"No figure or table named “{asked[:MOST_QUOTED]}”. Choose one below."))
-        gallery(presets, found)
+        gallery(entries)
         return
     one(chosen)
 

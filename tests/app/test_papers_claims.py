@@ -109,7 +109,7 @@ def test_a_claim_about_cgpfl_holds_or_fails_with_the_numbers_of_its_runs() -> No
         for at, (label, v) in enumerate(values.items())
     }
     pairs = tuple((Wanted("e", label, "cgpfl", 0, label), run) for label, run in runs.items())
-    shipped = Shipped("", 0, tuple(runs.values()), {})
+    shipped = Shipped("", tuple(runs.values()), {})
     (found,) = verdicts(Results(known()["cgpfl-fig1-2"], "quick", Standing(pairs), shipped))
     assert data_and_model(next(iter(runs.values()))) == "MNIST MLR"
     assert found.state == "fails" and [one.state for one in found.checks] == ["fails", "holds"]
@@ -121,14 +121,10 @@ def test_every_file_of_claims_belongs_to_a_preset() -> None:
     assert files == {name for name, preset in known().items() if claims(preset)}
 
 
-def test_the_gallery_counts_the_claims_that_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    states = {"a": ("holds", "holds"), "b": ("fails",), "c": ("unclear",), "d": ()}
-    monkeypatch.setattr(gallery, "card_of", lambda name: Card(claims=states[name]))
-    found = {name: (name, None) for name in states}
+def test_the_gallery_counts_the_claims_that_hold() -> None:
+    cards = [Card(claims=("holds", "holds")), Card(claims=("fails",)), Card(claims=("unclear",)), Card()]
     expected = "Of 4 claims about figures without printed numbers, 2 hold in these runs, 1 does not and 1 is not clear."
-    assert gallery.finding(found) == expected
-    assert (
-        gallery.finding({"d": ("d", None)}) == "Our picture of each figure and table, at quick scale or as published."
-    )
-    assert of_claims(states["a"]) == "2 of 2 claims hold here" and of_claims(states["b"]) == HEADS["fails"]
+    assert gallery.finding(cards) == expected
+    assert "claim" not in gallery.finding([Card()])
+    assert of_claims(["holds", "holds"]) == "2 of 2 claims hold here" and of_claims(["fails"]) == HEADS["fails"]
     assert Card(claims=("holds", "unclear")).mark == "~"
