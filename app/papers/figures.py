@@ -1,6 +1,6 @@
 """The figures of a paper, as panels of Compare, and the one of each that stands for it in the gallery."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -21,10 +21,11 @@ from app.wording import setting
 
 
 class Panel(NamedTuple):
-    """What the page draws, and its first figure."""
+    """What the page draws, and its first figure; a panel that ``joins`` experiments draws all of them in one."""
 
     draw: Callable[[View], None]
     first: Callable[[View], Shown | None]
+    joins: bool = False
 
 
 def _swept(view: View) -> Shown | None:
@@ -87,8 +88,8 @@ PANELS = {
     "distribution": Panel(url_state.fragment(distribution), _by_client),
     "over_time": Panel(cost.over_time, lambda view: cost.curves(view, "round")),
     "swept": Panel(dials.swept, _swept),
-    "errors": Panel(truth.errors, _first_of_truth),
-    "errors_over_classes": Panel(truth.errors_over_classes, _first_of_truth),
+    "errors": Panel(truth.errors, _first_of_truth, joins=True),
+    "errors_over_classes": Panel(truth.errors_over_classes, _first_of_truth, joins=True),
     "effort": Panel(effort.effort, _effort),
     "features": Panel(_draw_features, _last_of_features),
     "clusters": Panel(url_state.fragment(structure.draw), _clusters),
@@ -109,9 +110,15 @@ def first_figure(results: Results) -> Shown | None:
         settings = {config["name"]: setting(config) for config in preset.configs(results.scale)}
         measure = measure_of(table, experiment).default
         return dots(table, settings, results.scale, preset.name, experiment, measure)
-    panels = preset.view.panels if preset.view else ()
-    found = (PANELS[name].first(results.view) for name in panels)
-    return next((figure for figure in found if figure is not None), None) or _by_client(results.view)
+    panels = [PANELS[name] for name in panels_of(results)]
+    first = results.of_setting(results.settings[0])
+    found = (panel.first(results.view if panel.joins else first) for panel in panels)
+    return next((figure for figure in found if figure is not None), None)
+
+
+def panels_of(results: Results) -> Sequence[str]:
+    """Those of the preset; for one without figures, how its methods fare."""
+    return results.preset.view.panels if results.preset.view else ("distribution", "over_time")
 
 
 def printed(results: Results) -> pd.DataFrame:

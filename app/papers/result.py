@@ -8,8 +8,9 @@ from app.components import page, terms
 from app.data.preset_catalog import SCALE_WORDS
 from app.papers.beside import beside
 from app.papers.claim import HEADS, Verdict, verdicts
-from app.papers.figures import PANELS, printed
+from app.papers.figures import PANELS, panels_of, printed
 from app.papers.results import Results
+from app.state.choice import Choice
 from app.wording import names, plain, setting
 from engine.config.presets import Preset
 from storage import RunRecord
@@ -52,13 +53,18 @@ def _claim(verdict: Verdict) -> str:
 
 
 def figures(results: Results) -> None:
-    """The panels of Compare for the preset's figures, with the runs that are done."""
+    """The panels of Compare for the preset's figures, with the runs that are done: of one experiment or of all."""
     if len(results.view.methods) < 2:
         return
-    panels = results.preset.view.panels if results.preset.view else ("distribution", "over_time")
-    view = results.view if results.shipped else results.view.from_address(results.view.methods)
-    for name in panels:
-        PANELS[name].draw(view)
+    panels = [PANELS[name] for name in panels_of(results)]
+    settings = {setting.name: setting for setting in results.settings}
+    chosen = results.view
+    if len(settings) > 1 and not all(panel.joins for panel in panels):
+        experiment = Choice("Experiment", {name: name for name in settings}, "paper_of", next(iter(settings))).pick()
+        chosen = results.of_setting(settings[experiment])
+    for panel in panels:
+        view = results.view if panel.joins else chosen
+        panel.draw(view if results.shipped else view.from_address(view.methods))
 
 
 def numbers(results: Results) -> None:

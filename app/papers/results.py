@@ -80,7 +80,14 @@ class Results:
             if run is not None and run.status == "done":
                 of.setdefault(want.experiment, []).append(run)
         labels = {want.digest: want.label for want, _ in self.now.pairs}
-        return [Setting(runs[0], {(labels[run.digest], run.seed): run.id for run in runs}) for runs in of.values()]
+        return [
+            Setting(name, runs[0], {(labels[run.digest], run.seed): run.id for run in runs})
+            for name, runs in of.items()
+        ]
+
+    def of_setting(self, setting: "Setting") -> View:
+        ids = set(setting.runs.values())
+        return View(tuple(methods_of(run for run in self.runs if run.id in ids)), source=self.source)
 
     def accuracy(self, summary: str = "weighted_mean", model: ModelKind = "personalized") -> Measure:
         """A summary over the clients' test accuracies in the last round."""
@@ -128,6 +135,7 @@ class Results:
 class Setting:
     """An experiment: one of its runs, and the ids of all by label and seed."""
 
+    name: str
     example: RunRecord
     runs: dict[tuple[str, int], int]
 

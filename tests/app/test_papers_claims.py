@@ -30,7 +30,7 @@ def setting(**runs: list[float]) -> tuple[Setting, Measure]:
     """The values of each label, one for each seed."""
     ids = {(label, seed): 100 * place + seed for place, label in enumerate(runs) for seed in range(len(runs[label]))}
     values = {run_id: runs[label][seed] for (label, seed), run_id in ids.items()}
-    return Setting(run_record(0, "A", 0), ids), Measure(values, lambda value: f"{value:g}")
+    return Setting("e", run_record(0, "A", 0), ids), Measure(values, lambda value: f"{value:g}")
 
 
 @pytest.mark.parametrize(
