@@ -38,7 +38,6 @@ CURVES = {  # panel -> of the personalized model
 ANALYSES = {"features": ("tsne", "label", "client")}  # panel and kind of analysis -> arrays
 MEANS = ("total_error", "common_accuracy")
 LAST = ("diagnostics.K_hat", "diagnostics.statistical_error_local", "diagnostics.statistical_error_global")
-ITERATIONS = "diagnostics.kmeans_iterations"
 MOST_POINTS = 101
 DIGITS = 4
 Found = Mapping[str, tuple[RunConfig, RunResult]]
@@ -144,14 +143,13 @@ def spent(rounds: Sequence[RoundResult], shown: Sequence[RoundResult]) -> dict[s
 
 
 def clusters(rounds: Sequence[RoundResult]) -> dict[str, Any]:
-    """Labels from the first round, wherever one changes, and the iterations of k-means."""
+    """Labels from the first round, wherever one changes."""
     found: dict[str, list[int]] = {}
     for one in rounds:
         labels = None if one.clusters is None else one.clusters.tolist()
         if labels is not None and labels != next(reversed(found.values()), None):
             found[str(one.round)] = labels
-    iterations = [int(one.scalars[ITERATIONS]) for one in rounds if ITERATIONS in one.scalars]
-    return {"clusters": found, "kmeans_iterations": iterations} if found else {}
+    return {"clusters": found} if found else {}
 
 
 def of(model: str, names: Iterable[str]) -> list[str]:

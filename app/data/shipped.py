@@ -47,10 +47,6 @@ class Shipped:
     def by_digest(self) -> dict[str, RunRecord]:
         return {run.digest: run for run in self.runs}
 
-    @property
-    def seeds(self) -> list[int]:
-        return sorted({run.seed for run in self.runs})
-
     def final_clients(
         self, of: Sequence[RunRecord], model: ModelKind = "personalized", when: When = "last"
     ) -> pd.DataFrame:
