@@ -43,7 +43,7 @@ def distribution(view: View) -> None:
     with left:
         with st.container(horizontal=True, vertical_alignment="bottom", key="sort_controls"):
             by = cast(dumbbell.SortKey, SORT.switch())
-            if view.by == METHOD:
+            if view.by == METHOD and view.is_stored:
                 open_run.look_inside(view)
         page.show(low_mean_top(view, by, clients), on_select=_follow_method(view))
     with right:

@@ -12,7 +12,7 @@ from app.compare.section import Part
 from app.compare.view import View
 from app.components import page
 from app.components.shown import Shown, with_finding
-from app.data import costs, queries
+from app.data import costs
 from app.data.comparison import with_methods
 from app.state import url_state
 from app.state.choice import Choice, Choices
@@ -82,7 +82,7 @@ def figure(view: View, goal: Goal, spent: communication.Spent, target: str) -> S
     """What each method needs to reach the target; a sentence if none reaches it."""
     shown = goal.target.titles[target]
     until = communication.reached(goal.series, float(target), falls=goal.name == "error")
-    spent_then = costs.spent(queries.scalar_totals(until, COSTS))
+    spent_then = costs.spent(view.source.scalar_totals(until, COSTS))
     points = communication.data(view.with_options(), until, spent_then)
     words = f"{'a mean accuracy of' if goal.name == 'accuracy' else 'an error of'} {shown}"
     finding = communication.finding(points, spent, words)
@@ -129,7 +129,7 @@ def default_target(best: pd.Series, values: list[str], goal: str) -> str:
 def _series(view: View, goal: str) -> pd.DataFrame:
     """[run, method, round, value] of the target's measure."""
     if goal == "error":
-        errors = queries.mean_series(list(view.runs.values()), [f"{view.model}.total_error"])
+        errors = view.source.mean_series(list(view.runs.values()), [f"{view.model}.total_error"])
         return with_methods(errors, view.methods).dropna(subset=["value"])
     known = view.series().dropna(subset=["value"])
     return known[known["name"] == f"{view.model}.mean"]

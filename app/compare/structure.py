@@ -10,7 +10,6 @@ from app.compare.section import Part
 from app.compare.view import View
 from app.components import page
 from app.components.shown import Shown, with_finding
-from app.data import queries
 from app.inside import cluster_number
 from app.state.choice import Choice, Choices
 
@@ -25,20 +24,20 @@ def draw(view: View) -> None:
     page.section(HEADING)
     with st.container(horizontal=True, vertical_alignment="bottom", key="cluster_controls"):
         run_id = int(choice.pick())
-        counted = cluster_number.of_run(view.runs[run_id])
+        counted = cluster_number.of_run(view.runs[run_id]) if view.is_stored else None
         is_number = counted is not None and ASPECT.switch() == "number"
     if counted is not None and is_number:
         page.show(counted.figure(float(counted.weight.slide())))
     else:
-        page.show(raster(run_id, chosen_clients.chosen(view)))
+        page.show(raster(view, run_id, chosen_clients.chosen(view)))
 
 
 def part(view: View, choices: Choices) -> Part | None:
     if (choice := clustered_run(view)) is None:
         return None
     run_id = int(choice.made_in(choices))
-    counted = cluster_number.of_run(view.runs[run_id])
-    found = [raster(run_id, chosen_clients.chosen(view, choices))]
+    counted = cluster_number.of_run(view.runs[run_id]) if view.is_stored else None
+    found = [raster(view, run_id, chosen_clients.chosen(view, choices))]
     if counted is not None:
         found.append(counted.figure(float(counted.weight.made_in(choices))))
     return Part(HEADING, tuple(found))
@@ -46,7 +45,7 @@ def part(view: View, choices: Choices) -> Part | None:
 
 def clustered_run(view: View) -> Choice | None:
     """A run with clusters, by default one with more than one of them."""
-    grouped = queries.clustered(list(view.runs))
+    grouped = view.source.clustered(list(view.runs))
     labelled = {
         str(run.id): f"{method.name}, seed {run.seed}"
         for method in view.best_first()
@@ -55,13 +54,13 @@ def clustered_run(view: View) -> Choice | None:
     }
     if not labelled:
         return None
-    several = (run_id for run_id in labelled if queries.clusters(int(run_id))[1][-1].any())
+    several = (run_id for run_id in labelled if view.source.clusters(int(run_id))[1][-1].any())
     return Choice("Clusters of", labelled, "clusters", next(several, next(iter(labelled))))
 
 
-def raster(run_id: int, clients: Sequence[int]) -> Shown:
-    contexts = (queries.partition(run_id) or {}).get("contexts")
-    cells = cluster_raster.data(*queries.clusters(run_id), contexts)
+def raster(view: View, run_id: int, clients: Sequence[int]) -> Shown:
+    contexts = (view.runs[run_id].partition or {}).get("contexts")
+    cells = cluster_raster.data(*view.source.clusters(run_id), contexts)
     return with_finding(
         cluster_raster.figure(cells, chosen=clients),
         cluster_raster.memberships(cells),

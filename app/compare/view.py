@@ -13,6 +13,7 @@ from app.compare.comparability import conflicts
 from app.data import config_fields, queries
 from app.data.comparison import REFERENCES, Method, per_method, per_run, pooled, with_methods
 from app.data.costs import Axis, recorded, spent
+from app.data.source import Source
 from app.state import url_state
 from app.wording import MODELS, WHEN, kicker, plural
 from engine.core.vocabulary import COSTS, ModelKind, When
@@ -32,7 +33,8 @@ T = TypeVar("T")
 class View:
     """One comparison. ``clients`` are those of the model and round that the address chooses.
 
-    If ``by`` is a field of the configuration, each of ``methods`` is all runs with one value of that field.
+    If ``by`` is a field of the configuration, each of ``methods`` is all runs with one value of that field. ``source``
+    has the numbers of the runs: the database, unless they ship with the product.
     """
 
     methods: tuple[Method, ...]
@@ -40,6 +42,7 @@ class View:
     when: When = "last"
     tail: int = 5
     by: str = METHOD
+    source: Source = queries
 
     @classmethod
     def from_address(cls, methods: tuple[Method, ...]) -> "View":
@@ -82,6 +85,11 @@ class View:
         return f"{self.model} model, {WHEN['best_val' if self.when == 'best' and self.is_validated else self.when]}"
 
     @property
+    def is_stored(self) -> bool:
+        """Whether the runs are in the database, where a page shows each of them."""
+        return self.source is queries
+
+    @property
     def is_validated(self) -> bool:
         """Whether every run has validation data."""
         return all(run.config["partition"].get("val_fraction") for run in self.runs.values())
@@ -99,16 +107,20 @@ class View:
     def clients(self, model: ModelKind | None = None, when: When | None = None) -> pd.DataFrame:
         """[run, method, algorithm, seed, client, accuracy, test_size]."""
         model, when = model or self.model, when or self.when
-        return self._keep(("clients", model, when), lambda: self._named(queries.final_clients(self._all, model, when)))
+        return self._keep(
+            ("clients", model, when), lambda: self._named(self.source.final_clients(self._all, model, when))
+        )
 
     def unseen_clients(self) -> pd.DataFrame:
         """[run, method, algorithm, seed, client, accuracy, test_size] of clients that never trained, last round."""
-        return self._keep("unseen", lambda: self._named(queries.unseen_clients(self._all)))
+        return self._keep("unseen", lambda: self._named(self.source.unseen_clients(self._all)))
 
     def series(self, axis: Axis = "round") -> pd.DataFrame:
         """[run, method, algorithm, seed, round, name, value]: accuracies of every round, and an axis' costs."""
         wanted = [f"{self.model}.mean", f"{self.model}.lowest5", *recorded(axis)]
-        return self._keep(("series", axis, self.model), lambda: self._named(queries.scalar_series(self._all, wanted)))
+        return self._keep(
+            ("series", axis, self.model), lambda: self._named(self.source.scalar_series(self._all, wanted))
+        )
 
     def curves(self, axis: Axis) -> pd.DataFrame:
         """A row per method and round: [method, algorithm, round, x, mean, mean_pm, lowest, seeds]."""
@@ -127,11 +139,11 @@ class View:
 
     def means(self, name: str) -> pd.Series:
         """run -> mean over clients of one array of the chosen model and round, such as ``total_error``."""
-        return queries.final_means(self._all, f"{self.model}.{name}", self.model, self.when)
+        return self.source.final_means(self._all, f"{self.model}.{name}", self.model, self.when)
 
     def last(self, name: str) -> pd.Series:
         """run -> the last stored value of a scalar."""
-        return queries.final_scalars(self._all, name)
+        return self.source.final_scalars(self._all, name)
 
     def per_run(self, model: ModelKind | None = None, when: When | None = None) -> pd.DataFrame:
         """A row per run with its summaries over clients."""
@@ -144,7 +156,7 @@ class View:
         for run_id, run in self.runs.items():
             best = queries.best_round(run, model or self.model) if (when or self.when) == "best" else None
             until[run_id] = run.round if best is None else best
-        costs = spent(queries.scalar_totals(until, COSTS))
+        costs = spent(self.source.scalar_totals(until, COSTS))
         return self.per_run(model, when).merge(costs, on="run", how="left")
 
     def with_options(self) -> pd.DataFrame:

@@ -3,7 +3,6 @@
 Every function may be called before the database exists and then returns nothing. ``problem()`` has the reason.
 """
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -15,6 +14,7 @@ import streamlit as st
 
 from app.data import read_cache
 from app.data.averages import mean_of_known
+from app.data.run_frames import by_client, joined, labelled
 from engine.analyses.support.layouts import check_findings
 from engine.core.errors import CheckpointInvalid
 from engine.core.findings import Findings
@@ -34,7 +34,6 @@ from storage import store_from_env as _store_from_env
 
 LOOK_AGAIN_S = 3.0  # a database may become unavailable
 SETS_KEPT, RUNS_KEPT = 60, 200  # cached tables of all runs that a page compares, and of single runs
-_RUN = ["run", "label", "algorithm", "seed"]
 Ids = tuple[int, ...]
 Stand = tuple[tuple[int, int], ...]  # runs, and a round of each
 
@@ -113,12 +112,12 @@ def final_clients(of: Sequence[RunRecord], model: ModelKind = "personalized", wh
     """[run, label, algorithm, seed, client, accuracy, test_size]; clients without test samples are omitted."""
     stand = (_stand(of), _rounds_of(of, model, when))
     table = _clients(store().url, (_ids(of), f"{model}.accuracy", when), stand)
-    return _labelled(table, of, ["client", "accuracy", "test_size"])
+    return labelled(table, of, ["client", "accuracy", "test_size"])
 
 
 def unseen_clients(of: Sequence[RunRecord]) -> pd.DataFrame:
     """Like final_clients, for clients held out of training, with their original numbers."""
-    return _labelled(_unseen(store().url, _ids(of), _stand(of)), of, ["client", "accuracy", "test_size"])
+    return labelled(_unseen(store().url, _ids(of), _stand(of)), of, ["client", "accuracy", "test_size"])
 
 
 def final_means(
@@ -138,7 +137,7 @@ def best_round(run: RunRecord, model: ModelKind = "personalized") -> int | None:
 
 def scalar_series(of: Sequence[RunRecord], names: Sequence[str]) -> pd.DataFrame:
     """[run, label, algorithm, seed, round, name, value] of stored scalars such as ``personalized.mean``."""
-    return _labelled(_scalars(store().url, (_ids(of), tuple(names)), _stand(of)), of, ["round", "name", "value"])
+    return labelled(_scalars(store().url, (_ids(of), tuple(names)), _stand(of)), of, ["round", "name", "value"])
 
 
 def final_scalars(of: Sequence[RunRecord], name: str) -> pd.Series:
@@ -158,7 +157,7 @@ def scalar_totals(until: Mapping[int, int], names: Sequence[str]) -> pd.DataFram
 def mean_series(of: Sequence[RunRecord], names: Sequence[str]) -> pd.DataFrame:
     """Like scalar_series, for per-client values such as ``train_loss``: their mean over the clients that have one."""
     parts = [_means(store().url, (run.id, tuple(names)), run.round).assign(run=run.id) for run in of]
-    return _labelled(_joined(parts, ["run", "round", "name", "value"]), of, ["round", "name", "value"])
+    return labelled(joined(parts, ["run", "round", "name", "value"]), of, ["round", "name", "value"])
 
 
 def clustered(run_ids: Sequence[int]) -> set[int]:
@@ -174,6 +173,12 @@ def client_series(run_id: int, name: str) -> tuple[np.ndarray, np.ndarray]:
 def clusters(run_id: int) -> tuple[np.ndarray, np.ndarray]:
     """(rounds [R], labels [R, N]); both empty if the method has no clusters."""
     return _clusters(store().url, run_id, _last_round(run_id))
+
+
+def analysis(run_id: int, kind: str) -> Findings | None:
+    """The findings of an analysis with its default options, if it is done."""
+    found = None if problem() else store().analyses.find(run_id, kind, {})
+    return findings(found) if found is not None and found.artifact_id is not None else None
 
 
 def findings(analysis: AnalysisRecord) -> Findings:
@@ -204,7 +209,7 @@ def _clients(url: str, of: tuple[Ids, str, When], stand: tuple[Stand, Stand]) ->
     found = store().queue.runs(run_ids=ids, include_archived=True)
     sizes = {run.id: (run.partition or {}).get("test_sizes") for run in found}
     arrays = store().metrics.arrays_at(ids, name, dict(stand[1]))
-    return _by_client(ids, arrays, {run_id: np.arange(len(values)) for run_id, values in arrays.items()}, sizes)
+    return by_client(ids, arrays, {run_id: np.arange(len(values)) for run_id, values in arrays.items()}, sizes)
 
 
 @read_cache.cached(SETS_KEPT)
@@ -213,7 +218,7 @@ def _unseen(url: str, ids: Ids, stand: Stand) -> pd.DataFrame:
     held_out = {run_id: own["unseen"] for run_id, own in partitions.items() if own.get("unseen")}
     arrays = {i: a for i, a in store().metrics.arrays_at(ids, "unseen.accuracy").items() if i in held_out}
     clients = {run_id: np.array(own["clients"]) for run_id, own in held_out.items()}
-    return _by_client(ids, arrays, clients, {run_id: own["test_sizes"] for run_id, own in held_out.items()})
+    return by_client(ids, arrays, clients, {run_id: own["test_sizes"] for run_id, own in held_out.items()})
 
 
 @read_cache.cached(SETS_KEPT)
@@ -254,7 +259,7 @@ def _means(url: str, of: tuple[int, tuple[str, ...]], last_round: int) -> pd.Dat
     for name in names:
         at, values = store().metrics.array(run_id, name)
         parts.append(pd.DataFrame({"round": at, "name": name, "value": mean_of_known(values)}))
-    return _joined(parts, ["round", "name", "value"])
+    return joined(parts, ["round", "name", "value"])
 
 
 @read_cache.cached(50)
@@ -302,33 +307,3 @@ def _rounds_of(of: Sequence[RunRecord], model: ModelKind, when: When) -> Stand:
     if when == "last":
         return ()
     return tuple((run.id, at) for run in of if (at := best_round(run, model)) is not None)
-
-
-def _by_client(
-    ids: Sequence[int],
-    arrays: Mapping[int, np.ndarray],
-    clients: Mapping[int, np.ndarray],
-    sizes: Mapping[int, Sequence[int] | None],
-) -> pd.DataFrame:
-    """[run, client, accuracy, test_size], without clients that have no accuracy."""
-    parts = []
-    for run_id in (i for i in ids if i in arrays):
-        accuracy = arrays[run_id]
-        own: Sequence[float] = sizes.get(run_id) or [math.nan] * len(accuracy)
-        part = pd.DataFrame({"run": run_id, "client": clients[run_id], "accuracy": accuracy, "test_size": own})
-        parts.append(part[np.isfinite(accuracy)])
-    return _joined(parts, ["run", "client", "accuracy", "test_size"])
-
-
-def _labelled(table: pd.DataFrame, of: Sequence[RunRecord], columns: list[str]) -> pd.DataFrame:
-    """Adds label, algorithm and seed to rows that have a ``run``."""
-    if table.empty:
-        return pd.DataFrame(columns=[*_RUN, *columns])
-    rows = {run.id: (run.label, run.algorithm, run.seed) for run in of}
-    heads = pd.DataFrame.from_dict(rows, orient="index", columns=_RUN[1:])
-    return table.join(heads, on="run")[[*_RUN, *columns]]
-
-
-def _joined(parts: list[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
-    filled = [part for part in parts if len(part)]
-    return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=columns)

@@ -31,6 +31,10 @@ class Standing:
         return [run for run in self.runs if run.status == "done"]
 
     @property
+    def is_complete(self) -> bool:
+        return len(self.done) == len(self.pairs)
+
+    @property
     def is_active(self) -> bool:
         return any(run.is_active for run in self.runs)
 

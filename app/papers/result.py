@@ -1,73 +1,89 @@
-"""The results: the paper's numbers beside ours, and figures without printed numbers."""
+"""The results: the paper's claims and our figures, the paper's numbers beside ours, and links to the runs."""
 
-from collections.abc import Callable
+from html import escape
 
 import streamlit as st
 
-from app.charts import beside_paper
-from app.compare.accuracy import distribution
-from app.compare.cost import over_time
-from app.compare.dials import swept
-from app.compare.effort import effort
-from app.compare.truth import errors, errors_over_classes
-from app.compare.view import View
 from app.components import page, terms
-from app.data import queries
-from app.data.comparison import methods_of
 from app.data.preset_catalog import SCALE_WORDS
 from app.papers.beside import beside
-from app.papers.preset_progress import Standing
-from app.state import url_state
+from app.papers.claim import HEADS, Verdict, verdicts
+from app.papers.figures import PANELS, panels_of, printed
+from app.papers.results import Results
+from app.state.choice import Choice
 from app.wording import names, plain, setting
 from engine.config.presets import Preset
 from storage import RunRecord
 
-PANELS: dict[str, Callable[[View], None]] = {
-    "distribution": url_state.fragment(distribution),
-    "over_time": over_time,
-    "swept": swept,
-    "errors": errors,
-    "errors_over_classes": errors_over_classes,
-    "effort": effort,
-}
 
-
-def result(preset: Preset, scale: str, now: Standing) -> None:
-    """The paper's figures and printed numbers, and links to the runs."""
+def result(results: Results) -> None:
+    preset = results.preset
     if preset.view:
         terms.paragraph(preset.view.note)
-        figures(preset, now)
+        claimed(results)
+        figures(results)
+    elif not preset.paper:
+        figures(results)
     if preset.paper:
-        numbers(preset, scale, now)
-    ways(preset, now)
+        numbers(results)
+    if results.shipped is None:
+        ways(results)
 
 
-def figures(preset: Preset, now: Standing) -> None:
-    """The panels of Compare for the preset's figures, with the runs that are done."""
-    methods = tuple(methods_of(queries.runs(run_ids=[run.id for run in now.done], with_partition=True)))
-    if preset.view is None or len(methods) < 2:
+def claimed(results: Results) -> None:
+    """What the paper says about the figure, and whether it holds here."""
+    found = verdicts(results)
+    if not found:
         return
-    view = View.from_address(methods)
-    for name in preset.view.panels:
-        PANELS[name](view)
+    page.section("What the paper claims")
+    for verdict in found:
+        st.html(_claim(verdict))
+    if results.scale == "quick":
+        terms.caption("Quick scale is not the published scale: a claim may hold at one and fail at the other.")
 
 
-def numbers(preset: Preset, scale: str, now: Standing) -> None:
+def _claim(verdict: Verdict) -> str:
+    claim, state = verdict.claim, verdict.state
+    reading = f" We test: {escape(claim.reading)}." if claim.reading else ""
+    return (
+        f'<div class="claim {state}"><p class="says">{terms.marked(claim.says)} '
+        f'<span class="where">{escape(claim.where[:1].upper() + claim.where[1:])}.{reading}</span></p>'
+        f"<p><strong>{HEADS[state]}:</strong> {escape(verdict.sentence())}</p></div>"
+    )
+
+
+def figures(results: Results) -> None:
+    """The panels of Compare for the preset's figures, with the runs that are done: of one experiment or of all."""
+    if len(results.view.methods) < 2:
+        return
+    panels = [PANELS[name] for name in panels_of(results)]
+    settings = {setting.name: setting for setting in results.settings}
+    chosen = results.view
+    if len(settings) > 1 and not all(panel.joins for panel in panels):
+        experiment = Choice("Experiment", {name: name for name in settings}, "paper_of", next(iter(settings))).pick()
+        chosen = results.of_setting(settings[experiment])
+    for panel in panels:
+        view = results.view if panel.joins else chosen
+        panel.draw(view if results.shipped else view.from_address(view.methods))
+
+
+def numbers(results: Results) -> None:
+    preset, scale = results.preset, results.scale
     st.header("Compared with the paper", anchor=False)
-    configs = {config["name"]: config for config in preset.configs(scale)}
-    cells = [cell for name in configs for cell in preset.cells(name)]
-    table = beside_paper.data(cells, now.by_label())
+    table = printed(results)
     if scale == "quick":
         terms.caption("The quick version differs from the paper's setting: expect different numbers.")
-    beside(table, {name: setting(config) for name, config in configs.items()}, SCALE_WORDS[scale], preset.name)
-    printed = sum(len(table.rows) * len(table.measures) for table in preset.paper)
-    if printed > len(table):
+    settings = {config["name"]: setting(config) for config in preset.configs(scale)}
+    beside(table, settings, SCALE_WORDS[scale], preset.name)
+    known = sum(len(table.rows) * len(table.measures) for table in preset.paper)
+    if known > len(table):
         files = names(table.file for table in preset.paper)
-        terms.caption(f"{len(table)} of the {printed} numbers of {files} have a run at this scale.")
+        terms.caption(f"{len(table)} of the {known} numbers of {files} have a run at this scale.")
 
 
-def ways(preset: Preset, now: Standing) -> None:
+def ways(results: Results) -> None:
     """Links to each experiment's runs in Compare, and to the page that draws the figure."""
+    now = results.now
     if not now.done:
         return
     st.header("Explore the runs", anchor=False)
@@ -78,15 +94,15 @@ def ways(preset: Preset, now: Standing) -> None:
         with st.container(horizontal=True, vertical_alignment="center", key=f"ways_{experiment}"):
             st.markdown(plain(experiment))
             page.link("compare", "Compare", runs=",".join(str(run.id) for run in own))
-            if preset.view and preset.view.page == "run":
-                for run in _first_seeds(own):
-                    page.link("run", plain(run.label), id=run.id, **preset.view.params)
+            _to_figures(results.preset, own)
     every = ",".join(str(run.id) for run in now.done)
     page.link("compare", "Compare all", runs=every)
 
 
-def _first_seeds(runs: list[RunRecord]) -> list[RunRecord]:
-    first: dict[str, RunRecord] = {}
-    for run in runs:
-        first.setdefault(run.label, run)
-    return list(first.values())
+def _to_figures(preset: Preset, runs: list[RunRecord]) -> None:
+    if preset.view and preset.view.page == "run":
+        first: dict[str, RunRecord] = {}
+        for run in runs:
+            first.setdefault(run.label, run)
+        for run in first.values():
+            page.link("run", plain(run.label), id=run.id, **preset.view.params)

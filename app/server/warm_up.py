@@ -14,7 +14,7 @@ PROGRAMS = ("app.__main__", "app.server.asgi", "app.main", "app.views.")  # thes
 
 
 def everything() -> None:
-    """The modules of all pages, the drawing library, the presets, and the newest comparison."""
+    """The modules of all pages, the drawing library, the presets, the newest comparison, and the cards of Papers."""
     for module in pkgutil.walk_packages(app.__path__, "app."):
         if not module.name.startswith(PROGRAMS):
             importlib.import_module(module.name)
@@ -26,8 +26,18 @@ def everything() -> None:
         known()
     with suppress(StorageError):
         comparison()
+        gallery()
     gc.collect()
     gc.freeze()  # all this is permanent: Streamlit's garbage collection after each rerun can skip it
+
+
+def gallery() -> None:
+    """The cards of Papers."""
+    from app.data.preset_catalog import known
+    from app.papers.gallery import shown
+
+    with suppress(FedscapeError):
+        shown(known())
 
 
 def comparison() -> None:

@@ -6,10 +6,11 @@ import streamlit as st
 
 from app.components import page
 from app.data.preset_catalog import SCALES, known, wanted
-from app.papers.listing import listing
+from app.papers.gallery import finding, gallery, shown
 from app.papers.preset_progress import changed, changed_sentence, standing
 from app.papers.progress import progress_panel
 from app.papers.result import result
+from app.papers.results import results_of
 from app.state import url_state
 from app.wording import lines, plain
 from engine.config.presets import Preset
@@ -31,14 +32,11 @@ def render() -> None:
     asked = url_state.get("preset") or ""
     chosen = presets.get(asked)
     if chosen is None:
-        page.header(
-            "PAPERS",
-            "Paper reproductions",
-            "Each figure and table as a set of runs, at quick scale and as published.",
-        )
+        entries = shown(presets)
+        page.header("PAPERS", "Paper reproductions", finding(entry.card for entry in entries))
         if asked:
             st.warning(plain(f"No figure or table named “{asked[:MOST_QUOTED]}”. Choose one below."))
-        listing(presets)
+        gallery(entries)
         return
     one(chosen)
 
@@ -55,10 +53,13 @@ def one(preset: Preset) -> None:
         st.markdown(f"**Left out at this scale.** {plain(preset.cut)}")
     wants = wanted(preset, scale)
     now = standing(wants)
+    results = results_of(preset, scale, now)
     progress_panel(preset, scale, now)
     for experiment, fields in changed(wants, preset.configs(scale)).items():
         st.warning(plain(changed_sentence(experiment, fields)))
-    result(preset, scale, now)
+    if results.shipped:
+        st.html(f'<p class="caption">{results.origin} <code>{results.shipped.command}</code>.</p>')
+    result(results)
     with st.expander("Where the settings come from"):
         st.markdown(plain(preset.source))
 

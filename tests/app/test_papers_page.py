@@ -70,7 +70,7 @@ def test_the_list_has_every_figure_and_table_under_its_paper(empty_store: Store)
     page = opened()
     assert [header.value for header in page.header] == ["CGPFL", "PLGU"]
     assert "[A tiny table](/papers?preset=tiny-table)" in words(page)
-    assert "Two methods. Quick: 4 runs" in words(page)
+    assert "Not run yet: 4 runs" in words(page)
 
 
 def test_without_runs_only_published_numbers_are_shown(empty_store: Store) -> None:

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from app.papers import card
 from app.server import warm_up
 from storage import Store
 from storage.metrics import Metrics
-from tests.app.pages import open_page
+from tests.app.pages import open_page, words
 
 
 def test_compare_opens_without_reading_twice(filled_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,6 +44,12 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for name in ("scalars", "arrays_at", "totals"):
         monkeypatch.setattr(Metrics, name, noted(name, getattr(Metrics, name)))
     return queries
+
+
+def test_papers_opens_without_drawing_its_cards_again(empty_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    warm_up.gallery()
+    monkeypatch.setattr(card, "sketch", None)
+    assert "data:image/svg+xml," in words(open_page("papers"))
 
 
 def test_without_a_comparison_nothing_is_read_ahead(empty_store: Store) -> None:

@@ -49,6 +49,7 @@ FURTHER = {
     "a story": Place(lambda _: "/?story=dial", 2),
     "clusters": Place(lambda t: f"/run?id={t.runs['cgpfl', 0]}&tab=clusters&round=5", 3),
     "record": Place(lambda t: f"/run?id={t.runs['plgu_lf', 0]}&tab=record", settles=True),
+    "a figure": Place(lambda _: "/papers?preset=fedprox-synthetic&scale=paper", 1),
     "a method": Place(lambda _: "/handbook?method=cgpfl"),
     "data sets": Place(lambda _: "/handbook?show=datasets", settles=True),
 }

@@ -1,0 +1,92 @@
+"""A figure or table in one picture and one line. The cards of shipped results ship as well: drawing all takes a second.
+
+``python -m benchmarks.paper_cards`` writes them; a card that is not of the shipped numbers is drawn when it is shown.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from app.charts import beside_paper
+from app.data.shipped import FOLDER, checksum
+from app.papers.claim import HEADS, State, verdicts
+from app.papers.figures import first_figure, printed
+from app.papers.results import Results
+from app.papers.sketch import sketch
+from app.wording import plural
+from engine.config.presets import Preset
+
+MARKS: dict[State, str] = {"fails": "✗", "unclear": "~", "holds": "✓"}  # the worst first
+SHIPPED = FOLDER.with_name("paper_cards.json")
+CARDS_KEPT = 100
+
+
+@dataclass(frozen=True)
+class Card:
+    """``picture`` is an SVG in light colors, or empty; ``verdict`` one line about the ``claims`` or the numbers."""
+
+    picture: str = ""
+    verdict: str = ""
+    claims: tuple[State, ...] = ()
+
+    @property
+    def mark(self) -> str:
+        return MARKS[worst(self.claims)] if self.claims else ""
+
+
+def card_of(results: Results) -> Card:
+    """Cached until other runs are behind it."""
+    return _card(results.preset.name, results.scale, results.stamp, results)
+
+
+def shipped_card(preset: Preset, scale: str) -> Card | None:
+    """The card that ships, if it is of the numbers that ship and of the preset's settings."""
+    found = shipped_cards(SHIPPED).get(f"{preset.name}.{scale}")
+    if found is None or found["of"] != checksum(preset, scale):
+        return None
+    return Card(found["picture"], found["verdict"], tuple(found["claims"]))
+
+
+@cache
+def shipped_cards(path: Path) -> dict[str, dict[str, Any]]:
+    """``cgpfl-fig3.quick`` -> the card, and the checksum of the numbers that it shows."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def to_ship(results: Results) -> dict[str, Any]:
+    return {"of": checksum(results.preset, results.scale), **asdict(drawn(results))}
+
+
+@st.cache_resource(show_spinner=False, max_entries=CARDS_KEPT)
+def _card(name: str, scale: str, stamp: object, _results: Results) -> Card:
+    return drawn(_results)
+
+
+def drawn(results: Results) -> Card:
+    if not results.runs:
+        return Card()
+    states = tuple(verdict.state for verdict in verdicts(results))
+    return Card(sketch(lambda: first_figure(results)), of_claims(states) or of_numbers(results), states)
+
+
+def worst(states: Sequence[State]) -> State:
+    return next(state for state in MARKS if state in states)
+
+
+def of_claims(states: Sequence[State]) -> str:
+    """``Holds here``, ``2 of 3 claims hold here``."""
+    if len(states) < 2:
+        return "".join(HEADS[state] for state in states)
+    return f"{states.count('holds')} of {len(states)} claims hold here"
+
+
+def of_numbers(results: Results) -> str:
+    """``4 of 9 numbers within 1 point``"""
+    table = printed(results).dropna(subset=["difference"])
+    close = int((table["difference"].abs() <= beside_paper.CLOSE + 1e-9).sum())
+    return f"{close} of {plural(len(table), 'number')} within 1 point" if len(table) else ""

@@ -1,0 +1,123 @@
+"""What a paper claims about a figure without numbers, and whether it holds in our runs.
+
+The claims about a preset's figures are a file in ``app/papers/claims/`` named like the preset, with ``CLAIMS``: each is
+what the paper says, in our words, and where, and the comparisons of our numbers that it implies.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Literal
+
+import pandas as pd
+
+from app.data.comparison import FEW_SEEDS
+from app.papers.results import Measure, Results, Setting
+from app.wording import plural
+from engine.config.presets import Preset
+from engine.core.statistics import MIN_BLOCKS, ROUNDING, Interval, t_interval
+
+State = Literal["holds", "fails", "unclear"]
+HEADS: dict[State, str] = {"holds": "Holds here", "fails": "Does not hold here", "unclear": "Not clear here"}
+MOST_SHOWN = 3  # comparisons that the sentence repeats
+
+
+@dataclass(frozen=True)
+class Check:
+    """One comparison: ``words`` has its numbers, ``margin`` is above zero where it agrees with the claim."""
+
+    words: str
+    margin: Interval
+
+    @property
+    def state(self) -> State:
+        """As in Compare: by the 95 % interval over seeds; with one or two seeds, what was seen."""
+        if self.margin.n < MIN_BLOCKS:
+            return "holds" if self.margin.mean > ROUNDING else "fails"
+        if self.margin.is_above_zero:
+            return "holds"
+        return "fails" if self.margin.high < -ROUNDING else "unclear"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """``reading``: what we test, where the paper leaves it open."""
+
+    says: str
+    where: str  # section and figure
+    checks: Callable[[Results], Iterable[Check]]
+    reading: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim with its comparisons, one or more."""
+
+    claim: Claim
+    checks: tuple[Check, ...]
+
+    @property
+    def state(self) -> State:
+        """The claim holds if all comparisons agree, and fails if one disagrees."""
+        states = {check.state for check in self.checks}
+        return "fails" if "fails" in states else "unclear" if "unclear" in states else "holds"
+
+    @property
+    def seeds(self) -> int:
+        return min(check.margin.n for check in self.checks)
+
+    def sentence(self) -> str:
+        """``in 7 of 12 comparisons. Farthest from it: MNIST MLR: CGPFL K=2 91.1 %, Ditto 94.2 %.``"""
+        agree = sum(check.state == "holds" for check in self.checks)
+        against = [check for check in self.checks if check.state == self.state]
+        nearest = sorted(against, key=lambda check: check.margin.mean)[:MOST_SHOWN]
+        shown = "; ".join(check.words for check in nearest)
+        if len(self.checks) == 1:
+            return f"{shown}. {self.doubt()}"
+        count = f"{agree} of {plural(len(self.checks), 'comparison')} {'agrees' if agree == 1 else 'agree'}"
+        which = "Closest" if self.state == "holds" else "Furthest off" if self.state == "fails" else "Too close to call"
+        return f"{count}. {which}: {shown}. {self.doubt()}"
+
+    def doubt(self) -> str:
+        if self.seeds >= MIN_BLOCKS:
+            return f"By 95 % intervals over {plural(self.seeds, 'seed')}."
+        return "One seed proves nothing." if self.seeds == 1 else f"Only {FEW_SEEDS[self.seeds]}: too few to tell."
+
+
+def verdicts(results: Results) -> list[Verdict]:
+    """Of the claims about the preset that its finished runs can test."""
+    found = [Verdict(claim, tuple(c for c in claim.checks(results) if c.margin.n)) for claim in claims(results.preset)]
+    return [verdict for verdict in found if verdict.checks]
+
+
+def claims(preset: Preset) -> Sequence[Claim]:
+    return _declared(preset.name.replace("-", "_"))
+
+
+@cache
+def _declared(name: str) -> Sequence[Claim]:
+    module = f"app.papers.claims.{name}"
+    return import_module(module).CLAIMS if name.isidentifier() and find_spec(module) else ()
+
+
+def above(setting: Setting, measure: Measure, first: str, second: str, *, place: str = "", less: float = 0.0) -> Check:
+    """``first`` has the larger value, or one that is at most ``less`` below."""
+    a, b = setting.by_seed(measure, first), setting.by_seed(measure, second)
+    return check(place, f"{first} {_mean(measure, a)}, {second} {_mean(measure, b)}", a - b + less)
+
+
+def below(setting: Setting, measure: Measure, first: str, second: str, *, place: str = "", times: float = 1.0) -> Check:
+    """``first`` has the smaller value, or one at most ``times`` as large."""
+    a, b = setting.by_seed(measure, first), setting.by_seed(measure, second)
+    return check(place, f"{first} {_mean(measure, a)}, {second} {_mean(measure, b)}", times * b - a)
+
+
+def check(place: str, words: str, margins: pd.Series) -> Check:
+    """``margins`` by seed."""
+    return Check(f"{place}: {words}" if place else words, t_interval(margins.dropna().to_numpy(float)))
+
+
+def _mean(measure: Measure, values: pd.Series) -> str:
+    return measure.say(float(values.mean())) if len(values) else "–"

@@ -1,0 +1,40 @@
+"""One-stage FedProx, figure 1: the claims on generated data, and those on MNIST."""
+
+from collections.abc import Iterator
+
+from app.papers.claim import Check, Claim, below
+from app.papers.claims import fedprox_synthetic
+from app.papers.results import Results, Setting
+from app.papers.words import classes
+
+SHARED = "GlobalTrain"
+
+
+def one_model_is_best(results: Results) -> Iterator[Check]:
+    error = results.common_error()
+    for setting in on_mnist(results):
+        others = [label for label in setting.labels() if label != SHARED]
+        best = setting.best(error, others, is_low=True)
+        yield below(setting, error, SHARED, best, place=classes(setting.example))
+
+
+def large_lambda_is_closer(results: Results) -> Iterator[Check]:
+    error = results.common_error()
+    for setting in on_mnist(results):
+        fixed = sorted(setting.labels("FedProx lam="), key=lambda label: float(label.rpartition("=")[2]))
+        yield below(setting, error, fixed[-1], fixed[0], place=classes(setting.example))
+
+
+def on_mnist(results: Results) -> list[Setting]:
+    return [setting for setting in results.settings if setting.example.config["dataset"]["name"] == "mnist"]
+
+
+CLAIMS = (
+    *fedprox_synthetic.CLAIMS,
+    Claim("On MNIST, one model for all is best.", "section 6.2, figures 1b and 1c", one_model_is_best),
+    Claim(
+        "On MNIST, a larger λ brings FedProx closer to one model for all.",
+        "section 6.2, figures 1b and 1c",
+        large_lambda_is_closer,
+    ),
+)

@@ -1,0 +1,53 @@
+"""One-stage FedProx, figure 1a."""
+
+from collections.abc import Iterator
+
+from app.papers.claim import Check, Claim, below
+from app.papers.results import Results, Setting
+from app.papers.words import spread
+
+LOW = 1.5  # times the lowest error; the paper does not say how low
+ADAPTIVE = "FedProx adaptive"
+SMALL, LARGE = "FedProx lam=0.02", "FedProx lam=0.5"
+
+
+def sharing_pays_where_alike(results: Results) -> Iterator[Check]:
+    if settings := generated(results):
+        error, alike, apart = results.error(), settings[0], settings[-1]
+        for label in ("GlobalTrain", LARGE):
+            for other in ("LocalTrain", SMALL):
+                yield below(alike, error, label, other, place=spread(alike.example))
+        for label in ("LocalTrain", SMALL):
+            for other in ("GlobalTrain", LARGE):
+                yield below(apart, error, label, other, place=spread(apart.example))
+
+
+def adaptive_is_low(results: Results) -> Iterator[Check]:
+    error = results.error()
+    for setting in generated(results):
+        others = [label for label in setting.labels() if label != ADAPTIVE]
+        best = setting.best(error, others, is_low=True)
+        yield below(setting, error, ADAPTIVE, best, place=spread(setting.example), times=LOW)
+
+
+def generated(results: Results) -> list[Setting]:
+    """The settings on generated data, the least spread first."""
+    found = [setting for setting in results.settings if "R" in setting.example.config["dataset"]]
+    return sorted(found, key=lambda setting: float(setting.example.config["dataset"]["R"]))
+
+
+CLAIMS = (
+    Claim(
+        "Where clients are alike, one model for all and a large λ err less; where they differ, training alone and a "
+        "small λ do.",
+        "section 6.2, figure 1a",
+        sharing_pays_where_alike,
+        "errors of the exact solution, at the smallest and the largest R",
+    ),
+    Claim(
+        "With the adaptive λ, the error stays low however much clients differ.",
+        "section 6.2, figure 1a",
+        adaptive_is_low,
+        f"the error of the exact solution is at most {LOW:g} times the lowest of the other methods",
+    ),
+)

@@ -1,0 +1,114 @@
+"""A card for each figure and table: our picture of it, and whether the paper's claims and numbers hold here."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import streamlit as st
+
+from app.charts.plot import palette
+from app.components import page
+from app.data import queries
+from app.data.preset_catalog import SCALES, by_document, wanted
+from app.data.shipped import is_shipped
+from app.papers.card import Card, card_of, shipped_card
+from app.papers.preset_progress import Standing, standing
+from app.papers.results import results_of
+from app.papers.sketch import as_image, in_dark
+from app.wording import names, plain, plural
+from engine.config.presets import OURS, Preset
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A preset at the scale that is shown, with the progress of the reader's runs there."""
+
+    preset: Preset
+    scale: str
+    own: Standing
+    card: Card
+
+    @property
+    def is_shown_at(self) -> str:
+        return f"{SCALES[self.scale]} scale" if self.card.picture or self.card.verdict else ""
+
+
+def gallery(entries: Sequence[Entry]) -> None:
+    """In each paper, what has a picture comes first."""
+    by_name = {entry.preset.name: entry for entry in entries}
+    for place, (document, own) in enumerate(by_document({e.preset.name: e.preset for e in entries}).items()):
+        st.header("Not from a paper" if document == OURS else plain(document), anchor=False)
+        with st.container(key=f"gallery_{place}"):
+            for entry in sorted((by_name[preset.name] for preset in own), key=lambda entry: not entry.card.picture):
+                _draw(entry)
+
+
+def finding(cards: Iterable[Card]) -> str:
+    """``Of 12 claims about figures without numbers, 7 hold in these runs, 4 do not and 1 is not clear.``"""
+    counts = Counter(state for card in cards for state in card.claims)
+    tested = counts.total()
+    if not tested:
+        return "Our picture of each figure and table, at quick scale or as published."
+    parts = [f"{counts['holds']} {'holds' if counts['holds'] == 1 else 'hold'} in these runs"]
+    parts += [f"{counts['fails']} {'does' if counts['fails'] == 1 else 'do'} not"] if counts["fails"] else []
+    parts += [f"{counts['unclear']} {'is' if counts['unclear'] == 1 else 'are'} not clear"] if counts["unclear"] else []
+    return f"Of {plural(tested, 'claim')} about figures without printed numbers, {names(parts)}."
+
+
+def shown(presets: Mapping[str, Preset]) -> list[Entry]:
+    """Each preset at the largest scale with a complete result, the reader's own or one that ships."""
+    own = _standings(presets)
+    found = []
+    for name, preset in presets.items():
+        scales = [scale for scale in preset.scales if (name, scale) in own]
+        complete = [scale for scale in scales[1:] if own[name, scale].is_complete or is_shipped(preset, scale)]
+        scale = complete[-1] if complete else scales[0]
+        found.append(Entry(preset, scale, own[name, scale], _card(preset, scale, own[name, scale])))
+    return found
+
+
+def _card(preset: Preset, scale: str, own: Standing) -> Card:
+    ready = None if own.is_complete else shipped_card(preset, scale)
+    return ready or card_of(results_of(preset, scale, own))
+
+
+def _draw(entry: Entry) -> None:
+    card, preset, own = entry.card, entry.preset, entry.own
+    picture = in_dark(card.picture) if palette.is_dark() else card.picture
+    progress = own.sentence() if own.runs and not own.is_complete else ""
+    item = " · ".join(filter(None, [preset.item, entry.is_shown_at]))
+    verdict = " · ".join(filter(None, [card.verdict, progress]))
+    if picture:
+        seen = f'<img alt="" src="{as_image(picture)}">'
+    elif own.done:
+        seen = "<p>Drawn on the page of each run</p>"
+    else:
+        seen = f"<p>Not run yet: {plural(len(own.pairs), 'run')}</p>"
+    with st.container(key=f"paper_{preset.name}", gap=None):
+        st.html(f'<div class="picture">{seen}</div><p class="item">{escape(item)}</p>')
+        page.link(
+            "papers",
+            plain(preset.title),
+            preset=preset.name,
+            scale=None if entry.scale == next(iter(preset.scales)) else entry.scale,
+        )
+        if verdict:
+            mark = f'<span class="mark">{card.mark}</span> ' if card.mark else ""
+            st.html(f'<p class="verdict">{mark}{escape(verdict)}</p>')
+
+
+def _standings(presets: Mapping[str, Preset]) -> dict[tuple[str, str], Standing]:
+    """The reader's runs of every preset and scale that may have some, with one database query.
+
+    The full scale has thousands of runs: it is looked at if its result ships or an experiment has its name.
+    """
+    known = {experiment.name for experiment in queries.experiments()}
+    wants = {
+        (name, scale): wanted(preset, scale)
+        for name, preset in presets.items()
+        for place, (scale, configs) in enumerate(preset.scales.items())
+        if place == 0 or is_shipped(preset, scale) or any(config["name"] in known for config in configs)
+    }
+    pairs = iter(standing([run for own in wants.values() for run in own]).pairs)
+    return {key: Standing(tuple(next(pairs) for _ in own)) for key, own in wants.items()}

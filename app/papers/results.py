@@ -1,0 +1,171 @@
+"""What a figure or table shows: the reader's own runs once all are done, until then the result that ships, if any."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from app.compare.view import View
+from app.data import queries
+from app.data.comparison import methods_of
+from app.data.preset_catalog import SCALE_WORDS, wanted
+from app.data.shipped import Shipped, shipped
+from app.data.source import Source
+from app.papers.preset_progress import Standing
+from app.wording import names, number, percent
+from engine.config.presets import Preset
+from engine.core.vocabulary import ModelKind, summary_at
+from engine.metrics import tail_size
+from storage import RunRecord
+
+TAILS = ("lowest5", "top5")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One number of each run, by the run's id, and how it is written."""
+
+    values: dict[int, float]
+    say: Callable[[float], str]
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """The runs behind a figure. ``shipped`` is None if they are the reader's own."""
+
+    preset: Preset
+    scale: str
+    now: Standing
+    shipped: Shipped | None = None
+
+    @property
+    def source(self) -> Source:
+        return self.shipped or queries
+
+    @cached_property
+    def runs(self) -> list[RunRecord]:
+        """Those that are done, with their clients."""
+        if self.shipped or not self.now.done:
+            return self.now.done
+        return queries.runs(run_ids=[run.id for run in self.now.done], with_partition=True)
+
+    @cached_property
+    def view(self) -> View:
+        return View(tuple(methods_of(self.runs)), source=self.source)
+
+    @property
+    def stamp(self) -> tuple[int, ...]:
+        """Another one for other runs; a finished run does not change."""
+        return tuple(run.id for run in self.now.done)
+
+    @property
+    def seeds(self) -> list[int]:
+        return sorted({run.seed for run in self.runs})
+
+    @property
+    def origin(self) -> str:
+        """``Shipped result, quick scale, seed 0, computed by``, which a command follows; empty for own runs."""
+        if self.shipped is None:
+            return ""
+        seeds = f"{'seed' if len(self.seeds) == 1 else 'seeds'} {names(map(str, self.seeds), 20)}"
+        return f"Shipped result, {SCALE_WORDS[self.scale]} scale, {seeds}, computed by"
+
+    @cached_property
+    def settings(self) -> "list[Setting]":
+        """The experiments with a run that is done."""
+        of: dict[str, list[RunRecord]] = {}
+        for want, run in self.now.pairs:
+            if run is not None and run.status == "done":
+                of.setdefault(want.experiment, []).append(run)
+        labels = {want.digest: want.label for want, _ in self.now.pairs}
+        return [
+            Setting(name, runs[0], {(labels[run.digest], run.seed): run.id for run in runs})
+            for name, runs in of.items()
+        ]
+
+    def of_setting(self, setting: "Setting") -> View:
+        ids = set(setting.runs.values())
+        return View(tuple(methods_of(run for run in self.runs if run.id in ids)), source=self.source)
+
+    def accuracy(self, summary: str = "weighted_mean", model: ModelKind = "personalized") -> Measure:
+        """A summary over the clients' test accuracies in the last round."""
+        found = {run.id: summary_at(run.summary, model).get(summary) for run in self.runs}
+        samples = min((_samples(run, summary in TAILS) for run in self.runs), default=0)
+        if summary == "std":
+            return Measure(_known(found), lambda value: f"{100 * value:.1f} points")
+        return Measure(_known(found), lambda value: percent(value, 1, samples=samples))
+
+    def error(self) -> Measure:
+        """The squared distance from the true models: of the exact solution, where a method records it."""
+        trained = self.source.final_means(self.runs, "personalized.total_error").to_dict()
+        exact = self.source.final_scalars(self.runs, "diagnostics.statistical_error_local").to_dict()
+        return Measure(trained | exact, lambda value: number(value, 3))
+
+    def error_at(self, share: float) -> Measure:
+        """The squared distance from the true models after this share of the rounds."""
+        series = self.source.mean_series(self.runs, ["personalized.total_error"])
+        until = {run.id: share * run.rounds for run in self.runs}
+        early = series[series["round"] <= series["run"].map(until)]
+        return Measure(early.groupby("run")["value"].last().to_dict(), lambda value: number(value, 3))
+
+    def common_error(self) -> Measure:
+        """The error on the common test set, mean over the clients' models."""
+        found = self.source.final_means(self.runs, "personalized.common_accuracy")
+        return Measure((1 - found).to_dict(), lambda value: percent(value, 1))
+
+    def lost(self) -> Measure:
+        """Mean accuracy lost since the best round."""
+        series = self.source.scalar_series(self.runs, ["personalized.mean"]).dropna(subset=["value"])
+        by_run = series.groupby("run")["value"]
+        return Measure((by_run.max() - by_run.last()).to_dict(), lambda value: f"lost {100 * value:.1f} points")
+
+    def moves(self, since: float) -> Measure:
+        """How many clients changed their cluster after this share of the rounds, each change counted."""
+        found = {}
+        for run in self.runs:
+            at, labels = self.source.clusters(run.id)
+            late = labels[at >= since * run.rounds]
+            found[run.id] = float((late[1:] != late[:-1]).sum())
+        return Measure(found, lambda value: f"{value:g}")
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """An experiment: one of its runs, and the ids of all by label and seed."""
+
+    name: str
+    example: RunRecord
+    runs: dict[tuple[str, int], int]
+
+    def labels(self, starts: str = "") -> list[str]:
+        return list(dict.fromkeys(label for label, _ in self.runs if label.startswith(starts)))
+
+    def by_seed(self, measure: Measure, label: str) -> pd.Series:
+        """seed -> value"""
+        found = {seed: measure.values.get(run_id) for (own, seed), run_id in self.runs.items() if own == label}
+        return pd.Series(_known(found), dtype=float)
+
+    def best(self, measure: Measure, labels: Sequence[str], *, is_low: bool = False) -> str:
+        """The label with the highest mean, or the lowest."""
+        means = {label: self.by_seed(measure, label).mean() for label in labels}
+        return (min if is_low else max)(means, key=lambda label: means[label])
+
+
+def results_of(preset: Preset, scale: str, own: Standing) -> Results:
+    found = None if own.is_complete else shipped(preset, scale)
+    if found is None:
+        return Results(preset, scale, own)
+    pairs = tuple((want, found.by_digest.get(want.digest)) for want in wanted(preset, scale))
+    return Results(preset, scale, Standing(pairs), found)
+
+
+def _samples(run: RunRecord, is_tail: bool) -> int:
+    """The test samples behind a summary: of all clients, or of those in a tail."""
+    sizes = np.sort((run.partition or {}).get("test_sizes") or [0])
+    return int(sizes[: tail_size(len(sizes))].sum() if is_tail else sizes.sum())
+
+
+def _known(values: Mapping[int, float | None]) -> dict[int, float]:
+    return {key: float(value) for key, value in values.items() if value is not None}

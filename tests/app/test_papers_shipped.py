@@ -1,0 +1,125 @@
+"""Results that ship: read as they were computed, shown until the reader's own are complete."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from app.actions import exchange
+from app.data import preset_catalog, queries, shipped
+from app.data.preset_catalog import known, wanted
+from app.papers.card import SHIPPED, shipped_cards, to_ship
+from app.papers.preset_progress import standing
+from app.papers.results import results_of
+from benchmarks import paper_results
+from benchmarks.paper_cards import shipped_results
+from engine.config import presets
+from storage import RunRecord, Store
+from tests.app.pages import words
+from tests.app.samples import store_experiment
+from tests.app.test_papers_page import PRESETS, TINY, opened
+
+CURVES: dict[str, Any] = {
+    **PRESETS[1],
+    "name": "curves",
+    "view": {"page": "compare", "panels": ["over_time"], "note": "No numbers are printed."},
+    "scales": {"quick": [{**TINY, "algorithms": [*TINY["algorithms"], {"name": "cgpfl", "K": 2, "label": "CGPFL"}]}]},
+}
+
+
+@pytest.fixture
+def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Store) -> list[RunRecord]:
+    """The runs of the only preset, with their result shipped; the database has them, too."""
+    folder = tmp_path / "presets"
+    folder.mkdir()
+    (folder / "curves.yaml").write_text(yaml.safe_dump(CURVES, sort_keys=False))
+    for module in (preset_catalog, presets):
+        monkeypatch.setattr(module, "FOLDER", folder)
+    for module in (shipped, paper_results):
+        monkeypatch.setattr(module, "FOLDER", tmp_path / "shipped")
+    monkeypatch.setattr(paper_results, "presets", lambda: presets.presets(folder))
+    store_experiment(empty_store, CURVES["scales"]["quick"][0])
+    runs = queries.runs(with_partition=True)
+    export = tmp_path / "runs.json"
+    export.write_bytes(exchange.json_of([run.id for run in runs]))
+    paper_results.main([str(export)])
+    return runs
+
+
+def test_a_shipped_result_has_the_numbers_that_were_computed(ours: list[RunRecord]) -> None:
+    found = shipped.shipped(known()["curves"], "quick")
+    assert found is not None and found.command == "python -m engine run --preset curves --scale quick"
+    for run in ours:
+        same = found.by_digest[run.digest]
+        assert same.id < 0 and (same.label, same.seed, same.round) == (run.label, run.seed, run.round)
+        for model, own in (same.summary or {}).items():
+            assert own == pytest.approx((run.summary or {})[model], abs=1e-6)
+        theirs, mine = (source.final_clients([r])["accuracy"] for source, r in ((found, same), (queries, run)))
+        assert np.allclose(theirs, mine, atol=1e-6)
+        names = ["personalized.mean", "bytes_up", "gradient_evaluations"]
+        theirs, mine = (
+            source.scalar_series([r], names).sort_values(["name", "round"])["value"].tolist()
+            for source, r in ((found, same), (queries, run))
+        )
+        assert theirs == pytest.approx(mine, rel=1e-3)
+        totals = [
+            s.scalar_totals({r.id: r.round}, ["bytes_up"])["bytes_up"][0] for s, r in ((found, same), (queries, run))
+        ]
+        assert totals[0] == pytest.approx(totals[1], rel=1e-3)
+        assert [a.tolist() for a in found.clusters(same.id)] == [a.tolist() for a in queries.clusters(run.id)]
+
+
+def test_a_shipped_result_is_shown_until_the_own_one_is_complete(ours: list[RunRecord], empty_store: Store) -> None:
+    preset = known()["curves"]
+    mine = results_of(preset, "quick", standing(wanted(preset, "quick")))
+    assert mine.shipped is None and len(mine.runs) == len(ours)
+    empty_store.queue.archive([ours[0].id])
+    results = results_of(preset, "quick", standing(wanted(preset, "quick")))
+    assert results.shipped is not None and all(run.id < 0 for run in results.runs)
+
+
+def test_the_page_says_where_a_shipped_result_comes_from(ours: list[RunRecord], empty_store: Store) -> None:
+    assert "Shipped result" not in words(opened(preset="curves"))
+    empty_store.queue.archive([run.id for run in ours])
+    page = opened(preset="curves")
+    command = "<code>python -m engine run --preset curves --scale quick</code>"
+    assert f"Shipped result, quick scale, seeds 0 and 1, computed by {command}." in words(page)
+    assert "0 of 6 runs done" in words(page) and "Explore the runs" not in words(page)
+    assert len(page.get("plotly_chart")) == 2
+
+
+def test_a_card_shows_the_figure_of_a_shipped_result(ours: list[RunRecord], empty_store: Store) -> None:
+    empty_store.queue.archive([run.id for run in ours])
+    text = words(opened())
+    assert "data:image/svg+xml," in text and "Figure 4 · Quick scale" in text and "Not run yet" not in text
+
+
+def test_a_preset_with_other_settings_has_no_shipped_result(ours: list[RunRecord]) -> None:
+    path = preset_catalog.FOLDER / "curves.yaml"
+    path.write_text(path.read_text().replace("rounds: 2", "rounds: 3"))
+    assert shipped.shipped(known()["curves"], "quick") is None
+
+
+def test_every_shipped_card_says_what_its_numbers_say() -> None:
+    cards = shipped_cards(SHIPPED)
+    assert set(cards) == {path.name.removesuffix(".json") for path in shipped.FOLDER.glob("*.json")}
+    for name, card in cards.items():
+        now = to_ship(shipped_results(known()[name.split(".")[0]], name.split(".")[1]))
+        drawn_again = "python -m benchmarks.paper_cards"
+        assert [card[key] for key in ("of", "verdict", "claims")] == [
+            now["of"],
+            now["verdict"],
+            list(now["claims"]),
+        ], f"{name}: {drawn_again}"
+        assert bool(card["picture"]) == bool(now["picture"])
+
+
+def test_every_shipped_file_belongs_to_a_preset_and_has_all_its_runs() -> None:
+    for path in sorted(shipped.FOLDER.glob("*.json")):
+        name, scale, _ = path.name.split(".")
+        found = shipped.shipped(known()[name], scale)
+        assert found is not None, f"{path.name}: compute it again ({json.loads(path.read_text())['command']})"
+        assert len(found.runs) == len(wanted(known()[name], scale))
