@@ -37,32 +37,38 @@ def first_run(raw: Mapping[str, Any]) -> RunConfig | None:
 
 
 QUEUE = "Queue"
+SPLIT = "Data per client"
+
+
+def _without_split(why: str) -> list[str]:
+    st.header(SPLIT, anchor=False)
+    st.caption(why)
+    return []
 
 
 def split_panel(run: RunConfig | None) -> list[str]:
     """Draw the split; returns problems with the data."""
-    st.header("Data per client", anchor=False)
     if run is None:
-        st.caption("The split appears here once data set and partition are valid.")
-        return []
+        return _without_split("The split appears here once data set and partition are valid.")
     if must_download(run):
+        st.header(SPLIT, anchor=False)
         return _absent(run)
     try:
         partition = pools.split_of(run)
     except (DataUnavailable, ImpossiblePartition) as error:
-        st.caption("This split cannot be made.")
-        return [_located(error, run)]
-    for note in partition["notes"]:
-        st.info(plain(f"{wording.capital(note)}."))
+        return [*_without_split("This split cannot be made."), _located(error, run)]
     table = split_chart.data(partition)
     chart(
         split_chart.figure(table),
         table,
         key="split",
         alt=split_chart.sentence(table),
+        title=SPLIT,
         name="split",
         caption=f"{split_chart.sentence(table)} {_heterogeneity(partition)} Seed {run.seed}.",
     )
+    for note in partition["notes"]:
+        st.info(plain(f"{wording.capital(note)}."))
     if partition["unseen"]:
         count = len(partition["unseen"]["clients"])
         terms.caption(f"{wording.plural(count, 'more client')} held out: they join after the last round.")

@@ -31,7 +31,7 @@ def opened(page: Page, server: Server, address: str) -> None:
     page.wait_for_selector(READY, timeout=LOAD_MS)
 
 
-def test_an_expander_opens_at_once_with_reduced_motion(page: Page, server: Server) -> None:
+def test_an_expander_opens_at_once_with_reduced_motion(page: Page, server: Server, experiment: int) -> None:
     opened(page, server, "/library")
     fold = page.locator(".st-key-library_import details")
     assert fold.evaluate(OPENING) == 0

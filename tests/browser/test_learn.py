@@ -156,6 +156,7 @@ def test_keys_lead_through_the_slides(page: Page, server: Server, page_problems:
     page.keyboard.press("ArrowLeft")
     expect(sentence).to_contain_text(upright, timeout=LOAD_MS)
     page.keyboard.press("Escape")
-    expect(sentence).to_have_text(stories()["one-model"].title, timeout=LOAD_MS)
+    title = page.get_by_role("heading", level=1, name=stories()["one-model"].title)
+    expect(title).to_be_visible(timeout=LOAD_MS)
     page.wait_for_function("!location.search.includes('presenting')", timeout=LOAD_MS)
     assert page_problems == PageProblems()
