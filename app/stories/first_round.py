@@ -140,11 +140,12 @@ def finding(clients: str) -> str:
     """Where runs with so many clients end."""
     if clients == "1":
         return (
-            f"One client with {IMAGES} images recognizes {_pm(ALONE, clients)} of the test images ({example().over})."
+            f"A single client gains nothing: it recognizes {_pm(ALONE, clients)} of the test images either way "
+            f"({example().over})."
         )
     return (
-        f"{clients} clients together recognize {_pm(TOGETHER, clients)} of the test images, each alone "
-        f"{_pm(ALONE, clients)} ({example().over})."
+        f"{clients} clients together recognize {_pm(TOGETHER, clients)} of the test images; alone they "
+        f"reach {_pm(ALONE, clients)} on average ({example().over})."
     )
 
 
@@ -176,7 +177,7 @@ def _one_round() -> Scene:
         {"clients": "5"},
         "Press Step to see one phase at a time. A model is 650 numbers of 4 bytes. The images of a client, a byte for "
         f"each pixel, are {images}: the benefit is not less traffic, but that the images stay with the client.",
-        f"Only models travel: in each round every client receives {model} and returns {model}.",
+        f"Only models travel: {model} to each client and {model} back in each round; its images take {images}.",
         Choice(f"A client has {IMAGES} images of 64 pixels. How much does it send in a round?", answers, right),
         "Ask what leaves the client before you step to phase 3. The squares show the part of the model that looks for "
         "a 0; each copy differs, and their average is smoother.",
@@ -191,7 +192,7 @@ def _more_clients() -> Scene:
         f"server none. {example().scope}",
         finding("10"),
         Estimate(
-            f"One client alone recognizes {_pm(ALONE, '1')}. How much do ten reach together?",
+            f"The first client alone recognizes {_pm(ALONE, '1')}. How much do ten reach together?",
             example().values_at(TOGETHER, "10"),
             example().over,
             lambda run: float(run.value),

@@ -180,7 +180,8 @@ def _alike_alone() -> Scene:
         "Alike, alone",
         _place(0.0, ALONE),
         "All ten clients have the same true model, the one ring, and each learns from its own 200 samples. The dots "
-        f"overshoot it: every model fits the noise of its own data, and the error stays at {curve.alone:.2f}.",
+        f"overshoot it: every model fits the noise of its own data, and the error, "
+        f"the mean squared distance from ring to dot, stays at {curve.alone:.2f}.",
         f"Ten equal clients, each alone with 200 samples, end at an error of {curve.alone:.2f}; "
         f"one shared model reaches {curve.together:.2f}.",
         Choice(

@@ -46,8 +46,8 @@ class LeftBehind:
     kicker = f"Digits · {NUM_CLIENTS} clients · 2 digits each · 4 to 35 training images · C = 50 %"
     title = "Who is left behind?"
     lead = (
-        "A good mean can hide clients for which the model fails. Sharpness-aware training keeps the loss low within ρ "
-        "around the model, not only at it, so one client's updates hurt others less."
+        "A good mean can hide clients for which the model fails. Sharpness-aware training (FedSAM) keeps the loss "
+        "low within a radius ρ around the model, not only at it, so one client's updates hurt others less."
     )
 
     @cached_property
