@@ -10,7 +10,6 @@ import streamlit as st
 from app import wording
 from app.charts.plot import palette
 from app.components import page
-from app.components.timed import timed
 from app.data import forecast, queries
 from app.data.comparison import method_name
 from app.data.glossary import definition
@@ -43,7 +42,7 @@ def up_next(shown: Sequence[RunRecord] = ()) -> None:
     if palette.is_presenting() or not (turns.waiting or turns.paused or outside):
         return
     page.section("Up next")
-    timed(REFRESH_S if turns.running or turns.waiting else None)(board)()
+    st.fragment(board, run_every=REFRESH_S if turns.running or turns.waiting else None)()
     queue_choice.controls(turns.runs)
 
 

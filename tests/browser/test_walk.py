@@ -36,7 +36,7 @@ class Place:
 
 
 PAGES = {
-    "learn": Place(lambda _: "/", 2, "Learn", holds_still=True),
+    "learn": Place(lambda _: "/", 2, "Learn"),
     "setup": Place(lambda _: "/setup", 1, "Set up", holds_still=True),
     "live": Place(lambda t: f"/live?experiment={t.experiment}", 5, "Live"),
     "compare": Place(lambda t: f"/compare?experiment={t.experiment}", 2, "Compare"),
