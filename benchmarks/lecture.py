@@ -26,7 +26,7 @@ KEYS = {"→": "ArrowRight", "←": "ArrowLeft", "↑": "ArrowUp", "↓": "Arrow
 MOVES = ("→", "←", "N")
 READY = "[data-test-script-state=notRunning]"
 GUESSED = ".st-key-slide_prediction :is([data-testid=stBaseButton-primary], .verdict:has-text('Your guess'))"
-ANSWERED = ".verdict:is(:has-text('You said'), :has-text('You chose'))"
+ANSWERED = ".verdict:is(:has-text('You guessed'), :has-text('You chose'))"
 WAIT_MS = 60_000
 
 

@@ -42,7 +42,7 @@ def slide(reader: Reader, place: Place) -> None:
 
 def skip_button(reader: Reader) -> None:
     to = reader.next_story
-    help = f"Leave the rest of this story out: {stories()[to].title}" if to else None
+    help = f"Skip the rest of this story: {stories()[to].title}" if to else None
     st.button(
         "Next story", key="skip", type="tertiary", disabled=to is None, on_click=reader.skip, shortcut="N", help=help
     )

@@ -198,7 +198,7 @@ def _one() -> Scene:
     return Scene(
         "One for all",
         {"clusters": "1"},
-        "In the picture a shape stands for a context and a letter for a cluster. K = 1: one model in the middle of "
+        "In the figure, shapes are contexts and letters are clusters. K = 1: one model in the middle of "
         "all clients, whose labels contradict one another. Clients pull away "
         f"from the center and end at {_goal(1)}, where learning alone reaches {_alone()}.",
         f"Where labels contradict one another, one cluster {word(gap)} learning alone: {_goal(1)} against {_alone()} "

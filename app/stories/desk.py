@@ -170,7 +170,7 @@ class Reader:
         return order[at] if at < len(order) else None
 
     def skip(self) -> None:
-        """Leave the rest of the story out."""
+        """Skip the rest of the story."""
         if self.next_story:
             self.open(self.next_story)
 

@@ -75,8 +75,8 @@ class Estimate:
         return float(self.measure(run))
 
     def verdict(self, guess: Guess | None, ended: float | None) -> str:
-        """``You said 60 %. This run: 45 %. 5 seeds: 44 ± 2 %.``"""
-        guessed = [] if guess is None else [f"You said {self.say(guess)}."]
+        """``You guessed 60 %. This run: 45 %. 5 seeds: 44 ± 2 %.``"""
+        guessed = [] if guess is None else [f"You guessed {self.say(guess)}."]
         this_run = [] if ended is None else [f"This run: {self.say(ended)}."]
         return " ".join([*guessed, *this_run, f"{self.over.capitalize()}: {self.say(self.mean, self.pm)}."])
 

@@ -166,7 +166,7 @@ def test_a_run_that_ends_shows_the_finding_beside_the_guess() -> None:
     desk.train(scene.place).advance(10_000)
     learn.run()
     said = texts(learn)
-    assert re.search(r"You said 60 %\. This run: 4\d %\. 5 seeds: 46 ± 1 %\.", said)
+    assert re.search(r"You guessed 60 %\. This run: 4\d %\. 5 seeds: 46 ± 1 %\.", said)
     assert scene.finding in said
 
 

@@ -18,7 +18,7 @@ TAUGHT = [slug for slug, story in stories().items() if picture_of(story, story.s
 
 
 def test_a_guess_is_compared_with_this_run_and_with_all_seeds() -> None:
-    assert HOW_MUCH.verdict(0.6, 0.45) == "You said 60 %. This run: 45 %. 5 seeds: 44 ± 2 %."
+    assert HOW_MUCH.verdict(0.6, 0.45) == "You guessed 60 %. This run: 45 %. 5 seeds: 44 ± 2 %."
     assert HOW_MUCH.verdict(None, None) == "5 seeds: 44 ± 2 %."
 
 
