@@ -13,8 +13,8 @@ _NUMBER = "timed.number"
 def timed(every_s: float | None) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """``st.fragment(run_every=every_s)`` for a part without controls. Each run of the page gives it another name.
 
-    A timer that was set before a press can fire after it. Under the old name, Streamlit would redraw the part at once and
-    could drop the last elements of the page drawn for that press. Timers of names that no longer exist are ignored.
+    A timer that was set before a press can fire after it. Under the old name, Streamlit would redraw the part at once
+    and could drop the last elements of the page drawn for that press. Timers of names that are gone are ignored.
     """
 
     def decorate(draw: Callable[P, None]) -> Callable[P, None]:
