@@ -151,7 +151,7 @@ def _widget(name: str, draw: Callable[..., Any], *args: Any, **options: Any) -> 
 
 
 def _result(charts: Sequence[Shown], settings: Settings) -> None:
-    """The figure in its true size, the files, and words for its caption."""
+    """The figure at its actual size, the files, and a suggested caption."""
     from app.charts.printed import sheet  # loads matplotlib, which takes a second
 
     figures = [one.figure for one in charts]
@@ -177,7 +177,7 @@ def _result(charts: Sequence[Shown], settings: Settings) -> None:
                 key=f"paper_{kind}",
                 on_click="ignore",
             )
-    st.caption("Words for the caption, to edit")
+    st.caption("Suggested caption")
     st.code(caption(charts), language=None, wrap_lines=True)
 
 
@@ -188,7 +188,7 @@ def _preview(svg: bytes, settings: Settings, alt: str) -> None:
         f'<div class="true-size"><img src="data:image/svg+xml;base64,{source}" alt="{html.escape(alt, quote=True)}" '
         f'style="width:{settings.width}in"></div>'
     )
-    st.caption("Preview in true size, exactly what is downloaded. Fonts are embedded; text in the SVG is outlines.")
+    st.caption("Preview at actual size, identical to the download. PDF fonts are embedded; SVG text is outlined.")
 
 
 def caption(charts: Sequence[Shown]) -> str:
