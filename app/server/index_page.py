@@ -15,6 +15,7 @@ from engine.core.paths import ASSETS
 
 STREAMLIT = Path(st.__file__).parent / "static" / "index.html"
 LOOK = ASSETS / "look.css"
+APP = Path(pages.__file__).parent
 
 _WITH_CHARTS = ("/compare", "/run")  # as soon as they open
 _WITH_FIGURES = ("/", "/live")  # that move
@@ -42,11 +43,12 @@ _KEYBOARD = f"<script>{{{Path(__file__).with_name('keyboard.js').read_text(encod
 def html(path: str) -> str:
     """The page at ``path``.
 
-    The styles are in the body, after what Streamlit adds to the head. A page with charts or figures also names the
-    files that draw them, which the browser then loads at once.
+    The styles are in the body, after what Streamlit adds to the head. Those of the page stay when another page opens:
+    their selectors apply to no other. A page with charts or figures also names the files that draw them, which the
+    browser then loads at once.
     """
-    title = pages.title(path.removeprefix("/") or pages.names()[0])
-    head = f"<title>{pages.tab_title(title)}</title>{_SERVER}{_REDUCED_MOTION}{_COLOR_SCHEME}{_KEYBOARD}"
+    name = path.removeprefix("/") or pages.names()[0]
+    head = f"<title>{pages.tab_title(pages.title(name))}</title>{_SERVER}{_REDUCED_MOTION}{_COLOR_SCHEME}{_KEYBOARD}"
     charts, figures = path in _WITH_CHARTS, path in _WITH_FIGURES
     for chunk in (*_FILES, *(_CHART_FILES if charts else ()), *(_FIGURE_FILES if figures else ())):
         for file in sorted(STREAMLIT.parent.glob(f"static/js/{chunk}.*.js")):
@@ -54,7 +56,10 @@ def html(path: str) -> str:
     if figures:
         head += f'<link rel="preload" as="script" fetchpriority="low" href="{endpoints.LIBRARY}">'
     index = STREAMLIT.read_text(encoding="utf-8").replace("<title>Streamlit</title>", head)
-    return index.replace("<body>", f"<body><style>{LOOK.read_text(encoding='utf-8')}</style>")
+    styles = "".join(
+        sheet.read_text(encoding="utf-8") for sheet in (LOOK, APP / name / f"{name}.css") if sheet.exists()
+    )
+    return index.replace("<body>", f"<body><style>{styles}</style>")
 
 
 def inline_scripts() -> list[str]:

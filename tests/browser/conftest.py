@@ -1,4 +1,4 @@
-"""One Chromium with one profile and one running app for all browser tests; each test gets new pages."""
+"""One Chromium with one profile, one page and one running app for all browser tests."""
 
 import os
 import signal
@@ -14,7 +14,16 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, WebError, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    ViewportSize,
+    WebError,
+    sync_playwright,
+)
 
 from engine.config.schema import parse_experiment
 from engine.exchange.records import new_run
@@ -31,6 +40,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+VIEWPORT: ViewportSize = {"width": 1280, "height": 900}
 LOAD_MS = 60_000
 READY = "[data-test-script-state=notRunning]"
 PLACEHOLDER = "[data-testid=stSkeleton]"  # stands for an element until Streamlit has read what draws it
@@ -106,21 +116,38 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def profile(browser: Browser) -> Iterator[BrowserContext]:
     """One profile for all tests, which caches the app's files like a user's browser."""
-    kept = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    kept = browser.new_context(viewport=VIEWPORT, reduced_motion="reduce")
     yield kept
     kept.close()
 
 
+@pytest.fixture(scope="session")
+def used_page(profile: BrowserContext) -> Page:
+    """The page of all tests that need only one; its process has compiled the app's scripts."""
+    return _waiting_for_content(profile.new_page())
+
+
 @pytest.fixture
-def context(profile: BrowserContext) -> Iterator[BrowserContext]:
-    """``profile`` with nothing stored except its cache."""
+def context(profile: BrowserContext, used_page: Page) -> Iterator[BrowserContext]:
+    """``profile`` with one empty page and nothing stored except its cache."""
     yield profile
     for page in profile.pages:
         if page.url.startswith("http"):
             page.evaluate("localStorage.clear(), sessionStorage.clear()")
-        page.close()
+        if page is not used_page:
+            page.close()
     profile.clear_cookies()
     profile.unroute_all()
+    emptied(used_page)
+
+
+def emptied(page: Page) -> None:
+    """Undoes what a test can do to a page, except adding an init script."""
+    page.unroute_all()
+    page.goto("about:blank")
+    page.set_viewport_size(VIEWPORT)
+    page.emulate_media(media="null", color_scheme="light", reduced_motion="reduce")
+    page.mouse.move(0, 0)
 
 
 @pytest.fixture
@@ -133,9 +160,18 @@ def page_problems(context: BrowserContext) -> Iterator[PageProblems]:
 
 
 @pytest.fixture
-def page(context: BrowserContext, page_problems: PageProblems) -> Page:
-    """A new page, which waits until everything is drawn before it clicks."""
-    page = context.new_page()
+def page(context: BrowserContext, used_page: Page, page_problems: PageProblems) -> Page:
+    """An empty page, which waits until everything is drawn before it clicks."""
+    return used_page
+
+
+@pytest.fixture
+def new_page(context: BrowserContext, page_problems: PageProblems) -> Page:
+    """Like ``page``, for a test that adds an init script, which cannot be removed. Slower: it compiles all scripts."""
+    return _waiting_for_content(context.new_page())
+
+
+def _waiting_for_content(page: Page) -> Page:
     page.add_locator_handler(page.locator(PLACEHOLDER).first, lambda: None)  # waits until there is none
     return page
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page
 
-from tests.browser.conftest import PageProblems
+from tests.browser.conftest import VIEWPORT, PageProblems, Server, emptied
 
 
 def test_a_correct_page_has_no_problems(page: Page, page_problems: PageProblems, tmp_path: Path) -> None:
@@ -26,3 +26,15 @@ def test_requests_to_other_hosts_are_recorded(page: Page, page_problems: PagePro
     page.context.route("**/*.png", lambda route: route.abort())
     page.goto("data:text/html,<img src='http://fonts.example/a.png'>")
     assert page_problems.foreign_requests == ["http://fonts.example/a.png"]
+
+
+def test_a_used_page_is_emptied(page: Page, server: Server) -> None:
+    page.route("**/*.png", lambda route: route.abort())
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.emulate_media(color_scheme="dark", reduced_motion="no-preference")
+    emptied(page)
+    page.goto(f"{server.url}/_stcore/health")
+    assert page.viewport_size == VIEWPORT
+    assert page.evaluate("matchMedia('(prefers-color-scheme: light)').matches")
+    assert page.evaluate("matchMedia('(prefers-reduced-motion: reduce)').matches")
+    assert page.evaluate("fetch('absent.png').then(answer => answer.ok)") is False  # instead of an aborted request

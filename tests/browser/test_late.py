@@ -28,9 +28,9 @@ ALL_THREE = "['model=global', 'tail=10', 'when=best'].every((part) => location.s
 
 
 @pytest.fixture
-def lagging(page: Page) -> Page:
-    page.add_init_script(LAGGING)
-    return page
+def lagging(new_page: Page) -> Page:
+    new_page.add_init_script(LAGGING)
+    return new_page
 
 
 def opened(page: Page, url: str, then: str) -> None:
