@@ -13,7 +13,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import cycle
@@ -119,8 +119,10 @@ def sample(app: App, feed: Feed, at_s: float) -> Sample:
 
 
 @contextmanager
-def soaked(folder: Path, num_runs: int) -> Iterator[tuple[App, Store, list[RunRecord]]]:
-    """The app while it trains ``num_runs`` endless runs."""
+def soaked(
+    folder: Path, num_runs: int, first: Callable[[Store], object] = lambda _: None
+) -> Iterator[tuple[App, Store, list[RunRecord]]]:
+    """The app while it trains ``num_runs`` endless runs; ``first`` trains others before them."""
     url = f"sqlite:///{folder / 'soak.db'}"
     store = Store(url)
     with (folder / "app.log").open("wb") as log:
@@ -129,6 +131,7 @@ def soaked(folder: Path, num_runs: int) -> Iterator[tuple[App, Store, list[RunRe
         try:
             app.wait_until_healthy()
             store.ensure_schema(wait_s=PATIENCE_S)
+            first(store)
             runs = queue_long(store, num_runs)
             ids, until = [run.id for run in runs], time.monotonic() + PATIENCE_S
             while any(run.round < 1 for run in store.queue.runs(run_ids=ids)) and time.monotonic() < until:
