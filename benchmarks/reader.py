@@ -2,8 +2,9 @@
 
 import asyncio
 import re
+import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
+from websockets.typing import Origin, Subprotocol
 
 from app import endpoints
 
@@ -115,6 +117,8 @@ class OpenPage:
         with suppress(ConnectionClosed):
             async for data in self._socket:
                 self._on(ForwardMsg.FromString(data if isinstance(data, bytes) else data.encode()))
+        if self._waiting and not self._waiting[1].done():
+            self._waiting[1].set_exception(ConnectionError(f"closed by the server: {self._socket.close_reason}"))
 
     def _on(self, message: ForwardMsg) -> None:
         match message.WhichOneof("type"):
@@ -167,12 +171,27 @@ class OpenPage:
             await asyncio.sleep(answer["wait_ms"] / 1000 if answer else LOST_S)
 
 
-async def opened(client: httpx2.AsyncClient, url: str, name: str, query: dict[str, str], times: Times) -> OpenPage:
+async def opened(
+    client: httpx2.AsyncClient,
+    url: str,
+    name: str,
+    query: dict[str, str],
+    times: Times,
+    trust: ssl.SSLContext | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> OpenPage:
     """Loads the page as for a first visit with cached files: its HTML, a WebSocket, one run. The strip polls."""
     with times.timed(f"open {name or 'learn'}"):
         (await client.get(f"/{name}", params=query)).raise_for_status()
         stream = f"{url.replace('http', 'ws', 1)}/_stcore/stream"
-        socket = await connect(stream, subprotocols=["streamlit"], origin=url, max_size=None)  # type: ignore[list-item]
+        socket = await connect(
+            stream,
+            subprotocols=[Subprotocol("streamlit")],
+            origin=Origin(url),
+            max_size=None,
+            ssl=trust,
+            additional_headers=headers,
+        )
         page = OpenPage(url, name, query, socket, times.errors)
         await page.run()
         page.poll(client, endpoints.OVERVIEW, lambda _: {"watched": "", "seen": "0"})

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from benchmarks.running import free_port
 from engine.config.schema import parse_experiment
 from engine.exchange.records import new_run
 from storage import Store
@@ -211,7 +211,7 @@ def server(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def start_server(home: Path) -> Server:
-    port, database_url, log = _free_port(), f"sqlite:///{home / 'fedscape.db'}", home / "server.log"
+    port, database_url, log = free_port(), f"sqlite:///{home / 'fedscape.db'}", home / "server.log"
     environment = os.environ | {
         "HOST": "127.0.0.1",
         "PORT": str(port),
@@ -246,12 +246,6 @@ def _wait_until_healthy(server: Server) -> None:
             time.sleep(0.2)
     server.process.kill()
     pytest.fail(f"the app did not come up; its log:\n{server.log.read_text()[-4000:]}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _chromium() -> str:
