@@ -188,6 +188,11 @@ def setting(what: RunRecord | Mapping[str, Any] | Sequence[RunRecord]) -> str:
     return " · ".join(parts)
 
 
+def unbroken(text: str) -> str:
+    """``text`` that does not break within ``44 ± 2 %`` or ``PLGU-LF``."""
+    return re.sub(r"(?<=\w)-(?=[A-Z\d])", "\u2011", re.sub(r" (?=[±%=])|(?<=[±=]) ", "\u00a0", text))
+
+
 def plain(text: str) -> str:
     """Text that Markdown shows literally: no markup, formula, image, link or list."""
     apart = re.sub(r"(?i)(?<=https:)(?=//)|(?<=http:)(?=//)|(?<=www)(?=\.)|(?=@)", WORD_JOINER, text)

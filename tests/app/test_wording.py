@@ -65,6 +65,12 @@ def test_numbers_are_formatted_consistently(text: str, expected: str) -> None:
     assert text == expected
 
 
+def test_numbers_and_names_of_methods_are_not_broken() -> None:
+    assert wording.unbroken("at 44 ± 2 % now") == "at 44\u00a0±\u00a02\u00a0% now"
+    assert wording.unbroken("PLGU-LF on CIFAR-10") == "PLGU\u2011LF on CIFAR\u201110"
+    assert wording.unbroken("k-means is one-stage, -5") == "k-means is one-stage, -5"
+
+
 OWN = """
 from engine.core.registry import DATASETS, PARTITIONERS
 from engine.partitioners import SplitOptions
