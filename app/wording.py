@@ -59,12 +59,17 @@ def percent(x: float | None, digits: int = 2, *, samples: float | None = None) -
 def percent_pm(mean: float | None, std: float | None, *, samples: float | None = None) -> str:
     """``97.41 ± 0.12 %``: a mean over seeds and its standard deviation, both fractions.
 
-    A wide one has fewer decimals, ``81.4 ± 3.2 %`` and ``64 ± 12 %``, and so has one of few ``samples``.
+    A wide one has fewer decimals, ``81.4 ± 3.2 %`` and ``64 ± 12 %``, and so has one of few ``samples``; one too narrow
+    for these is ``95 ± <1 %``.
     """
     if not _is_number(mean):
         return MISSING
     digits = decimals_pm(std, samples)
-    return f"{mean * 100:.{digits}f} ± {std * 100:.{digits}f} %" if _is_number(std) else percent(mean, digits)
+    if not _is_number(std):
+        return percent(mean, digits)
+    least = 1 / 10**digits
+    spread = f"<{least:g}" if 0 < 100 * std < least / 2 else f"{std * 100:.{digits}f}"
+    return f"{mean * 100:.{digits}f} ± {spread} %"
 
 
 def decimals_pm(std: float | None, samples: float | None = None) -> int:
@@ -181,6 +186,11 @@ def setting(what: RunRecord | Mapping[str, Any] | Sequence[RunRecord]) -> str:
     seeds = seeds if isinstance(seeds, list | tuple | set) else [seeds]
     parts = [*_data_words(config), plural(len(seeds), "seed")]
     return " · ".join(parts)
+
+
+def unbroken(text: str) -> str:
+    """``text`` that does not break within ``44 ± 2 %`` or ``PLGU-LF``."""
+    return re.sub(r"(?<=\w)-(?=[A-Z\d])", "\u2011", re.sub(r" (?=[±%=])|(?<=[±=]) ", "\u00a0", text))
 
 
 def plain(text: str) -> str:

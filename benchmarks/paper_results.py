@@ -34,6 +34,7 @@ from storage import Store
 CURVES = {  # panel -> of the personalized model
     "over_time": ("personalized.mean", "personalized.lowest5"),
     "effort": ("personalized.mean", "personalized.total_error"),
+    "effort_by_error": ("personalized.mean", "personalized.total_error"),
 }
 ANALYSES = {"features": ("tsne", "label", "client")}  # panel and kind of analysis -> arrays
 MEANS = ("total_error", "common_accuracy")

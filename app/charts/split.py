@@ -164,7 +164,7 @@ def _axis_title(df: pd.DataFrame) -> str:
     shown = _shown_contexts(df)
     if not shown:
         return "client"
-    return f"client, colored by true context ({shown[0]} to {shown[-1]}; hover to see it)"
+    return f"client, colored by true context ({shown[0]} to {shown[-1]})"
 
 
 def _span(values: pd.Series) -> str:

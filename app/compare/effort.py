@@ -35,8 +35,9 @@ class Goal:
 
 
 @url_state.fragment
-def effort(view: View) -> None:
-    goals = goal_choice(view)
+def effort(view: View, first: str = "accuracy") -> None:
+    """Opens with the goal ``first`` where these runs have it."""
+    goals = goal_choice(view, first)
     goal = goal_of(view, goals.value())
     if goal is None:
         return
@@ -53,8 +54,8 @@ def effort(view: View) -> None:
         page.show(found)
 
 
-def part(view: View, choices: Choices) -> Part | None:
-    goal = goal_of(view, goal_choice(view).made_in(choices))
+def part(view: View, choices: Choices, first: str = "accuracy") -> Part | None:
+    goal = goal_of(view, goal_choice(view, first).made_in(choices))
     if goal is None:
         return None
     spent = cast(communication.Spent, SPENT.made_in(choices))
@@ -62,10 +63,10 @@ def part(view: View, choices: Choices) -> Part | None:
     return None if isinstance(found, str) else Part(HEADING, (found,))
 
 
-def goal_choice(view: View) -> Choice:
+def goal_choice(view: View, first: str = "accuracy") -> Choice:
     """A distance from the true model is known for generated data only."""
     titles = GOALS if len(view.means("total_error")) else {"accuracy": GOALS["accuracy"]}
-    return Choice("Goal", titles, "goal", "accuracy")
+    return Choice("Goal", titles, "goal", first if first in titles else "accuracy")
 
 
 def goal_of(view: View, name: str) -> Goal | None:

@@ -203,6 +203,9 @@ class LiveView {
   }
 
   async draw(isWanted) {
+    for (const [name, spec] of Object.entries(this.data.figures)) {
+      this.figure(name).style.minHeight = `${spec.layout.height}px`; // until it is drawn
+    }
     const Plotly = await loadPlotly(this.data.plotly);
     for (const [name, spec] of Object.entries(this.data.figures)) {
       if (!isWanted()) return;

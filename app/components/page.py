@@ -18,7 +18,7 @@ from app.data import column_heads, queries, table_files
 from app.data.column_heads import Heads
 from app.data.overview import overview
 from app.state import links, url_state
-from app.wording import capitals, plain
+from app.wording import capitals, plain, unbroken
 from engine.core.paths import ASSETS
 
 PRESENTING_CSS = """<style>html { font-size: 20px; } [data-testid=stMainBlockContainer] { max-width: none; }
@@ -63,9 +63,9 @@ def header(kicker: str, question: str, lead: str | None = None, *, skip_to: str 
     skip = f'<a class="skip" href="#{_anchor(skip_to)}">Skip to {html.escape(skip_to)}</a>' if skip_to else ""
     with st.container(key="page_header"):
         st.html(f'{skip}<p class="kicker">{html.escape(capitals(kicker))}</p>')
-        st.title(plain(question), anchor=False)
+        st.title(plain(unbroken(question)), anchor=False)
         if lead:
-            st.html(f'<p class="lead">{terms.marked(lead, "lead")}</p>')
+            st.html(f'<p class="lead">{terms.marked(unbroken(lead), "lead")}</p>')
 
 
 def landing(name: str) -> None:
@@ -104,7 +104,7 @@ def no_store(reason: str) -> None:
 
 def section(question: str) -> None:
     """The heading of a panel."""
-    st.header(plain(question), anchor=False)
+    st.header(plain(unbroken(question)), anchor=False)
 
 
 def chart(
@@ -118,12 +118,13 @@ def chart(
     caption: str | None = None,
     on_select: Any = "ignore",
     heads: Heads | None = None,
+    hint: str = "",
 ) -> Any:
     """A figure with its caption, and its table behind a button; the arguments are those of ``Shown``.
 
     Returns what ``st.plotly_chart`` returns.
     """
-    return show(Shown(fig, table, alt, title, caption, key, name, heads or {}), on_select=on_select)
+    return show(Shown(fig, table, alt, title, caption, key, name, heads or {}, hint), on_select=on_select)
 
 
 def show(one: Shown, *, on_select: Any = "ignore", has_frame: bool = False) -> Any:
@@ -138,7 +139,7 @@ def show(one: Shown, *, on_select: Any = "ignore", has_frame: bool = False) -> A
     with st.container(key=f"figure_{one.key}", gap="small"):
         with st.container(horizontal=True, horizontal_alignment="distribute", key=f"figure_head_{one.key}"):
             if one.title:
-                st.subheader(plain(one.title), anchor=False)
+                st.subheader(plain(unbroken(one.title)), anchor=False)
             if not palette.is_presenting():
                 table_button(
                     one.table,
@@ -158,8 +159,8 @@ def show(one: Shown, *, on_select: Any = "ignore", has_frame: bool = False) -> A
             config=modebar(one.name, has_frame),
             on_select=on_select,
         )
-        if one.caption:
-            terms.caption(one.caption, f"figure_{one.key}")
+        if below := " ".join(filter(None, [one.caption, one.hint])):
+            terms.caption(below, f"figure_{one.key}")
     return result
 
 
@@ -178,9 +179,10 @@ def finding_chart(
     title: str | None = None,
     also: str = "",
     heads: Heads | None = None,
+    hint: str = "",
 ) -> None:
     """``show`` of ``with_finding`` with these arguments."""
-    show(with_finding(fig, table, finding, key=key, name=name, title=title, also=also, heads=heads))
+    show(with_finding(fig, table, finding, key=key, name=name, title=title, also=also, heads=heads, hint=hint))
 
 
 @st.fragment

@@ -12,7 +12,8 @@ from app.data.column_heads import Heads
 class Shown:
     """``alt`` is the finding, ``name`` the name of the files; ``title`` and ``caption`` are shown literally.
 
-    ``key`` names the figure on its page. ``heads`` are the heads of columns specific to this table (``column_heads``).
+    ``key`` names the figure on its page. ``hint``, what a reader can do with it, follows the caption on the screen and
+    nowhere else. ``heads`` are the heads of columns specific to this table (``column_heads``).
     """
 
     figure: go.Figure
@@ -23,6 +24,7 @@ class Shown:
     key: str
     name: str
     heads: Heads = field(default_factory=dict)
+    hint: str = ""
 
 
 def with_finding(
@@ -35,7 +37,8 @@ def with_finding(
     title: str | None = None,
     also: str = "",
     heads: Heads | None = None,
+    hint: str = "",
 ) -> Shown:
     """A figure whose ``finding`` is its alt text and the start of its caption, followed by ``also``."""
     caption = " ".join(filter(None, [finding, also]))
-    return Shown(figure, table, finding, title, caption, key, name, heads or {})
+    return Shown(figure, table, finding, title, caption, key, name, heads or {}, hint)

@@ -62,7 +62,8 @@ def over_rounds(view: RunView, rounds: np.ndarray, accuracy: np.ndarray) -> None
         name="clients-over-rounds",
         title=f"Accuracy of each client, {view.model} model",
         alt=client_heat_map.finding(accuracy[-1], view.test_sizes),
-        caption=f"Sorted by final accuracy, highest on top; click a row to open the client.{left_out}",
+        caption=f"Sorted by final accuracy, highest on top.{left_out}",
+        hint="Click a row to open the client.",
         on_select=lambda: take_point(key, cells),
     )
 

@@ -34,8 +34,8 @@ class ClusterNumber:
             key="cluster_count",
             name="number-of-clusters",
             title="Number of clusters chosen by the heuristic",
-            also=f"The run used μ = {number(self.used, 4)} and chose K = {self.chosen} (round {self.solved}). The "
-            "slider does not retrain.",
+            also=f"The run used μ = {number(self.used, 4)} and chose K = {self.chosen} (round {self.solved}).",
+            hint="The slider does not retrain.",
         )
 
 

@@ -1,7 +1,6 @@
 """Predict, then reveal: a question above the figures until the run has finished, then the finding and the guess."""
 
 import html
-import re
 from functools import partial
 
 import streamlit as st
@@ -11,6 +10,7 @@ from app.state import url_state
 from app.stories.desk import Desk
 from app.stories.questions import Choice, Estimate, Guess, Question
 from app.stories.story import Place, finding_at, scene_at
+from app.wording import unbroken
 
 NO_GUESS = ""
 
@@ -134,8 +134,3 @@ def scale_html(question: Estimate, guess: Guess | None, ended: float | None) -> 
         marks.append(f'<i class="diamond" style="left: {at(float(guess))}%"></i>')
     label = "Diamond: your guess; dot: this run; bar: the shipped result"
     return f'<span class="scale" role="img" aria-label="{label}">{"".join(marks)}</span>'
-
-
-def unbroken(text: str) -> str:
-    """``text`` that does not break within ``44 ± 2 %``."""
-    return re.sub(r" (?=[±%=])|(?<=[±=]) ", "\u00a0", text)

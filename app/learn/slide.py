@@ -6,7 +6,7 @@ from pathlib import Path
 import streamlit as st
 
 from app.learn.controls import play_button, slider
-from app.learn.prediction import prediction, sentence, unbroken
+from app.learn.prediction import prediction, sentence
 from app.learn.stage import stage
 from app.learn.status import status
 from app.learn.stepper import progress, step_button
@@ -14,7 +14,7 @@ from app.state import url_state
 from app.stories import stories
 from app.stories.desk import Reader
 from app.stories.story import Place
-from app.wording import capitals, plain
+from app.wording import capitals, plain, unbroken
 
 STYLE = Path(__file__).with_name("slide.css")
 

@@ -1,6 +1,7 @@
 """The figures of a paper, as panels of Compare, and the one of each that stands for it in the gallery."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import pandas as pd
@@ -37,8 +38,8 @@ def _first_of_truth(view: View) -> Shown | None:
     return next((figure for part in truth.parts(view, {}) for figure in part.figures), None)
 
 
-def _effort(view: View) -> Shown | None:
-    part = effort.part(view, {})
+def _effort(view: View, goal: str = "accuracy") -> Shown | None:
+    part = effort.part(view, {}, goal)
     return None if part is None else part.figures[0]
 
 
@@ -91,6 +92,7 @@ PANELS = {
     "errors": Panel(truth.errors, _first_of_truth, joins=True),
     "errors_over_classes": Panel(truth.errors_over_classes, _first_of_truth, joins=True),
     "effort": Panel(effort.effort, _effort),
+    "effort_by_error": Panel(partial(effort.effort, first="error"), partial(_effort, goal="error")),
     "features": Panel(_draw_features, _last_of_features),
     "clusters": Panel(url_state.fragment(structure.draw), _clusters),
 }

@@ -37,11 +37,12 @@ class Entry:
 def gallery(entries: Sequence[Entry]) -> None:
     """In each paper, what has a picture comes first."""
     by_name = {entry.preset.name: entry for entry in entries}
-    for place, (document, own) in enumerate(by_document({e.preset.name: e.preset for e in entries}).items()):
-        st.header("Not from a paper" if document == OURS else plain(document), anchor=False)
-        with st.container(key=f"gallery_{place}"):
-            for entry in sorted((by_name[preset.name] for preset in own), key=lambda entry: not entry.card.picture):
-                _draw(entry)
+    with st.container(key="papers_gallery"):
+        for place, (document, own) in enumerate(by_document({e.preset.name: e.preset for e in entries}).items()):
+            st.header("Not from a paper" if document == OURS else plain(document), anchor=False)
+            with st.container(key=f"gallery_{place}"):
+                for entry in sorted((by_name[preset.name] for preset in own), key=lambda entry: not entry.card.picture):
+                    _draw(entry)
 
 
 def finding(cards: Iterable[Card]) -> str:

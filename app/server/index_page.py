@@ -20,7 +20,7 @@ APP = Path(pages.__file__).parent
 _WITH_CHARTS = ("/compare", "/run")  # as soon as they open
 _WITH_FIGURES = ("/", "/live")  # that move
 # Without these, texts and buttons of the page arrive later than the rest and push it down.
-_FILES = ("Html", "purify.es", "ButtonGroup", "Button")
+_FILES = ("Html", "purify.es", "ButtonGroup", "Button", "PageLink")
 _CHART_FILES = ("PlotlyChart", "DataFrame", "arrowFormatUtils")
 _FIGURE_FILES = ("BidiComponent", "serialization", "recordbatch", "Slider")
 # Without this, a link to /live would look for the server at /live/_stcore first, and wait.

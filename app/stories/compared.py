@@ -22,9 +22,9 @@ def side(ours: np.ndarray, theirs: np.ndarray) -> int:
     return int(np.sign(gap.mean)) if is_clear else LEVEL
 
 
-def side_of_two(ours: float, theirs: float) -> int:
+def side_of_two(ours: float, theirs: float, near: float = NEAR) -> int:
     """The same of two single numbers."""
-    return int(np.sign(ours - theirs)) if abs(ours - theirs) > NEAR * max(abs(ours), abs(theirs)) else LEVEL
+    return int(np.sign(ours - theirs)) if abs(ours - theirs) > near * max(abs(ours), abs(theirs)) else LEVEL
 
 
 def meaning(over: str) -> str:

@@ -14,12 +14,13 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from app.components.moving_figure import Picture, are_results_hidden, moving_figure, still
+from app.stories.compared import side, word
 from app.stories.dial_example import DialExample, load
 from app.stories.drift_run import CLIENTS, LR, NAMES, ROUNDS, DriftRun, ended
 from app.stories.figures import drift_distance, drift_plane
 from app.stories.questions import Choice, Estimate, Exercise
 from app.stories.story import Dial, Mark, Place, Scene, reading
-from app.wording import percent_pm, signed_points
+from app.wording import percent_pm
 
 REAL_CLIENTS, REAL_ROUNDS = 20, 100
 STEPS = ("1", "2", "5", "10", "20", "50")
@@ -35,11 +36,11 @@ class Drift:
     order = 25
     slug = "drift"
     short = "Client drift"
-    kicker = "Two clients · a model of two numbers · full gradients"
+    kicker = "Two clients · a model of two numbers · no randomness"
     title = "What do many local steps cost?"
     lead = (
-        "Clients take several training steps before the server averages their models, because each exchange is slow. "
-        "Meanwhile each moves towards its optimum, the model with the least loss (error) on its own data: it drifts. "
+        "The goal is the minimum: the model with the least mean loss (error) of both clients. Exchanging models is "
+        "slow, so clients take several steps before the server averages. Meanwhile each drifts to its own optimum. "
         "FedAvg averages the drifted models; SCAFFOLD corrects every step."
     )
 
@@ -89,7 +90,7 @@ class Drift:
         return real_clients(place["steps"])
 
     def setup_label(self, place: Place) -> str:
-        return f"FedAvg and SCAFFOLD on clients with two digits each, {place['steps']} local steps"
+        return f"FedAvg and SCAFFOLD on clients with two digits each, {_local(place['steps'])}"
 
     def table(self) -> pd.DataFrame:
         rows = [(int(E), name, r, d) for E in STEPS for name in NAMES for r, d in enumerate(_distances(E)[name])]
@@ -100,8 +101,8 @@ class Drift:
         return (
             "Computed live; no data, no randomness. Each client's loss is quadratic, steep in one direction and ten "
             f"times flatter across it; learning rate {LR:g}, {ROUNDS} rounds. SCAFFOLD: Karimireddy et al., ICML 2020, "
-            "Algorithm 1, option II. Those on real clients are example results that ship with Fedscape: accuracy on "
-            f"the clients' test images after {REAL_ROUNDS} rounds, means over {len(example().seeds)} seeds, computed "
+            "Algorithm 1, option II. The accuracies on digits are example results that ship with Fedscape: on the "
+            f"clients' test images after {REAL_ROUNDS} rounds, means over {len(example().seeds)} seeds, computed "
             f"by `{example().command}`."
         )
 
@@ -136,7 +137,9 @@ def _distances(steps: str) -> Mapping[str, Any]:
 
 def heading(name: str, steps: str) -> str:
     """Where the method ends, unless the reader is asked: ``FedAvg ends 0.95 away``."""
-    return name if are_results_hidden() else f"{name} ends {_distances(steps)[name][-1]:.2f} away"
+    distance = float(_distances(steps)[name][-1])
+    where = "at the minimum" if distance < CLOSE else f"{distance:.2f} away"
+    return name if are_results_hidden() else f"{name} ends {where}"
 
 
 def away(distance: float) -> str:
@@ -147,10 +150,14 @@ def away(distance: float) -> str:
 def finding(steps: str) -> str:
     """Where both methods end."""
     fedavg, scaffold = (float(_distances(steps)[name][-1]) for name in NAMES)
-    local = "1 local step" if steps == "1" else f"{steps} local steps"
+    local = _local(steps)
     if fedavg < CLOSE and scaffold < CLOSE:
         return f"With {local}, FedAvg and SCAFFOLD both end {away(fedavg)}, after {ROUNDS} rounds."
     return f"With {local}, FedAvg ends {away(fedavg)} and SCAFFOLD {away(scaffold)}, after {ROUNDS} rounds."
+
+
+def _local(steps: str) -> str:
+    return f"{steps} local step" if steps == "1" else f"{steps} local steps"
 
 
 def rounds_to(distance: float, name: str, steps: str) -> int | None:
@@ -164,11 +171,11 @@ def _no_drift() -> Scene:
     return Scene(
         "No drift",
         {"steps": "1"},
-        "A single step leaves no time to drift: averaging the clients' models is the same as one step along their mean "
-        f"gradient. But it is slow: after 10 rounds the shared model is still {fedavg[10]:.2f} away.",
+        "A single step leaves no time to drift: averaging the clients' models is the same as one step that lowers the "
+        f"mean loss. But it is slow: after 10 of {ROUNDS} rounds, the shared model is still {fedavg[10]:.2f} away.",
         finding("1"),
         Choice(
-            "Two clients take one step each, the server averages, 60 times. Where does the model end?",
+            f"In each of {ROUNDS} rounds, both clients take a step and the server averages. Where does the model end?",
             answers,
             answers[0] if fedavg[-1] < CLOSE else answers[2],
         ),
@@ -185,9 +192,8 @@ def _faster() -> Scene:
     return Scene(
         "Faster, but off",
         {"steps": steps},
-        f"More local steps are faster at first and miss the minimum in the end: after 10 rounds {now:.2f} away instead "
-        f"of {before:.2f}, but FedAvg stops at {gap:.2f}, however many rounds follow. There the two local paths cancel "
-        "out.",
+        f"After 10 rounds, FedAvg is {now:.2f} away instead of {before:.2f} with one step. But it stops at {gap:.2f}, "
+        "however many rounds follow: there the local steps of A and B cancel out in the average.",
         finding(steps),
         Choice(
             "Now five steps each before the server averages. Where does FedAvg end?",
@@ -199,18 +205,18 @@ def _faster() -> Scene:
 
 
 def _each_to_its_own() -> Scene:
-    steps = "50"
+    steps, optimum = "50", float(np.linalg.norm(CLIENTS.optima[0] - CLIENTS.minimum))
     return Scene(
         "Each to its own",
         {"steps": steps},
-        f"FedAvg ends close to the middle between A and B, {_gap(steps, CLIENTS.optima.mean(0)):.2f} from it. Each "
-        "client runs most of the way to its own optimum, so the server averages two optima. The middle is "
-        "good for neither client.",
+        f"FedAvg ends close to the middle between A and B, {_gap(steps, CLIENTS.optima.mean(0)):.2f} from it. In every "
+        "round, each client runs most of the way to its own optimum, so the server averages two optima. Their middle "
+        "is good for neither client.",
         finding(steps),
         Estimate(
-            "And fifty steps each? How far from the minimum does FedAvg end (A is 2.5 away from it)?",
+            f"And fifty steps each? How far from the minimum does FedAvg end (A is {optimum:.1f} away from it)?",
             np.array([_distances(steps)["FedAvg"][-1]]),
-            "closed form and run",
+            f"after {ROUNDS} rounds",
             lambda run: float(run.value),
             tuple(round(0.25 * i, 2) for i in range(13)),
             lambda distance, pm=None: f"{distance:.2f}",
@@ -227,9 +233,9 @@ def _correction() -> Scene:
     return Scene(
         "A correction",
         {"steps": CORRECTED},
-        f"SCAFFOLD is {away(scaffold)} after {reached} rounds. Each client adds to its steps what they lack: the mean "
-        "direction of all clients in the last round minus its own. To know both, it sends and receives twice as many "
-        "bytes.",
+        f"SCAFFOLD reaches the minimum in {reached} rounds and stays there. Each client adds to its steps what they "
+        "lack: the mean direction of all clients in the last round minus its own. For this, clients send and receive "
+        "twice as many bytes.",
         finding(CORRECTED),
         Choice(
             "SCAFFOLD tells each client where the others went in the last round. Does it end at the minimum?",
@@ -243,23 +249,26 @@ def _correction() -> Scene:
 def _on_real_clients() -> Scene:
     steps = "20"
     fedavg, scaffold = (_pm(name, steps) for name in NAMES)
-    gain = signed_points(example().at("SCAFFOLD", steps)[0] - example().at("FedAvg", steps)[0])
+    gap = side(*(example().values_at(name, steps) for name in reversed(NAMES)))
+    costs = word(gap, ("drift has a cost here", "drift costs little here", "the correction does not pay here"))
     pays = example().at("FedAvg", steps)[0] > example().at("FedAvg", "1")[0]
-    answers = ("Fewer steps: no drift", "More steps: faster")
+    helps = "help more than drift hurts" if pays else "hurt by drift more than they help"
+    answers = ("One step: no drift", f"{steps} steps: faster")
     return Scene(
-        "On real clients",
+        "On real digits",
         {"steps": steps},
-        f"SCAFFOLD reaches {scaffold}, {gain} points compared with FedAvg: here drift costs little, and rounds are "
-        f"scarce. The picture still shows the two clients above. {example().scope}",
-        f"On {REAL_CLIENTS} real clients with two digits each, {steps} steps reach {fedavg}, one step "
-        f"{_pm('FedAvg', '1')}, both in {REAL_ROUNDS} rounds.",
+        f"The figures still show the two clients of the earlier scenes. On digits, {steps} steps {helps}; SCAFFOLD "
+        f"reaches {scaffold}: {costs}. {example().scope}",
+        f"With two digits a client, FedAvg reaches {fedavg} with {steps} local steps and {_pm('FedAvg', '1')} with one "
+        f"({REAL_ROUNDS} rounds, {example().over}).",
         Choice(
-            f"{REAL_CLIENTS} real clients, two digits each, {REAL_ROUNDS} rounds of FedAvg: one local step or {steps}?",
+            f"{REAL_CLIENTS} clients with two digits each, {REAL_ROUNDS} rounds of FedAvg: which ends more accurate, "
+            f"one local step a round or {steps}?",
             answers,
             answers[1] if pays else answers[0],
         ),
-        "The plane exaggerates: it has no noise and no limit on rounds. Open the experiment in Set up and vary "
-        "the number of rounds.",
+        "The two clients exaggerate: their losses are chosen to show drift, and rounds are plenty. Open the experiment "
+        "in Set up and vary the number of rounds.",
     )
 
 
@@ -296,7 +305,7 @@ def standing(run: DriftRun | None) -> str:
     if run is None:
         return "This run: press Play"
     fedavg, scaffold = (run.methods[name].distances[-1] for name in NAMES)
-    return f"This run, round {run.round}: distance of FedAvg {fedavg:.2f}, of SCAFFOLD {scaffold:.2f}"
+    return f"This run, round {run.round}: FedAvg {fedavg:.2f} from the minimum, SCAFFOLD {scaffold:.2f}"
 
 
 def _plane(name: str, steps: str, shown: DriftRun, run: DriftRun | None) -> Picture:

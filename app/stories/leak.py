@@ -6,7 +6,7 @@ a linear model and a batch of one image, the result is the image.
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,8 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from app.components.moving_figure import Picture, moving_figure, still
+from app.components.moving_figure import Picture, are_results_hidden, moving_figure, still
+from app.stories.compared import side_of_two, word
 from app.stories.dial_example import DialExample, load
 from app.stories.figures import leaked_images, similarity_curve
 from app.stories.figures.mosaic import WHITE
@@ -22,13 +23,14 @@ from app.stories.questions import Choice, Estimate, Exercise
 from app.stories.story import Dial, Mark, Place, Scene, reading
 
 if TYPE_CHECKING:
-    from app.stories.leak_run import LeakRun
+    from app.stories.leak_run import Leak, LeakRun
 
 ROUNDS = 20
 BATCHES = ("1", "2", "4", "8", "16")
 NOISES = {"0": "none", "0.3": "0.3 ×", "1": "1 ×", "3": "3 ×"}
 REFERENCE = "mean digit"
 EXACT = 1e-3  # the largest error of a pixel that nobody sees
+NEAR = 0.01  # of two correlations, as a share of the larger
 LINES = {"0": "no noise", "0.3": "noise 0.3", "1": "noise 1", "3": "noise 3"}
 
 
@@ -39,8 +41,8 @@ class LeakStory:
     kicker = "Digits · 10 clients · linear model · one local step"
     title = "What leaves the client?"
     lead = (
-        "The images stay, but an update leaves: the change that training on a batch of images made. Here a curious "
-        "server tries to compute the images back from the update of one client."
+        "The images stay with the client, but its update leaves: the change of the model after training on a few "
+        "images, a batch. Here a curious server tries to compute these images from the update of one client."
     )
 
     @cached_property
@@ -79,7 +81,7 @@ class LeakStory:
             reading(self, place, picture.now)
 
     def picture(self, place: Place, run: "LeakRun | None" = None, marks: Sequence[Mark] = ()) -> Picture:
-        leak = run.leak if run else None
+        leak = run.leak if run else None if are_results_hidden() else _first_round(place["noise"], place["batch"])
         return Picture(
             _still_images(place["noise"], place["batch"]),
             leaked_images.moving(
@@ -107,11 +109,12 @@ class LeakStory:
     @property
     def caption(self) -> str:
         return (
-            "The run is trained live; the server sees what one of ten clients sends. Correlation compares the pixels "
-            "of an image with those of the server's picture: 1 is equal, 0 unrelated. Noise is Gaussian, its standard "
-            "deviation relative to the root mean square of the update, and is added to what this client sends only, "
-            "so its cost in accuracy is not shown. The curves are example results that ship with Fedscape: means over "
-            f"{ROUNDS} rounds and {len(example().seeds)} seeds, computed by `{example().command}`."
+            "The run is trained live; the server sees what one of ten clients sends. Without a run, the images are "
+            "those of the first round. Correlation compares the pixels of an image with those of the server's image: 1 "
+            "is equal, 0 unrelated. Noise is Gaussian, its standard deviation relative to the root mean square of the "
+            "update, and is added to what this client sends only, so its cost in accuracy is not shown. The curves are "
+            f"example results that ship with Fedscape: means over {ROUNDS} rounds and {example().over}, computed by "
+            f"`{example().command}`."
         )
 
 
@@ -145,15 +148,22 @@ def finding(place: Place) -> str:
     """How similar the server's pictures are at this stop."""
     noise, batch = place["noise"], place["batch"]
     images = "one image" if batch == "1" else f"{batch} images"
-    added = "" if noise == "0" else f" and noise {noise}"
+    what = "the image" if batch == "1" else "them"
     found = at(noise, batch)
     if found > 1 - EXACT:
-        return f"From the update of {images} the server computes the image exactly (correlation {found:.2f})."
-    closer = "closer" if found > _reference() else "no closer"
+        return f"From the update of {images}, the server computes {what} exactly (correlation {found:.2f})."
+    added = "" if noise == "0" else f"noise {noise} × the update"
+    given = added if added and batch == "1" else " and ".join(filter(None, (images, added)))
+    like = word(_against_mean(found), ("more like {} than", "about as much like {} as", "less like {} than"))
     return (
-        f"With {images}{added}, the server's picture is {closer} than the mean digit (correlation {found:.2f} against "
-        f"{_reference():.2f})."
+        f"With {given}, the result is {like.format(what)} the {REFERENCE} (correlation {found:.2f} and "
+        f"{_reference():.2f}, {example().over})."
     )
+
+
+def _against_mean(found: float) -> int:
+    """Whether a correlation is above that of the mean image of the digit."""
+    return side_of_two(found, _reference(), near=NEAR)
 
 
 def _reference() -> float:
@@ -166,13 +176,24 @@ def _first_images(batch: str) -> np.ndarray:
     return np.asarray(pictures.reshape(len(pictures), -1) / WHITE)
 
 
+@cache
+def _first_round(noise: str, batch: str) -> "Leak | None":
+    """What the server computes in the first round, for a reader who asks for the result without a run."""
+    from app.stories.leak_run import LeakRun
+
+    run = LeakRun(experiment(int(batch)), float(noise))
+    run.advance(1)
+    return run.leak
+
+
 def _one_image() -> Scene:
     place, answers = {"noise": "0", "batch": "1"}, ("Nothing", "Which digit it is", "The whole image")
     return Scene(
         "One image",
         place,
-        "For each digit, the update has the change of 64 weights, one per pixel, and of one constant, the bias. The "
-        "weights change by the image times a number and the bias by that number: one division gives the image back.",
+        "For each digit, the model has 64 weights, one per pixel, and a constant, the bias. Training on one image "
+        "changes the weights by the image times a number, and the bias by that number: one division gives the image. "
+        "Correlation compares it with the true one: 1 is equal, 0 unrelated.",
         finding(place),
         Choice("A client trains one step on one image. What does its update tell the server?", answers, answers[2]),
         "Do the division on the board for one weight. It holds for every linear model with a bias.",
@@ -184,11 +205,12 @@ def _four_images() -> Scene:
     return Scene(
         "Four images",
         place,
-        "Averaging over four images mixes them, and the digits are still easy to read: each digit has weights of its "
-        "own, so that images of different digits hardly overlap.",
+        "The update is an average over the four images, which mixes them. The digits are still easy to read: each "
+        "digit has weights of its own, so images of different digits hardly overlap. The dotted line is what the "
+        f"server has without any update: the {REFERENCE}, the average of all images of it, which anyone knows.",
         finding(place),
         Estimate(
-            "Now four images in one update. How similar is what the server computes (1 is equal, 0 unrelated)?",
+            "Now four images in one update. How similar are the server's images to them (1 is equal, 0 unrelated)?",
             example().values_at(LINES["0"], "4"),
             example().over,
             lambda run: float(run.value),
@@ -203,17 +225,17 @@ def _sixteen() -> Scene:
     return Scene(
         "Sixteen",
         place,
-        "Sixteen images blur into one another; the mean image of a digit is known to anyone, without an update. That "
-        "holds for this simple division. Stronger attacks (Zhu et al. 2019, Geiping et al. 2020) undo part of the "
-        "mixing, so large batches alone are no protection.",
+        "Sixteen images blur into one another: images of the same digit come out as one. This is what the simple "
+        "division gives. Stronger attacks (Zhu et al. 2019, Geiping et al. 2020) undo part of the mixing, so large "
+        "batches alone are no protection.",
         finding(place),
         Choice(
-            "Sixteen images in one update: is the server still closer to them than an average image of the digit?",
+            "Sixteen images in one update: is what the server computes still more like them than the mean digit?",
             answers,
-            answers[0] if at("0", "16") > _reference() else answers[1],
+            answers[0] if _against_mean(at("0", "16")) > 0 else answers[1],
         ),
-        "Two images of the same digit give one picture. Real systems use larger batches and several steps, which "
-        "mixes more, and secure aggregation, which shows the server only the sum over clients.",
+        "Real systems use larger batches and several steps, which mixes more, and secure aggregation, which shows the "
+        "server only the sum over clients.",
     )
 
 
@@ -222,13 +244,13 @@ def _noise() -> Scene:
     return Scene(
         "Noise",
         place,
-        f"Noise hides the image if it is large: as large as the update it leaves {at('1', '1'):.2f}, three times as "
-        f"large {at('3', '1'):.2f}. In the average over many clients such noise partly cancels out. This is not "
-        "differential privacy: a guarantee also needs a bound on what one image can change in an update, and a count "
-        "of what all rounds reveal together.",
+        f"The client adds random numbers to its update. If they are as large as the update, the correlation is still "
+        f"{at('1', '1'):.2f}; three times as large, {at('3', '1'):.2f}. In the average over many clients, such noise "
+        "partly cancels out. This is not differential privacy: a guarantee also needs a bound on what one image can "
+        "change in an update, and a count of what all rounds reveal together.",
         finding(place),
         Estimate(
-            "One image, and noise three times as large as the update: how similar is the server's picture?",
+            "One image, and noise three times as large as the update: how similar is the server's image?",
             example().values_at(LINES["3"], "1"),
             example().over,
             lambda run: float(run.value),
@@ -240,15 +262,16 @@ def _noise() -> Scene:
 
 
 def _exercises() -> Sequence[Exercise]:
-    crossing = next(batch for batch in BATCHES if at("0", batch) < _reference() - 0.01)
+    crossing = next(batch for batch in BATCHES if _against_mean(at("0", batch)) < 0)
+    hides = word(side_of_two(at("0", "8"), at("1", "1"), near=NEAR), ("The noise", "Neither", "The seven others"))
     return [
         Exercise(
-            "Without noise, from which batch size on is the server no better than with the mean image of the digit?",
+            "Without noise, from which batch size on is the server clearly worse than the mean digit?",
             f"From {crossing} images: {at('0', crossing):.2f} against {_reference():.2f} ({example().over}).",
         ),
         Exercise(
             "Which hides one image better: seven others in its batch, or noise as large as the update?",
-            f"Seven others leave {at('0', '8'):.2f}, the noise {at('1', '1'):.2f}.",
+            f"{hides}: the correlation is {at('0', '8'):.2f} with seven others, and {at('1', '1'):.2f} with the noise.",
         ),
         Exercise(
             "A model has no bias. Does the division still work?",
@@ -267,7 +290,7 @@ def standing(run: "LeakRun | None") -> str:
         return "This run: press Play"
     if run.leak is None:
         return "This run, round 0"
-    now = f"This run, round {run.round}: correlation {run.leak.similarity.mean():.2f}, mean of all {run.value:.2f}"
+    now = f"This run, round {run.round}: correlation {run.leak.similarity.mean():.2f}, mean so far {run.value:.2f}"
     if run.leak.largest_error > EXACT:
         return now
     return f"{now} · all pixels equal to {math.floor(-math.log10(run.leak.largest_error))} decimals"

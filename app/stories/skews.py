@@ -14,12 +14,12 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from app.components.moving_figure import Moves, Picture, moving_figure, still
-from app.stories.compared import side, word
+from app.stories.compared import LEAST, side, word
 from app.stories.dial_example import DialExample, load
 from app.stories.figures import client_images, dial_curve, skew_costs
 from app.stories.questions import Choice, Estimate, Exercise
 from app.stories.story import Dial, Mark, Place, Scene, reading
-from app.wording import percent, percent_pm, signed_points
+from app.wording import percent, percent_pm, points
 
 if TYPE_CHECKING:
     from app.stories.accuracy_run import AccuracyRun
@@ -32,6 +32,7 @@ TEST = 0.7
 TOGETHER, ALONE = "together", "alone"
 METHODS = {"fedavg": "Together", "local_train": "Alone"}
 STRENGTHS = ("none", "weak", "medium", "strong", "extreme")
+OWN_TEST = "Every client is tested on images like its own."
 NOTHING_MOVES: Moves = {"": {}}  # the images are no results: they stay while these are hidden
 
 
@@ -87,11 +88,12 @@ class Skews:
     order = 6
     slug = "skews"
     short = "How clients differ"
-    kicker = f"Digits · {CLIENTS} clients · 54 training images on average · linear model"
+    kicker = f"Digits · {CLIENTS} clients · 51 to 54 training images on average · linear model"
     title = "How do clients differ?"
     lead = (
-        "Real clients are not alike. They may see other labels, other features (what an image of the same digit looks "
-        "like), or more data than others. Each of the three changes what sharing a model is worth."
+        "Clients are rarely alike. They may have other digits (label skew), images that look different (feature skew), "
+        "or more images than others (quantity skew). Each changes what one shared model is worth, compared with each "
+        "client training alone."
     )
 
     @cached_property
@@ -150,7 +152,8 @@ class Skews:
         return experiment(place["skew"], place["strength"])
 
     def setup_label(self, place: Place) -> str:
-        return f"together and alone, {place['strength']} differences in {SKEWS[place['skew']].differs}"
+        strength = "no" if place["strength"] == "none" else place["strength"]
+        return f"together and alone, {strength} differences in {SKEWS[place['skew']].differs}"
 
     def table(self) -> pd.DataFrame:
         return dial_curve.data(example())
@@ -202,8 +205,8 @@ def finding(place: Place) -> str:
     skew, strength = place["skew"], place["strength"]
     beats = word(_side(skew, strength))
     together, alone = (_pm(skew, how, strength) for how in (TOGETHER, ALONE))
-    what = f"{SKEWS[skew].title}, {SKEWS[skew].in_words(strength)}"
-    return f"{what}: sharing {beats} training alone, {together} against {alone}."
+    what = "Clients that are alike" if strength == "none" else f"{SKEWS[skew].title}, {SKEWS[skew].in_words(strength)}"
+    return f"{what}: one shared model {beats} training alone, {together} against {alone} ({example().over})."
 
 
 def _side(skew: str, strength: str) -> int:
@@ -218,16 +221,17 @@ def _alike() -> Scene:
     return Scene(
         "Alike",
         place,
-        f"Sharing is worth {least} to {most} points in three different random splits of the same digits. Ten clients "
-        f"with 54 images each together have 540, and all of them help everyone. {example().scope}",
+        f"Each row shows images of one client. Alone, a client has about 50 images; together they have over 500, and "
+        f"all of these help everyone. In three random splits, the shared model is {least} to {most} points ahead.",
         finding(place),
         Choice.between(
-            "Ten clients with 54 images each, all alike. Which is better: one model together, or each alone?",
+            "Ten clients with about 50 images each, all alike. Which is better: one model together, or each alone?",
             "Together",
             "Alone",
             _side("labels", "none"),
         ),
-        "The starting point: without differences there is no question whether to share. Each row is a client.",
+        "The starting point: without differences there is no question whether to share. The three columns are three "
+        "random splits of the same kind, so their numbers differ a little.",
     )
 
 
@@ -236,17 +240,17 @@ def _labels() -> Scene:
     return Scene(
         "Other labels",
         place,
-        f"The shared model changes by {_cost('labels')} points compared with clients that are alike. It is each "
-        f"client's own task that became easy: to tell two digits apart instead of ten. {example().scope}",
+        f"Compared with clients that are alike, the shared model {_change('labels', TOGETHER)}. Clients alone "
+        f"{_change('labels', ALONE)}: telling two digits apart is easier than telling ten. {OWN_TEST}",
         finding(place),
         Estimate(
-            "Each client now has two digits only. How accurate is a client that trains alone?",
+            "Each client now has only two digits. How accurate is a client that trains alone?",
             example().values_at(line("labels", ALONE), "strong"),
             example().over,
             lambda run: float(run.accuracies[1].mean()),
         ),
-        "Ask what a model that has never seen a 7 does with one. Here nobody is tested on digits it does not have; "
-        "another test would turn the result around.",
+        "Ask what a model that has never seen a 7 does with one. Here no client is tested on digits it does not have; "
+        "tested on all ten, a client that knows two could not reach much more than 20 %.",
     )
 
 
@@ -255,12 +259,12 @@ def _features() -> Scene:
     return Scene(
         "Other features",
         place,
-        f"The shared model changes by {_cost('features')} points compared with clients that are alike: the same digit "
-        "looks different on every client, and one linear model cannot fit them all. Alone, clients hardly notice. "
-        f"{example().scope}",
+        f"Compared with clients that are alike, the shared model {_change('features', TOGETHER)}: the same digit looks "
+        "different on every client, and one linear model cannot fit them all. Clients alone "
+        f"{_change('features', ALONE)}: each sees one angle only. {OWN_TEST}",
         finding(place),
         Estimate(
-            "Each client's images are rotated by another angle. What does one shared model reach?",
+            "Each client's images are rotated by another angle. How accurate is one shared model?",
             example().values_at(line("features", TOGETHER), "strong"),
             example().over,
             lambda run: float(run.accuracies[0].mean()),
@@ -274,11 +278,12 @@ def _quantity() -> Scene:
     return Scene(
         "Other amounts",
         place,
-        f"The shared model changes by {_cost('quantity')} points only. Alone, the clients with few images learn "
-        f"little, so that sharing is worth most here. {example().scope}",
+        f"Compared with clients that have equally many, the shared model {_change('quantity', TOGETHER)}: it learns "
+        f"from all images, whoever has them. Clients alone {_change('quantity', ALONE)} on average, because most of "
+        f"them now have few. {OWN_TEST}",
         finding(place),
         Estimate(
-            "A few clients have most of the images. What do clients reach on average that train alone?",
+            "A few clients have most of the images. How accurate are clients that train alone, on average?",
             example().values_at(line("quantity", ALONE), "strong"),
             example().over,
             lambda run: float(run.accuracies[1].mean()),
@@ -297,13 +302,13 @@ def _exercises() -> Sequence[Exercise]:
             f"Differences in {SKEWS[worst].differs}: {costs[worst]:.0f} points.",
         ),
         Exercise(
-            "One digit each: why do clients that train alone reach 100 %, and why is that no good model?",
-            f"It may always answer with its one digit: {_pm('labels', ALONE, 'extreme')} on its own images, and wrong "
-            "on every other digit.",
+            "One digit each: how accurate are clients that train alone, and are these good models?",
+            f"{_pm('labels', ALONE, 'extreme')} on their own images. But a model may always answer with its one digit, "
+            "and is then wrong on every other.",
         ),
         Exercise(
             "How much is sharing worth when one client has most of the data?",
-            f"{100 * gap:.0f} points on average, with extreme differences in amounts of data.",
+            f"{100 * gap:.0f} points on average, at the setting “extreme”.",
         ),
     ]
 
@@ -312,9 +317,13 @@ def _pm(skew: str, how: str, strength: str) -> str:
     return percent_pm(*end(skew, how, strength), samples=100)
 
 
-def _cost(skew: str) -> str:
-    """What a strong difference changes for the shared model, in points."""
-    return signed_points(end(skew, TOGETHER, "strong")[0] - end(skew, TOGETHER, "none")[0], samples=100)
+def _change(skew: str, how: str) -> str:
+    """What a strong difference changes, together or alone: ``loses 29 points``."""
+    gap = end(skew, how, "strong")[0] - end(skew, how, "none")[0]
+    if abs(gap) < LEAST:
+        return f"{'hardly changes' if how == TOGETHER else 'hardly change'} ({points(abs(gap), samples=100)})"
+    verb = "gain" if gap > 0 else "lose"
+    return f"{verb}{'s' if how == TOGETHER else ''} {points(abs(gap), samples=100)}"
 
 
 def standing(skew: str, run: "AccuracyRun | None") -> str:

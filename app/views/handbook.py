@@ -64,8 +64,9 @@ def index() -> None:
     elif section == "methods":
         all_methods(found)
     else:
-        for entry in found:
-            thing(entry)
+        with st.container(key="handbook_things"):
+            for entry in found:
+                thing(entry)
 
 
 def all_methods(found: list[Entry]) -> None:

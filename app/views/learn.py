@@ -11,7 +11,7 @@ from app.charts.plot import palette
 from app.components import page
 from app.learn.controls import controls
 from app.learn.lesson import exercises, teaching
-from app.learn.prediction import prediction, sentence, unbroken
+from app.learn.prediction import prediction, sentence
 from app.learn.slide import slide
 from app.learn.stage import stage
 from app.learn.stepper import stepper
@@ -19,6 +19,7 @@ from app.state import links, url_state
 from app.stories import stories
 from app.stories.desk import Reader
 from app.stories.story import Place, Story, place_of, scene_at, start_of
+from app.wording import unbroken
 
 STYLE = Path(learn.__file__).with_name("learn.css")
 

@@ -34,7 +34,7 @@ BEGUN: dict[str, str] = {  # text of each story's second scene after a round
     "skews": "This run, round 1: labels, together ",
     "one-model": "This run, round 1: mean ",
     "alone": "This run, round 1: alone ",
-    "drift": "This run, round 1: distance of FedAvg ",
+    "drift": "This run, round 1: FedAvg ",
     "dial": "This run, round 1: one model for all",
     "contexts": "This run, round 1: K = 2",
     "left-behind": "This run, round 1: ρ = 0.1",

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from app.components.moving_figure import hidden_results
 from app.stories.figures import leaked_images, similarity_curve
 from app.stories.leak import BATCHES, LINES, REFERENCE, ROUNDS, STORY, at, example, experiment, finding
 from app.stories.leak_attack import recovered, similarity, with_noise
@@ -84,8 +85,20 @@ def test_the_claims_of_the_scenes_hold() -> None:
     assert at("0", "1") == pytest.approx(1, abs=1e-5) and at("0", "4") > mean > at("0", "16")
     assert at("1", "1") > mean > at("3", "1")
     findings = [scene.finding for scene in STORY.scenes]
-    assert "exactly" in findings[0] and "is closer" in findings[1] and "is no closer" in findings[2]
+    assert "exactly" in findings[0] and "more like them" in findings[1] and "less like them" in findings[2]
     assert "not differential privacy" in STORY.scenes[3].text
+
+
+def test_equal_correlations_are_called_equal() -> None:
+    assert f"{at('0', '8'):.2f}" == f"{example().at(REFERENCE, '1')[0]:.2f}"
+    assert "about as much like them as" in finding({"noise": "0", "batch": "8"})
+
+
+def test_the_result_can_be_seen_without_a_run_and_not_before() -> None:
+    place = STORY.scenes[0].place
+    assert set(STORY.picture(place).moves) == {"images", "recovered"}
+    with hidden_results(True):
+        assert set(STORY.picture(place).moves) == {"images"}
 
 
 def test_every_scene_and_finding_has_its_number() -> None:

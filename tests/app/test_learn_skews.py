@@ -72,7 +72,7 @@ def test_the_shipped_images_are_the_clients_own() -> None:
 
 def test_where_clients_are_alike_sharing_wins() -> None:
     assert all(end(skew, TOGETHER, "none") > end(skew, ALONE, "none") for skew in SKEWS)
-    assert "sharing beats training alone" in STORY.scenes[0].finding
+    assert "one shared model beats training alone" in STORY.scenes[0].finding
 
 
 def test_labels_make_the_own_task_easy_and_features_cost_the_shared_model_most() -> None:
@@ -87,6 +87,13 @@ def test_unequal_amounts_make_sharing_worth_most() -> None:
     assert max(worth, key=worth.__getitem__) == "quantity"
     grows = example().lines[line("quantity", TOGETHER)] - example().lines[line("quantity", ALONE)]
     assert (np.diff(grows.mean(1)) > 0).all()
+
+
+def test_scenes_say_what_changes_compared_with_clients_that_are_alike() -> None:
+    _, labels, features, quantity = (scene.text for scene in STORY.scenes)
+    assert "the shared model loses 2 points. Clients alone gain 17 points" in labels
+    assert "the shared model loses 29 points" in features and "Clients alone hardly change" in features
+    assert "the shared model hardly changes" in quantity and "Clients alone lose 14 points" in quantity
 
 
 def test_every_scene_has_the_number_of_its_skew() -> None:

@@ -1,17 +1,22 @@
 """The dialog "Figure for a paper": its panels, its choices, and what it hands out."""
 
+import ast
 import re
+from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+import app
 from app.components import paper_figure
 from storage import Store
 from tests.app.hostile import HOST, assert_is_text
 from tests.app.pages import open_page, words
 
 opened = partial(open_page, "compare")
+opened_run = partial(open_page, "run")
 
 
 def from_page(page: AppTest, key: str) -> AppTest:
@@ -46,6 +51,36 @@ def dialog() -> AppTest:
     page = AppTest.from_function(script, default_timeout=60).run()
     assert not page.exception
     return page
+
+
+HINT = re.compile(r"(?i)\b(?:click|double-click|drag|hover|mouse|press|scroll|slider|tap|tooltip)")
+
+
+def printed_texts(file: Path) -> Iterator[str]:
+    """The string constants in a file that a figure for a paper may print: all of a chart, and captions of a view."""
+    tree, is_chart = ast.parse(file.read_text()), "charts" in file.parts
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    docstrings = {ast.get_docstring(node, clean=False) for node in ast.walk(tree) if isinstance(node, documented)}
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    captions = (word.value for call in calls for word in call.keywords if word.arg in ("alt", "also", "caption"))
+    for part in [tree] if is_chart else captions:
+        texts = (node.value for node in ast.walk(part) if isinstance(node, ast.Constant))
+        yield from (text for text in texts if isinstance(text, str) and text not in docstrings)
+
+
+def test_no_caption_or_label_of_any_chart_says_what_to_do_on_the_screen() -> None:
+    files = sorted(Path(app.__file__).parent.rglob("*.py"))
+    texts = [(file.name, text) for file in files for text in printed_texts(file)]
+    assert len(texts) > 1000
+    assert [(name, text) for name, text in texts if HINT.search(text) and " " in text] == []
+
+
+def test_a_hint_follows_the_caption_on_the_screen_and_is_not_printed(filled_store: Store) -> None:
+    page = opened_run(id=7)
+    assert "highest on top. Click a row to open the client." in words(page)
+    charts = page.session_state["paper.shown"]
+    chart = next(one for one in charts.values() if one.hint)
+    assert not HINT.search(paper_figure.caption([chart])) and "highest on top." in paper_figure.caption([chart])
 
 
 def preview(page: AppTest) -> str:

@@ -12,6 +12,7 @@ from app.actions import exchange
 from app.data import preset_catalog, queries, shipped
 from app.data.preset_catalog import known, wanted
 from app.papers.card import SHIPPED, shipped_cards, to_ship
+from app.papers.figures import first_figure
 from app.papers.preset_progress import standing
 from app.papers.results import results_of
 from benchmarks import paper_results
@@ -123,3 +124,8 @@ def test_every_shipped_file_belongs_to_a_preset_and_has_all_its_runs() -> None:
         found = shipped.shipped(known()[name], scale)
         assert found is not None, f"{path.name}: compute it again ({json.loads(path.read_text())['command']})"
         assert len(found.runs) == len(wanted(known()[name], scale))
+
+
+def test_a_figure_of_errors_opens_with_the_error() -> None:
+    first = first_figure(shipped_results(known()["fedprox-fig2"], "quick"))
+    assert first is not None and "an error of" in first.alt and "accuracy" not in first.alt

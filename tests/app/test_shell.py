@@ -307,7 +307,7 @@ def test_only_pages_with_charts_preload_the_files_of_charts(client: TestClient, 
     assert not re.findall(link, client.get("/").text)
 
 
-@pytest.mark.parametrize("chunk", ["Html", "purify.es", "ButtonGroup", "Button"])
+@pytest.mark.parametrize("chunk", ["Html", "purify.es", "ButtonGroup", "Button", "PageLink"])
 def test_every_page_preloads_the_files_of_texts_and_buttons(client: TestClient, chunk: str) -> None:
     link = rf'rel="modulepreload" crossorigin href="/(static/js/{chunk}\.[^"]+)"'
     for name in ("", *pages.names()):

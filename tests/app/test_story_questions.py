@@ -6,7 +6,7 @@ import pytest
 
 from app.components.moving_figure import hidden_results
 from app.learn.handout import handout
-from app.learn.prediction import moved, scale_html, unbroken
+from app.learn.prediction import moved, scale_html
 from app.stories import stories
 from app.stories.compared import side, side_of_two, word
 from app.stories.questions import Choice, Estimate
@@ -46,10 +46,6 @@ def test_the_scale_has_the_guess_the_run_and_the_mean_at_their_places() -> None:
     assert 'class="dot" style="left: 45.0%' in drawn and 'class="mean" style="left: 44.0%"' in drawn
     unasked = scale_html(HOW_MUCH, None, None)
     assert 'class="diamond"' not in unasked and 'class="dot"' not in unasked
-
-
-def test_a_number_with_its_spread_is_not_broken() -> None:
-    assert unbroken("at 44 ± 2 % now") == "at 44\u00a0±\u00a02\u00a0% now"
 
 
 def test_a_difference_within_the_noise_is_none() -> None:

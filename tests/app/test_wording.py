@@ -21,6 +21,9 @@ from app import wording
         (wording.percent_pm(0.814, 0.0321), "81.4 ± 3.2 %"),
         (wording.percent_pm(0.64, 0.123), "64 ± 12 %"),
         (wording.percent_pm(0.9741, 0.0, samples=66), "97 ± 0 %"),
+        (wording.percent_pm(0.9741, 0.0049, samples=66), "97 ± <1 %"),
+        (wording.percent_pm(0.9741, 0.0051, samples=66), "97 ± 1 %"),
+        (wording.percent_pm(0.9741, 0.00001), "97.41 ± <0.01 %"),
         (wording.signed_points(0.0454, 22), "+5"),
         (wording.signed_points(-0.0001, 22), "+0"),
         (wording.points(0.032), "3.2 points"),
@@ -60,6 +63,12 @@ from app import wording
 )
 def test_numbers_are_formatted_consistently(text: str, expected: str) -> None:
     assert text == expected
+
+
+def test_numbers_and_names_of_methods_are_not_broken() -> None:
+    assert wording.unbroken("at 44 ± 2 % now") == "at 44\u00a0±\u00a02\u00a0% now"
+    assert wording.unbroken("PLGU-LF on CIFAR-10") == "PLGU\u2011LF on CIFAR\u201110"
+    assert wording.unbroken("k-means is one-stage, -5") == "k-means is one-stage, -5"
 
 
 OWN = """
