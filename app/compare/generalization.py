@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from app.access import permits
 from app.compare.view import View
 from app.components.timed import timed
 from app.data import allowed_paths, queries
@@ -41,6 +42,8 @@ def offer(view: View) -> None:
     measured = _measured(asked)
     missing = [run_id for run_id, run in view.runs.items() if run_id not in measured and run.is_finished]
     missing = [run_id for run_id in missing if allowed_paths.problem_of(view.runs[run_id]) is None]
+    allowed = permits.theirs("analyze", list(view.runs.values()))
+    missing = [run_id for run_id in missing if run_id in allowed]
     if not missing:
         return
     evaluations = sum(len(_sizes(view, run_id)) * sum(_sizes(view, run_id)) for run_id in missing)
@@ -89,7 +92,10 @@ def _options(view: View) -> dict[str, Any]:
 def _request(view: View, run_ids: Sequence[int]) -> None:
     analyses = queries.store().analyses
     for run_id in run_ids:
-        with suppress(StorageError):  # the run was deleted meanwhile, which the page reports
+        with (
+            suppress(StorageError),  # the run was deleted meanwhile, which the page reports, or a limit is reached
+            permits.allow("analyze", queries.store(), f"Analyze ({KIND})", run_ids=[run_id], adds="runs"),
+        ):
             asked = analyses.request(run_id, KIND, _options(view))
             if asked.status == "done":  # its findings could not be read
                 analyses.recompute(asked.id)

@@ -2,6 +2,7 @@
 
 import html
 import zlib
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
 from app import endpoints, pages
+from app.access import limits, permits
 from app.charts.plot import figure_text, palette
 from app.components import download, live_plot, paper_figure, terms
 from app.components.shown import Shown, with_finding
@@ -26,6 +28,13 @@ PRESENTING_CSS = """<style>html { font-size: 20px; } [data-testid=stMainBlockCon
 </style>"""
 
 
+ROLES = {
+    "admin": "Admin: you can change everything.",
+    "member": "Member: you see everything, and change what you queued or imported.",
+    "visitor": "Visitor: you see everything, and change nothing.",
+}
+
+
 def look() -> None:
     """The style of all pages, from the shell: the colors, and the style sheet that uses them.
 
@@ -38,12 +47,34 @@ def look() -> None:
     st.html(ASSETS / "look.css")
 
 
+def require_sign_in() -> None:
+    """Stops with a button to sign in, unless this person has, or nobody has to."""
+    if permits.signed_in() is not None:
+        return
+    header("Sign in", pages.PRODUCT, "Personalized federated learning: experiments, live training and comparisons.")
+    st.button("Sign in", type="primary", key="sign_in", on_click=st.login)
+    st.stop()
+
+
+def person() -> None:
+    """Who is signed in, what that allows, and the way out."""
+    now = permits.current()
+    if not now.name:
+        return
+    with st.popover(plain(now.name), type="tertiary", key="person"):
+        st.write(plain(ROLES[now.role]))
+        if waits := limits.why_waiting(now, queries.store().shares.usage(now.name), datetime.now(UTC)):
+            st.write(plain(waits))
+        st.button("Sign out", key="sign_out", on_click=st.logout)
+
+
 def strip() -> None:
     """The status strip of every page: running, queued, device; and the switch for presentation mode."""
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="strip_row"):
         reason = queries.problem()
         now = {"text": reason, "wait_ms": 2000} if reason else overview(queries.store())
         live_plot.strip(now, is_served=endpoints.are_served)
+        person()
         is_presenting = url_state.toggle("Presentation", "presenting", help="Larger type, fewer controls")
         st.session_state["presenting"] = is_presenting
     if palette.is_presenting():
