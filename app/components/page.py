@@ -51,7 +51,9 @@ def require_sign_in() -> None:
     """Stops with a button to sign in, unless this person has, or nobody has to."""
     if permits.signed_in() is not None:
         return
-    header("Sign in", pages.PRODUCT, "Personalized federated learning: experiments, live training and comparisons.")
+    st.set_page_config(pages.tab_title("Sign in"), layout="centered")  # an icon would have to be fetched
+    st.html("<style>[data-testid=stMainBlockContainer] { padding-top: 20vh; }</style>")
+    header("Sign in", pages.PRODUCT, "Personalized federated learning: train, compare and understand.")
     st.button("Sign in", type="primary", key="sign_in", on_click=st.login)
     st.stop()
 
