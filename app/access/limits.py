@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from app import wording
 from app.access.people import Person
 from engine.core.paths import default_data_dir
-from engine.worker.limits import owner_limits
 from storage import Limits, Usage
 from storage.shares import DAY
 
@@ -55,7 +54,7 @@ def why_not_store(person: Person, usage: Usage, more_bytes: int = 0) -> str | No
 
 def why_waiting(person: Person, usage: Usage, now: datetime) -> str | None:
     """Why queued runs of this person do not start, though slots are free. Holds for admins too."""
-    limits = owner_limits()
+    limits = _owner_limits()
     if not person.name or not usage.queued:
         return None
     if reason := why_not_today(limits, usage, now):
@@ -66,8 +65,20 @@ def why_waiting(person: Person, usage: Usage, now: datetime) -> str | None:
     return f"At most {several} per person at once: your next run starts when one of yours ends."
 
 
+def can_hold_runs() -> bool:
+    """Whether there is a limit that keeps queued runs waiting."""
+    limits = _owner_limits()
+    return limits.running is not None or limits.day_s is not None
+
+
 def limits_of(person: Person) -> Limits:
-    return owner_limits() if person.role == "member" else Limits()
+    return _owner_limits() if person.role == "member" else Limits()
+
+
+def _owner_limits() -> Limits:
+    from engine.worker.limits import owner_limits  # here, since it loads the worker, which only sign-in needs
+
+    return owner_limits()
 
 
 def frees_at(usage: Usage, day_s: float) -> datetime:

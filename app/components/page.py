@@ -26,8 +26,6 @@ from engine.core.paths import ASSETS
 PRESENTING_CSS = """<style>html { font-size: 20px; } [data-testid=stMainBlockContainer] { max-width: none; }
 @media (max-width: 1700px) { .strip { display: none; } }  /* the larger navigation needs its space */
 </style>"""
-
-
 ROLES = {
     "admin": "Admin: you can change everything.",
     "member": "Member: you see everything, and change what you queued or imported.",
@@ -65,8 +63,10 @@ def person() -> None:
         return
     with st.popover(plain(now.name), type="tertiary", key="person"):
         st.write(plain(ROLES[now.role]))
-        if waits := limits.why_waiting(now, queries.store().shares.usage(now.name), datetime.now(UTC)):
-            st.write(plain(waits))
+        if limits.can_hold_runs() and not queries.problem():
+            used = queries.store().shares.usage(now.name)
+            if waits := limits.why_waiting(now, used, datetime.now(UTC)):
+                st.write(plain(waits))
         st.button("Sign out", key="sign_out", on_click=st.logout)
 
 

@@ -10,7 +10,6 @@ from app.access.errors import InvalidSetting
 from app.access.rules import GUIDE, is_loopback, rules, uses_sign_in
 from engine.core.errors import InvalidConfig
 from engine.core.paths import ROOT
-from engine.worker.limits import owner_limits
 from storage import StorageError, Store
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8501
@@ -60,11 +59,8 @@ def address(environment: Mapping[str, str]) -> str:
 def check_access(environment: Mapping[str, str]) -> None:
     """Raises InvalidSetting if everyone on the network could do everything, and nobody said that they may."""
     now = rules(environment)
-    try:
-        owner_limits()
-    except InvalidConfig as error:
-        raise InvalidSetting("; ".join(error.problems)) from error
     if now.sign_in is not None:
+        _check_limits()
         if importlib.util.find_spec("authlib") is None:
             raise InvalidSetting("sign-in needs Authlib: run make run once, or pip install -r requirements.txt")
         return
@@ -78,6 +74,15 @@ def check_access(environment: Mapping[str, str]) -> None:
         "- FEDSCAPE_OPEN=1 if everyone on the network may do everything, or FEDSCAPE_OPEN=1 FEDSCAPE_READ_ONLY=1 if "
         "they may only look."
     )
+
+
+def _check_limits() -> None:
+    from engine.worker.limits import owner_limits  # here, since only sign-in needs it
+
+    try:
+        owner_limits()
+    except InvalidConfig as error:
+        raise InvalidSetting("; ".join(error.problems)) from error
 
 
 def check_database(environment: Mapping[str, str]) -> None:

@@ -99,7 +99,7 @@ def test_roles_without_sign_in_are_refused(name: str) -> None:
 def test_an_invalid_limit_is_refused_before_anything_starts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "many")
     with pytest.raises(InvalidSetting, match=name):
-        settings.check_access({})
+        settings.check_access(SETTINGS)
 
 
 def test_the_address_of_the_app_is_an_allowed_host() -> None:
