@@ -50,7 +50,9 @@ def require_sign_in() -> None:
     if permits.signed_in() is not None:
         return
     st.set_page_config(pages.tab_title("Sign in"), layout="centered")  # an icon would have to be fetched
-    st.html("<style>[data-testid=stMainBlockContainer] { padding-top: 20vh; }</style>")
+    st.html(
+        "<style>[data-testid=stMainBlockContainer] { padding-top: 20vh; max-width: 32rem; margin: 0 auto; }</style>"
+    )
     header("Sign in", pages.PRODUCT, "Personalized federated learning: train, compare and understand.")
     st.button("Sign in", type="primary", key="sign_in", on_click=st.login)
     st.stop()

@@ -39,8 +39,9 @@ def test_runs_are_counted_by_owner(store: Store) -> None:
     store.experiments.create("x", {}, [new_run(seed) for seed in range(4)], owner="a")
     store.experiments.create("y", {}, [new_run(7)], owner="b")
     store.queue.claim()
-    store.queue.request([2], "pause")
-    store.trash.put([3])
+    second, third, *_ = store.queue.ids(["queued"])
+    store.queue.request([second], "pause")
+    store.trash.put([third])
     used = store.shares.usage("a")
     assert (used.queued, used.running, store.shares.usage("b").queued) == (2, 1, 1)
 
