@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from app.access.rules import rules
 from app.server import settings
 from engine.cli.broken_pipe import ignoring_broken_pipes
 from engine.core.paths import ROOT
@@ -24,6 +25,11 @@ RESTART_AFTER_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 STEADY_AFTER_S = 60.0  # after living this long, a dispatcher restarts with the shortest wait
 STOP_S = 8.0
 LOOK_EVERY_S = 0.2
+SECRETS = (
+    "FEDSCAPE_OIDC_CLIENT_SECRET",
+    "FEDSCAPE_COOKIE_SECRET",
+    "STREAMLIT_SERVER_COOKIE_SECRET",
+)  # of the web server
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -130,10 +136,13 @@ def children(environment: Mapping[str, str]) -> Supervisor:
     }
     options = [f"--{name}={value}" for name, value in server.items()]
     options += [f"--server.allowedHosts={name}" for name in settings.allowed_hosts(environment)]
+    if sign_in := rules(environment).sign_in:
+        given["STREAMLIT_SERVER_COOKIE_SECRET"] = sign_in.cookie_secret  # not as an option: those are seen by all users
     web = [sys.executable, "-m", "streamlit", "run", "app/server/asgi.py", *options]
     engine = [sys.executable, "-m", "engine", "worker"]
     # The small runs of Learn gain nothing from threads, which would compete with busy workers.
-    return Supervisor(Child("engine", engine, given), Child("web", web, {"OMP_NUM_THREADS": "1", **given}))
+    without_secrets = {name: value for name, value in given.items() if name not in SECRETS}
+    return Supervisor(Child("engine", engine, without_secrets), Child("web", web, {"OMP_NUM_THREADS": "1", **given}))
 
 
 def main() -> int:
@@ -143,6 +152,7 @@ def main() -> int:
 
 def _supervise() -> int:
     try:
+        settings.check_access(os.environ)
         settings.check_port(os.environ)
         settings.check_database(os.environ)
         supervisor = children(os.environ)

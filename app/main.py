@@ -9,6 +9,7 @@ from engine.core.paths import ASSETS
 from storage import StorageError
 
 page.look()
+page.require_sign_in()
 chosen = st.navigation(
     [
         st.Page(pages.FOLDER / f"{name}.py", title=pages.title(name), url_path=name, default=i == 0)

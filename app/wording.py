@@ -41,6 +41,17 @@ WHEN = {"last": "last round", "best": "best round, chosen on test", "best_val": 
 MODELS = {"personalized": "Personalized", "global": "Global"}
 
 
+def spans(ids: Iterable[int]) -> str:
+    """``[1, 2, 3, 7]`` -> ``1-3,7``."""
+    parts: list[list[int]] = []
+    for number in sorted(set(ids)):
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1] = [parts[-1][0], number]
+        else:
+            parts.append([number])
+    return ",".join("-".join(map(str, part)) for part in parts)
+
+
 def decimals(samples: float | None, most: int = 2) -> int:
     """How many decimals a percentage over so many test samples supports: no finer than one sample.
 

@@ -30,6 +30,7 @@ from storage.records import (
     AnalysisRecord,
     AnalysisStatus,
     ArtifactRecord,
+    AuditRecord,
     Control,
     DiskUse,
     EngineRecord,
@@ -46,8 +47,10 @@ from storage.records import (
     RunRecord,
     SavedViewRecord,
     Status,
+    Usage,
 )
 from storage.restore import Restored
+from storage.shares import Limits
 from storage.store import Store, store_from_env
 
 __all__ = [
@@ -63,6 +66,7 @@ __all__ = [
     "ArtifactDamaged",
     "ArtifactNotWritten",
     "ArtifactRecord",
+    "AuditRecord",
     "Backup",
     "Control",
     "DatabaseLocked",
@@ -81,6 +85,7 @@ __all__ = [
     "FinishedEvent",
     "FinishedFile",
     "FinishedRun",
+    "Limits",
     "NetworkFileSystem",
     "NewArtifact",
     "NewRun",
@@ -98,6 +103,7 @@ __all__ = [
     "StorageError",
     "Store",
     "Transient",
+    "Usage",
     "new_archive",
     "store_from_env",
 ]

@@ -18,6 +18,7 @@ from storage.database import Database
 from storage.errors import AnalysisNotFound, Fenced, RunNotFound
 from storage.models import Analysis, Artifact, Run, UtcDateTime, now, to_json
 from storage.records import ACTIVE, AnalysisRecord, AnalysisStatus, Control, NewArtifact
+from storage.shares import keep_compute
 
 COLUMNS = tuple(Analysis.__table__.columns)
 INITIAL: dict[str, Any] = {
@@ -80,6 +81,7 @@ class Analyses:
                 return _write_one(connection, sa.insert(Analysis).values(new | INITIAL))
             if existing.is_active or (existing.status == "done" and existing.artifact_id is not None):
                 return existing
+            keep_compute(connection, sa.false(), Analysis.id == existing.id)
             return _write_one(connection, sa.update(Analysis).where(Analysis.id == existing.id).values(INITIAL))
 
     def recompute(self, analysis_id: int) -> AnalysisRecord:
@@ -88,6 +90,7 @@ class Analyses:
         with self._database.write() as connection:
             old = connection.scalars(sa.select(Analysis.artifact_id).where(Analysis.id == analysis_id)).all()
             paths = []
+            keep_compute(connection, sa.false(), sa.and_(Analysis.id == analysis_id, Analysis.status.not_in(ACTIVE)))
             if connection.execute(restart.values(INITIAL)).rowcount:
                 deleted = sa.delete(Artifact).where(Artifact.id.in_(old)).returning(Artifact.path)
                 paths = list(connection.scalars(deleted))

@@ -18,6 +18,7 @@ from storage.errors import DispatcherLockLost, StorageError
 from storage.holders import LockHolder
 
 WriteGuard = Callable[[], AbstractContextManager[None]]
+BeforeCommit = Callable[[sa.Connection], None]
 
 
 class DispatcherLock:
@@ -65,9 +66,18 @@ class Database(ABC):
 
     read_options: Mapping[str, Any] = {}
 
-    def __init__(self, url: sa.URL, timeout_s: float, writing: WriteGuard = nullcontext) -> None:
-        """``writing`` is entered around every write, including the wait for the write lock."""
-        self.url, self.timeout_s, self._writing = url, timeout_s, writing
+    def __init__(
+        self,
+        url: sa.URL,
+        timeout_s: float,
+        writing: WriteGuard = nullcontext,
+        before_commit: BeforeCommit = lambda connection: None,
+    ) -> None:
+        """``writing`` is entered around every write, including the wait for the write lock.
+
+        ``before_commit`` is called in every transaction that writes, and may raise to undo it.
+        """
+        self.url, self.timeout_s, self._writing, self._before_commit = url, timeout_s, writing, before_commit
         self._lock = threading.Lock()
         self._engine: sa.Engine | None = None
 
@@ -90,6 +100,7 @@ class Database(ABC):
         engine = self.engine.execution_options(writes=True)
         with self._writing(), self._translated_errors(), engine.begin() as connection:
             yield connection
+            self._before_commit(connection)
 
     @contextmanager
     def migration(self) -> Iterator[sa.Connection]:

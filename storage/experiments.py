@@ -13,7 +13,7 @@ from storage.errors import ExperimentNotFound
 from storage.metrics import PackedRounds, insert_rounds, pack_rounds
 from storage.models import Event, Experiment, Run, now
 from storage.records import ExperimentRecord, FinishedRun, NewRun
-from storage.run_queue import NOT_DELETED, delete_runs, insert_partition, insert_run
+from storage.run_queue import MAX_ID, NOT_DELETED, delete_runs, insert_partition, insert_run
 
 COLUMNS = tuple(Experiment.__table__.columns)
 
@@ -23,17 +23,30 @@ class Experiments:
         self._database, self._artifacts = database, artifacts
 
     def create(
-        self, name: str, config: dict[str, Any], runs: Sequence[NewRun], example: bool = False
+        self, name: str, config: dict[str, Any], runs: Sequence[NewRun], example: bool = False, owner: str = ""
     ) -> ExperimentRecord:
         """Creates an experiment with all its runs queued, in one transaction."""
+        return self.create_all([(name, config, runs)], example, owner)[0]
+
+    def create_all(
+        self, new: Sequence[tuple[str, dict[str, Any], Sequence[NewRun]]], example: bool = False, owner: str = ""
+    ) -> Sequence[ExperimentRecord]:
+        """Creates experiments (name, config, runs) with all their runs queued, in one transaction."""
         with self._database.write() as connection:
-            experiment_id = _insert(connection, name, config, example)
-            for position, run in enumerate(runs):
-                insert_run(connection, experiment_id, position, run)
-            return _records(connection, _select().where(Experiment.id == experiment_id))[0]
+            ids = []
+            for name, config, runs in new:
+                ids.append(_insert(connection, name, config, example, owner))
+                for position, run in enumerate(runs):
+                    insert_run(connection, ids[-1], position, run)
+            return _records(connection, _select().where(Experiment.id.in_(ids)).order_by(Experiment.id))
 
     def import_finished(
-        self, name: str, config: dict[str, Any], runs: Iterable[FinishedRun], example: bool = False
+        self,
+        name: str,
+        config: dict[str, Any],
+        runs: Iterable[FinishedRun],
+        example: bool = False,
+        owner: str = "",
     ) -> ExperimentRecord:
         """Imports runs that were computed elsewhere, with all their rounds. Nothing is queued.
 
@@ -41,7 +54,7 @@ class Experiments:
         whole import.
         """
         with self._database.write() as connection:
-            experiment_id = _insert(connection, name, config, example)
+            experiment_id = _insert(connection, name, config, example, owner)
         try:
             for position, run in enumerate(runs):
                 packed = pack_rounds(run.rounds)
@@ -82,6 +95,14 @@ class Experiments:
             raise ExperimentNotFound(experiment_id)
         return found[0]
 
+    def owners(self, *, run_ids: Sequence[int] = (), experiment_ids: Sequence[int] = ()) -> set[str]:
+        """The owners of these experiments, and of those of these runs, also in the trash; "" for none."""
+        ids = [[i for i in given if abs(i) <= MAX_ID] for given in (run_ids, experiment_ids)]
+        of_runs = sa.select(Experiment.owner).join(Run).where(Run.id.in_(ids[0]))
+        query = of_runs.union(sa.select(Experiment.owner).where(Experiment.id.in_(ids[1])))
+        with self._database.read() as connection:
+            return set(connection.scalars(query))
+
     def rename(self, experiment_id: int, name: str) -> None:
         with self._database.write() as connection:
             renamed = sa.update(Experiment).where(Experiment.id == experiment_id).values(name=name)
@@ -102,8 +123,15 @@ class Experiments:
         self._artifacts.remove_files(paths)
 
 
-def _insert(connection: sa.Connection, name: str, config: dict[str, Any], example: bool) -> int:
-    values = {"name": name, "config": config, "created_at": now(), "archived": False, "example": example}
+def _insert(connection: sa.Connection, name: str, config: dict[str, Any], example: bool, owner: str) -> int:
+    values = {
+        "name": name,
+        "config": config,
+        "created_at": now(),
+        "archived": False,
+        "example": example,
+        "owner": owner,
+    }
     return connection.execute(sa.insert(Experiment).values(values).returning(Experiment.id)).scalar_one()
 
 

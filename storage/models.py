@@ -94,6 +94,7 @@ class Experiment(Base):
     example: Mapped[bool]
     note: Mapped[str] = mapped_column(default="")
     tags: Mapped[tuple[str, ...]] = mapped_column(Words, default=())
+    owner: Mapped[str] = mapped_column(default="", index=True)  # "": queued without sign-in
 
 
 class Run(Base):
@@ -244,6 +245,40 @@ class SavedView(Base):
     name: Mapped[str]
     query: Mapped[str]
     created_at: Mapped[datetime]
+
+
+class Share(Base):
+    """When a run of an owner was last claimed, for the turns of the queue."""
+
+    __tablename__ = "shares"
+
+    owner: Mapped[str] = mapped_column(primary_key=True)
+    served_at: Mapped[datetime]
+
+
+class PastCompute(Base):
+    """Computing time that no run or analysis shows any more: deleting or repeating one does not give its time back."""
+
+    __tablename__ = "past_compute"
+    __table_args__ = NEVER_REUSE_IDS
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    owner: Mapped[str]
+    ended_at: Mapped[datetime]
+    seconds: Mapped[float]
+
+
+class AuditEntry(Base):
+    """Who did what. Has no key of a run, since it outlives the runs that it names."""
+
+    __tablename__ = "audit_entries"
+    __table_args__ = NEVER_REUSE_IDS
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    at: Mapped[datetime]
+    person: Mapped[str]
+    action: Mapped[str]
+    subject: Mapped[str]
 
 
 class Engine(Base):

@@ -101,6 +101,7 @@ class ExperimentRecord:
     status_counts: dict[str, int]
     note: str = ""
     tags: tuple[str, ...] = ()
+    owner: str = ""
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,7 @@ class RunRecord:
     tags: tuple[str, ...] = ()
     experiment_note: str = ""
     experiment_tags: tuple[str, ...] = ()
+    owner: str = ""  # of its experiment; "" if it was queued without sign-in
 
     @property
     def is_active(self) -> bool:
@@ -222,6 +224,28 @@ class SavedViewRecord:
     name: str
     query: str
     created_at: datetime
+
+
+@dataclass(frozen=True)
+class AuditRecord:
+    """One line of the audit log: ``action`` is what ``person`` did with ``subject``."""
+
+    id: int
+    at: datetime
+    person: str
+    action: str
+    subject: str
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What an owner uses now. ``computed`` has (end, seconds) of the work of the last 24 hours, oldest first."""
+
+    queued: int  # runs that are queued or paused
+    running: int
+    analyses: int  # queued or running
+    computed: tuple[tuple[datetime, float], ...]
+    artifact_bytes: int
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,16 @@ from storage.artifacts import ArtifactStore
 from storage.database import Database
 from storage.errors import RunNotFound, RunsActive
 from storage.metrics import insert_rounds, pack_rounds
-from storage.models import Artifact, Experiment, Partition, Run, UtcDateTime, now
+from storage.models import Analysis, Artifact, Experiment, Partition, Run, UtcDateTime, now
 from storage.ownership import update_owned
 from storage.queue_order import moved
 from storage.records import ACTIVE, FINISHED, UNFINISHED, Control, NewRun, QueueMove, RoundRecord, RunRecord, Status
+from storage.shares import Limits, keep_compute, over_day, serve
+from storage.turns import CLAIM_ORDER, QUEUED, in_turn, next_run, turns
 
 MAX_ID = 2**63 - 1  # what a column can hold; a URL may contain larger ids
 NOT_DELETED = Run.deleted_at.is_(None)
-CLAIM_ORDER = (Run.priority.desc(), Run.rank, Run.id)  # the order in which queued runs are claimed
+NO_LIMITS = Limits()
 
 
 class RunQueue:
@@ -96,25 +98,28 @@ class RunQueue:
 
     def waiting(self) -> list[RunRecord]:
         """Queued runs in the order in which they will be claimed."""
-        query = select_runs(with_partition=False).where(Run.status == "queued").order_by(*CLAIM_ORDER)
         with self._database.read() as connection:
-            return run_records(connection, query)
+            return run_records(connection, _waiting())
 
     # Called by the dispatcher.
 
-    def claim(self, run_ids: Sequence[int] | None = None) -> RunRecord | None:
-        """Claims the next queued run (of ``run_ids``), or returns None. Only the new epoch may write to it now."""
-        next_run = sa.select(Run.id).where(Run.status == "queued", NOT_DELETED).order_by(*CLAIM_ORDER).limit(1)
-        if run_ids is not None:
-            next_run = next_run.where(Run.id.in_(run_ids))
+    def claim(self, run_ids: Sequence[int] | None = None, limits: Limits = NO_LIMITS) -> RunRecord | None:
+        """Claims the next queued run (of ``run_ids``), or returns None. Only the new epoch may write to it now.
+
+        Runs of owners who reached a limit wait.
+        """
         at = now()
         with self._database.write() as connection:
-            run_id = connection.scalar(next_run.with_for_update(skip_locked=True))
-            if run_id is None:
+            held = [] if limits.day_s is None else over_day(connection, limits.day_s)
+            parameters = {"run_ids": run_ids, "max_running": limits.running, "held": held}
+            query = next_run(run_ids is not None, limits.running is not None, bool(held))
+            row = connection.execute(query, {k: v for k, v in parameters.items() if v is not None}).one_or_none()
+            if row is None:
                 return None
+            serve(connection, row.owner)
             connection.execute(
                 sa.update(Run)
-                .where(Run.id == run_id)
+                .where(Run.id == row.id)
                 .values(
                     status="running",
                     epoch=Run.epoch + 1,
@@ -126,7 +131,7 @@ class RunQueue:
                     started_at=sa.func.coalesce(Run.started_at, sa.literal(at, UtcDateTime())),
                 )
             )
-            return _get(connection, run_id)
+            return _get(connection, row.id)
 
     def requeue_running(self) -> list[int]:
         """Requeues the running runs when a dispatcher starts. Returns the ids of those that will run again.
@@ -228,14 +233,18 @@ class RunQueue:
             connection.execute(sa.update(Run).where(Run.id.in_(run_ids)).values(priority=priority))
 
     def move(self, run_ids: Sequence[int], to: QueueMove) -> None:
-        """Moves queued runs, in their current order, among the runs of the same priority."""
+        """Moves queued runs, in their current order, among the runs of the same owner and priority."""
         waiting = (
-            sa.select(Run.id, Run.priority, Run.rank).where(Run.status == "queued", NOT_DELETED).order_by(*CLAIM_ORDER)
+            sa.select(Run.id, Run.priority, Run.rank, Experiment.owner)
+            .join(Experiment)
+            .where(QUEUED)
+            .order_by(*CLAIM_ORDER)
+            .with_for_update(of=Run)
         )
         with self._database.write() as connection:
-            rows = connection.execute(waiting.with_for_update()).all()
-            for priority in {row.priority for row in rows if row.id in run_ids}:
-                equals = [row for row in rows if row.priority == priority]
+            rows = connection.execute(waiting).all()
+            for owner, priority in {(row.owner, row.priority) for row in rows if row.id in run_ids}:
+                equals = [row for row in rows if (row.owner, row.priority) == (owner, priority)]
                 order = moved([row.id for row in equals], set(run_ids), to)
                 before = {row.id: row.rank for row in equals}
                 # Negative, so that runs queued later, at rank 0, come after them.
@@ -312,6 +321,7 @@ def insert_partition(connection: sa.Connection, run_id: int, partition: dict) ->
 def delete_runs(connection: sa.Connection, run_ids: Sequence[int]) -> list[str]:
     """Deletes rows inside the caller's transaction; returns the files to delete after it. Raises RunsActive."""
     refuse_running(connection, run_ids)
+    keep_compute(connection, Run.id.in_(run_ids), Analysis.run_id.in_(run_ids))
     affected = set(connection.scalars(sa.select(Run.experiment_id).where(Run.id.in_(run_ids))))
     paths = connection.scalars(sa.select(Artifact.path).where(Artifact.run_id.in_(run_ids))).all()
     connection.execute(sa.delete(Run).where(Run.id.in_(run_ids)))
@@ -333,6 +343,7 @@ def select_runs(with_partition: bool = True, include_deleted: bool = False) -> s
         "example": Experiment.example,
         "experiment_note": Experiment.note,
         "experiment_tags": Experiment.tags,
+        "owner": Experiment.owner,
         "partition": Partition.partition if with_partition else sa.null().label("partition"),
     }
     columns = (joined[f.name] if f.name in joined else getattr(Run, f.name) for f in fields(RunRecord))
@@ -340,6 +351,12 @@ def select_runs(with_partition: bool = True, include_deleted: bool = False) -> s
     if with_partition:
         query = query.outerjoin(Partition, Partition.run_id == Run.id)
     return query if include_deleted else query.where(NOT_DELETED)
+
+
+@cache
+def _waiting() -> sa.Select:
+    found = turns()
+    return select_runs(with_partition=False).join(found, found.c.id == Run.id).order_by(*in_turn(found))
 
 
 @cache

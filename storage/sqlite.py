@@ -18,7 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from storage.database import Database, DispatcherLock, WriteGuard
+from storage.database import BeforeCommit, Database, DispatcherLock, WriteGuard
 from storage.errors import (
     DatabaseLocked,
     DiskFull,
@@ -64,11 +64,17 @@ log = logging.getLogger(__name__)
 class SQLite(Database):
     """A database file, with its dispatcher lock and its artifacts beside it."""
 
-    def __init__(self, url: sa.URL, timeout_s: float, writing: WriteGuard = nullcontext) -> None:
+    def __init__(
+        self,
+        url: sa.URL,
+        timeout_s: float,
+        writing: WriteGuard = nullcontext,
+        before_commit: BeforeCommit = lambda connection: None,
+    ) -> None:
         if not url.database or url.database == ":memory:":
             raise StorageError("several processes share the database; it must be a file: sqlite:///path/to/file.db")
         self.path = Path(url.database).absolute()
-        super().__init__(url.set(database=str(self.path)), timeout_s, writing)
+        super().__init__(url.set(database=str(self.path)), timeout_s, writing, before_commit)
 
     def open(self) -> sa.Engine:
         self._make_folder()

@@ -13,9 +13,10 @@ from storage.activity import Activity, current_activity
 from storage.analyses import Analyses
 from storage.annotations import Annotations
 from storage.artifacts import ArtifactStore
+from storage.audit import Audit
 from storage.backup import Backup, Progress, back_up
 from storage.backup_check import CheckRun
-from storage.database import Database, DispatcherLock, WriteGuard
+from storage.database import BeforeCommit, Database, DispatcherLock, WriteGuard
 from storage.disk_use import disk_use
 from storage.engines import Engines
 from storage.errors import StorageError
@@ -28,6 +29,7 @@ from storage.records import DiskUse
 from storage.restore import Restored, restore
 from storage.run_queue import RunQueue
 from storage.saved_views import SavedViews
+from storage.shares import Shares
 from storage.sqlite import SQLite
 from storage.trash import Trash
 
@@ -39,13 +41,18 @@ class Store:
 
     ``artifacts`` is the folder of checkpoints and models; by default it is beside an SQLite file, and ``ARTIFACTS_DIR``
     (default ``var/artifacts``) for PostgreSQL. ``timeout_s`` limits the wait for other writers; ``writing`` is entered
-    around every write.
+    around every write, and ``before_commit`` is called in its transaction.
     """
 
     def __init__(
-        self, url: str, artifacts: Path | None = None, timeout_s: float = 10.0, writing: WriteGuard = nullcontext
+        self,
+        url: str,
+        artifacts: Path | None = None,
+        timeout_s: float = 10.0,
+        writing: WriteGuard = nullcontext,
+        before_commit: BeforeCommit = lambda connection: None,
     ) -> None:
-        self._database = _database(url, timeout_s, writing)
+        self._database = _database(url, timeout_s, writing, before_commit)
         self.artifacts = ArtifactStore(self._database, artifacts or self._database.artifacts_folder)
         self.experiments = Experiments(self._database, self.artifacts)
         self.queue = RunQueue(self._database, self.artifacts)
@@ -56,6 +63,8 @@ class Store:
         self.engines = Engines(self._database)
         self.saved_views = SavedViews(self._database)
         self.annotations = Annotations(self._database)
+        self.shares = Shares(self._database)
+        self.audit = Audit(self._database)
 
     @staticmethod
     def default_url(root: Path) -> str:
@@ -144,7 +153,7 @@ def store_from_env(root: Path) -> Store:
     return Store(os.environ.get("DATABASE_URL") or Store.default_url(root))
 
 
-def _database(url: str, timeout_s: float, writing: WriteGuard) -> Database:
+def _database(url: str, timeout_s: float, writing: WriteGuard, before_commit: BeforeCommit) -> Database:
     try:
         parsed = sa.make_url(url)
     except ArgumentError as error:
@@ -153,4 +162,4 @@ def _database(url: str, timeout_s: float, writing: WriteGuard) -> Database:
     kind = parsed.get_backend_name()
     if kind not in kinds:
         raise StorageError(f"{kind!r} databases are not supported; use sqlite:///... or postgresql://...")
-    return kinds[kind](parsed, timeout_s, writing)
+    return kinds[kind](parsed, timeout_s, writing, before_commit)

@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from app.access import permits
 from app.data import queries
 from engine.config.schema import file_label
 from engine.core.errors import InvalidConfig
@@ -54,7 +55,8 @@ def import_bytes(name: str, data: bytes, tell: Progress = lambda number, of: Non
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        return import_file(queries.store(), Path(path), tell)
+        with permits.allow("import", queries.store(), "Import", of=[name], adds="files") as person:
+            return import_file(queries.store(), Path(path), tell, owner=person.name)
     except InvalidConfig as error:
         raise InvalidConfig(problem.replace(path, name) for problem in error.problems) from None
     finally:
@@ -70,9 +72,10 @@ def load_examples() -> list[ExperimentRecord]:
     """Load all examples, labeled as such, except those already loaded."""
     known = {experiment.name for experiment in queries.experiments(include_archived=True) if experiment.example}
     loaded: list[ExperimentRecord] = []
-    for path in example_files():
-        if not {found.config.name for found in read_export(path)} <= known:
-            loaded += import_file(queries.store(), path, example=True).experiments
+    with permits.allow("import", queries.store(), "Load the examples"):
+        for path in example_files():
+            if not {found.config.name for found in read_export(path)} <= known:
+                loaded += import_file(queries.store(), path, example=True).experiments
     return loaded
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
+from app.access import permits
 from app.data import allowed_paths, queries
 from app.data.pools import federation_of
 from app.state import links
@@ -61,6 +62,7 @@ def _queue(
     experiments: Sequence[ExperimentConfig], progress: Callable[[str, float], None] | None = None
 ) -> list[ExperimentRecord]:
     """A double click returns what the first click queued."""
+    permits.require("queue")
     runs = [[new_run(run) for run in e.runs()] for e in experiments]
     token = tuple((e.name, *(run.digest for run in own)) for e, own in zip(experiments, runs, strict=True))
     if just_queued := _just_queued(token):
@@ -68,9 +70,12 @@ def _queue(
     if reason := next(filter(None, (allowed_paths.problem(e.dataset.to_dict()) for e in experiments)), None):
         raise InvalidConfig([f"dataset: {reason}"])
     check_runs([run for experiment in experiments for run in experiment.runs()], progress=progress, build=federation_of)
-    created = [queries.store().experiments.create(e.name, e.raw, own) for e, own in zip(experiments, runs, strict=True)]
+    with permits.allow("queue", queries.store(), "Queue", of=[e.name for e in experiments], adds="runs") as person:
+        created = queries.store().experiments.create_all(
+            [(e.name, e.raw, own) for e, own in zip(experiments, runs, strict=True)], owner=person.name
+        )
     st.session_state[_LATEST] = token, [record.id for record in created], time.monotonic()
-    return created
+    return list(created)
 
 
 def _just_queued(token: tuple[tuple[str, ...], ...]) -> list[ExperimentRecord]:

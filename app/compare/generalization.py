@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from app.access import permits
+from app.access.errors import NotAllowed
 from app.compare.view import View
 from app.components.timed import timed
 from app.data import allowed_paths, queries
@@ -16,6 +18,7 @@ from engine.core.errors import CheckpointInvalid
 from storage import AnalysisRecord, ArtifactDamaged, StorageError
 
 KIND = "trade_off"
+_REFUSED = "generalization.refused"
 COMMON, OTHERS = "the common test set", "the test data of all other clients"
 LOOK_S = 2.0
 
@@ -31,6 +34,8 @@ def elsewhere(view: View) -> tuple[pd.Series, str]:
 
 def offer(view: View) -> None:
     """For runs not yet measured: a button that measures them from their models, or its progress."""
+    if reason := st.session_state.pop(_REFUSED, None):
+        st.error(plain(reason))
     asked = _asked(view)
     waiting = [a for a in asked if a.is_active]
     if waiting:
@@ -41,6 +46,8 @@ def offer(view: View) -> None:
     measured = _measured(asked)
     missing = [run_id for run_id, run in view.runs.items() if run_id not in measured and run.is_finished]
     missing = [run_id for run_id in missing if allowed_paths.problem_of(view.runs[run_id]) is None]
+    allowed = permits.theirs("analyze", list(view.runs.values()))
+    missing = [run_id for run_id in missing if run_id in allowed]
     if not missing:
         return
     evaluations = sum(len(_sizes(view, run_id)) * sum(_sizes(view, run_id)) for run_id in missing)
@@ -89,10 +96,15 @@ def _options(view: View) -> dict[str, Any]:
 def _request(view: View, run_ids: Sequence[int]) -> None:
     analyses = queries.store().analyses
     for run_id in run_ids:
-        with suppress(StorageError):  # the run was deleted meanwhile, which the page reports
-            asked = analyses.request(run_id, KIND, _options(view))
-            if asked.status == "done":  # its findings could not be read
-                analyses.recompute(asked.id)
+        try:
+            with permits.allow("analyze", queries.store(), f"Analyze ({KIND})", run_ids=[run_id], adds="runs"):
+                asked = analyses.request(run_id, KIND, _options(view))
+                if asked.status == "done":  # its findings could not be read
+                    analyses.recompute(asked.id)
+        except NotAllowed as error:
+            st.session_state[_REFUSED] = str(error)
+        except StorageError:  # the run was deleted meanwhile, which the page reports
+            continue
 
 
 def _sizes(view: View, run_id: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app.access import permits
 from app.actions import exchange
 from app.wording import plain
 from storage import StorageError
@@ -9,7 +10,7 @@ from storage import StorageError
 
 def examples_button() -> None:
     """Loads them and redraws the page, which then shows them."""
-    if not exchange.example_files():
+    if not exchange.example_files() or permits.refusal("import"):
         return
     if not st.button("Load examples", key="load_examples"):
         return

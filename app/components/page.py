@@ -2,6 +2,7 @@
 
 import html
 import zlib
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
 from app import endpoints, pages
+from app.access import limits, permits
 from app.charts.plot import figure_text, palette
 from app.components import download, live_plot, paper_figure, terms
 from app.components.shown import Shown, with_finding
@@ -24,6 +26,11 @@ from engine.core.paths import ASSETS
 PRESENTING_CSS = """<style>html { font-size: 20px; } [data-testid=stMainBlockContainer] { max-width: none; }
 @media (max-width: 1700px) { .strip { display: none; } }  /* the larger navigation needs its space */
 </style>"""
+ROLES = {
+    "admin": "Admin: you can change everything.",
+    "member": "Member: you see everything, and change what you queued or imported.",
+    "visitor": "Visitor: you see everything, and change nothing.",
+}
 
 
 def look() -> None:
@@ -38,12 +45,40 @@ def look() -> None:
     st.html(ASSETS / "look.css")
 
 
+def require_sign_in() -> None:
+    """Stops with a button to sign in, unless this person has, or nobody has to."""
+    if permits.signed_in() is not None:
+        return
+    st.set_page_config(pages.tab_title("Sign in"), layout="centered")  # an icon would have to be fetched
+    st.html(
+        "<style>[data-testid=stMainBlockContainer] { padding-top: 20vh; max-width: 32rem; margin: 0 auto; }</style>"
+    )
+    header("Sign in", pages.PRODUCT, "Personalized federated learning: train, compare and understand.")
+    st.button("Sign in", type="primary", key="sign_in", on_click=st.login)
+    st.stop()
+
+
+def person() -> None:
+    """Who is signed in, what that allows, and the way out."""
+    now = permits.current()
+    if not now.name:
+        return
+    with st.popover(plain(now.name), type="tertiary", key="person"):
+        st.write(plain(ROLES[now.role]))
+        if limits.can_hold_runs() and not queries.problem():
+            used = queries.store().shares.usage(now.name)
+            if waits := limits.why_waiting(now, used, datetime.now(UTC)):
+                st.write(plain(waits))
+        st.button("Sign out", key="sign_out", on_click=st.logout)
+
+
 def strip() -> None:
     """The status strip of every page: running, queued, device; and the switch for presentation mode."""
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="strip_row"):
         reason = queries.problem()
         now = {"text": reason, "wait_ms": 2000} if reason else overview(queries.store())
         live_plot.strip(now, is_served=endpoints.are_served)
+        person()
         is_presenting = url_state.toggle("Presentation", "presenting", help="Larger type, fewer controls")
         st.session_state["presenting"] = is_presenting
     if palette.is_presenting():

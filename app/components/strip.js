@@ -70,6 +70,7 @@ class Strip {
     let wait = this.failures ? LOST_MS : AGAIN_MS;
     try {
       const answer = await fetch(this.address(), { signal: AbortSignal.timeout(FETCH_TIMEOUT_MS), cache: "no-store" });
+      if (answer.status === 401) return location.reload(); // the sign-in has ended: the page will ask for a new one
       const overview = await answer.json();
       if (this.closed) return;
       this.failures = 0;

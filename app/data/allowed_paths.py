@@ -2,7 +2,7 @@
 
 Otherwise any visitor could read any file of this machine, or learn from an error whether it exists. The message is the
 same for a file elsewhere and for a missing one. ``FEDSCAPE_ANY_PATH=1`` lifts this on a personal machine. The command
-line and Python read any path.
+line and Python read any path. Members and visitors only use uploads, of whomever: everyone sees every run.
 """
 
 import os
@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from app.access import permits
+from app.access.limits import UPLOADS
 from engine.core.errors import DataUnavailable
 from engine.core.paths import default_data_dir
 from storage import RunRecord
@@ -21,9 +23,15 @@ MOST_LETTERS = 80  # of a path in a message
 def problem(dataset: Mapping[str, Any]) -> str | None:
     """Why the pages do not read the files of this data set, ``{"name": "custom", "path": ...}``; None if they do."""
     path = dataset.get("path")
-    if not isinstance(path, str) or os.environ.get(FLAG) == "1" or _is_below(path, default_data_dir()):
+    if not isinstance(path, str):
         return None
     shown = path if len(path) <= MOST_LETTERS else f"{path[:MOST_LETTERS]}…"
+    if permits.refusal("paths"):
+        if _is_below(path, default_data_dir() / UPLOADS):
+            return None
+        return f"path={shown!r}: no such uploaded file, and only admins use other files of the server; upload the file"
+    if os.environ.get(FLAG) == "1" or _is_below(path, default_data_dir()):
+        return None
     return (
         f"path={shown!r}: no such file below DATA_DIR ({default_data_dir()}), and the app reads no others; "
         f"upload the file, move it there, or start the app with {FLAG}=1"

@@ -12,22 +12,12 @@ from app import wording
 from app.data.comparison import run_name
 from app.state import links
 from app.state.url_state import LARGEST_ID
+from app.wording import spans
 from storage import RunRecord, Status, Store
 
 NEWS: tuple[Status, ...] = ("done", "failed", "diverged")  # a cancellation is not news
 MOST_WATCHED = 2000
 MOST_LINKED = 50
-
-
-def spans(ids: Iterable[int]) -> str:
-    """``[1, 2, 3, 7]`` -> ``1-3,7``."""
-    parts: list[list[int]] = []
-    for number in sorted(set(ids)):
-        if parts and number == parts[-1][-1] + 1:
-            parts[-1] = [parts[-1][0], number]
-        else:
-            parts.append([number])
-    return ",".join("-".join(map(str, part)) for part in parts)
 
 
 def parse_spans(text: str) -> list[int]:

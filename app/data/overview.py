@@ -1,11 +1,13 @@
 """The status strip of every page: running and queued runs, time left, device, and alerts."""
 
+import os
 import time
 from functools import lru_cache
 from itertools import chain
 from typing import Any
 
 from app import wording
+from app.access.rules import is_open
 from app.data import ended, forecast
 from app.data.pulse import GONE_AFTER_S, pulse_of
 from storage import Activity, Store
@@ -25,15 +27,25 @@ def overview(store: Store, watched: str = "", seen: str = "") -> dict[str, Any]:
     gone_s = pulse_of(store.url).gone_s(is_alive)
     runs = len(now.runs["queued"]) + len(now.runs["running"])
     waits, stall = runs + now.analyses, _stall(store, now, is_alive)
-    words = [*_count_words(now), *_time_words(end_s if waits else None), _engine_words(now, is_alive, stall)]
+    words = [
+        *_demo_words(),
+        *_count_words(now),
+        *_time_words(end_s if waits else None),
+        _engine_words(now, is_alive, stall),
+    ]
     active, next_id = sorted(chain.from_iterable(now.runs.values())), now.last_run + 1
     return {
         "text": " · ".join(words),
-        "alerts": [*_engine_alert(gone_s, runs), *([f"{stall}."] if stall else []), *_disk_alert(free_bytes)],
+        "alerts": [
+            *_open_alert(),
+            *_engine_alert(gone_s, runs),
+            *([f"{stall}."] if stall else []),
+            *_disk_alert(free_bytes),
+        ],
         "busy": bool(waits),
         "engine": is_alive,
         "wait_ms": BUSY_MS if waits or not is_alive else IDLE_MS,
-        "active": f"{ended.spans(active[: ended.MOST_WATCHED])},{next_id}-",
+        "active": f"{wording.spans(active[: ended.MOST_WATCHED])},{next_id}-",
         "ended": ended.news(store, active, _may_have_ended(watched, seen, next_id)),
     }
 
@@ -48,6 +60,19 @@ def _may_have_ended(watched: str, seen: str, next_id: int) -> set[int]:
 def _slow_facts(store: Store, tick: int) -> tuple[float | None, int]:
     """When the queue will be done, in seconds, and the free bytes; read once per ``tick`` for all requests."""
     return forecast.of_queue(store, store.queue.waiting()).end_s, store.disk_use().free_bytes
+
+
+def _demo_words() -> list[str]:
+    return ["read-only demo"] if os.environ.get("FEDSCAPE_READ_ONLY") == "1" else []
+
+
+def _open_alert() -> list[str]:
+    """Not for a demo, in which nothing can be changed."""
+    if not is_open(os.environ) or os.environ.get("FEDSCAPE_READ_ONLY") == "1":
+        return []
+    return [
+        "Everyone on the network can see, queue and delete everything here: nobody has to sign in (FEDSCAPE_OPEN=1)."
+    ]
 
 
 def _count_words(now: Activity) -> list[str]:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from app.access import permits
 from app.data import allowed_paths
 from app.data.memory_limit import KeptData
 from engine.config.schema import Choice, RunConfig
-from engine.core.errors import FedscapeError
+from engine.core.errors import DataUnavailable, FedscapeError
 from engine.core.paths import default_data_dir
 from engine.core.registry import DATASETS
 from engine.datasets import Pool, Progress
@@ -71,6 +72,8 @@ def columns_of(path: str) -> tuple[str, ...] | None:
 def pool_of(run: RunConfig, progress: Progress | None = None) -> Pool:
     """Raises DataUnavailable, including TooLarge."""
     allowed_paths.check(run.dataset.to_dict())
+    if (reason := permits.refusal("download")) and not is_present(run.dataset):
+        raise DataUnavailable(reason)
     key, data_dir = ("pool", *_data_key(run)), default_data_dir()
     return KEPT.get(key, lambda: pool_bytes(run, data_dir), lambda: load_pool(run, data_dir, progress), _num_bytes)
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from app.access import permits
 from app.data import read_cache
 from app.data.averages import mean_of_known
 from app.data.run_frames import by_client, joined, labelled
@@ -30,7 +31,6 @@ from storage import (
     StorageError,
     Store,
 )
-from storage import store_from_env as _store_from_env
 
 LOOK_AGAIN_S = 3.0  # a database may become unavailable
 SETS_KEPT, RUNS_KEPT = 60, 200  # cached tables of all runs that a page compares, and of single runs
@@ -193,13 +193,14 @@ def findings(analysis: AnalysisRecord) -> Findings:
 
 @st.cache_resource(show_spinner=False)
 def _open(url: str) -> Store:
-    return _store_from_env(ROOT) if not url else Store(url)
+    return Store(url or Store.default_url(ROOT), writing=permits.checked_writes, before_commit=permits.before_commit)
 
 
 @st.cache_resource(show_spinner=False, ttl=LOOK_AGAIN_S)
 def _prepare(url: str) -> bool:
     """Success is cached for a moment, an error is not."""
-    _open(url).ensure_schema()
+    with permits.of_the_app():
+        _open(url).ensure_schema()
     return True
 
 

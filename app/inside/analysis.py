@@ -1,7 +1,6 @@
 """An analysis on the screen: the button that queues it, its progress, its error or its findings."""
 
 import json
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -9,6 +8,8 @@ from zlib import crc32
 
 import streamlit as st
 
+from app.access import permits
+from app.access.errors import NotAllowed
 from app.data import allowed_paths, queries
 from app.inside.view import RunView
 from app.wording import duration, percent, plain, plural, seconds
@@ -18,6 +19,7 @@ from engine.core.vocabulary import MODELS_OF
 from storage import AnalysisNotFound, AnalysisRecord, ArtifactDamaged, ArtifactRecord, RunRecord, StorageError
 
 LOOK_S = 1.0
+_REFUSED = "analysis.refused"
 NO_WORKER = "No worker is running: start the app with python -m app."
 
 
@@ -47,13 +49,15 @@ class Asked:
         return f"analysis_{self.run.id}_{self.kind}_{crc32(options.encode()):x}"
 
     def show(self) -> Findings | None:
+        if reason := st.session_state.pop(_REFUSED, None):
+            st.error(plain(reason))
         store = queries.store()
         found = store.analyses.find(self.run.id, self.kind, self.options)
         artifact = store.artifacts.get(found.artifact_id) if found and found.artifact_id else None
         if found is not None and artifact is not None:
             return self.done(found, artifact)
         if found is not None and found.is_active:
-            waiting(found.id, self.key)
+            waiting(self.run, found.id, self.key)
         elif found is not None and found.status in ("failed", "cancelled"):
             self.offer_retry(found)
         else:
@@ -63,8 +67,14 @@ class Asked:
     def ask(self) -> None:
         if allowed_paths.problem_of(self.run):
             return
-        with suppress(StorageError):  # the run was deleted meanwhile, which the page reports
-            queries.store().analyses.request(self.run.id, self.kind, self.options)
+        store = queries.store()
+        try:
+            with permits.allow("analyze", store, f"Analyze ({self.kind})", run_ids=[self.run.id], adds="runs"):
+                store.analyses.request(self.run.id, self.kind, self.options)
+        except NotAllowed as error:
+            st.session_state[_REFUSED] = str(error)
+        except StorageError:  # the run was deleted meanwhile, which the page reports
+            pass
 
     def offer(self) -> None:
         """The button with its cost, or why there is none."""
@@ -76,22 +86,24 @@ class Asked:
             st.caption(plain(f"Requires the run's data. {reason}"))
             return
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.button(self.verb, key=f"{self.key}_ask", on_click=self.ask)
-            st.caption(plain(self.cost))
+            reason = permits.why_not("analyze", [self.run])
+            st.button(self.verb, key=f"{self.key}_ask", on_click=self.ask, disabled=reason is not None)
+            st.caption(plain(reason or self.cost))
 
     def offer_retry(self, found: AnalysisRecord) -> None:
         if found.status == "failed":
             st.warning(plain(f"The analysis failed. {found.error or 'No reason was recorded.'}"))
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.button("Try again", key=f"{self.key}_again", on_click=self.ask)
-            st.caption(plain(self.cost if found.status == "failed" else f"Cancelled. {self.cost}"))
+            reason = permits.why_not("analyze", [self.run])
+            st.button("Try again", key=f"{self.key}_again", on_click=self.ask, disabled=reason is not None)
+            st.caption(plain(reason or (self.cost if found.status == "failed" else f"Cancelled. {self.cost}")))
 
     def done(self, found: AnalysisRecord, artifact: ArtifactRecord) -> Findings | None:
         button: dict[str, Any] = {
             "on_click": recompute,
-            "args": (found.id,),
+            "args": (self.run.id, found.id),
             "key": f"{self.key}_anew",
-            "disabled": allowed_paths.problem_of(self.run) is not None,
+            "disabled": (allowed_paths.problem_of(self.run) or permits.why_not("analyze", [self.run])) is not None,
         }
         try:
             answer = queries.findings(found)
@@ -105,12 +117,23 @@ class Asked:
         return answer
 
 
-def recompute(analysis_id: int) -> None:
-    queries.store().analyses.recompute(analysis_id)
+def recompute(run_id: int, analysis_id: int) -> None:
+    store = queries.store()
+    try:
+        with permits.allow("analyze", store, "Recompute an analysis", run_ids=[run_id], adds="runs"):
+            store.analyses.recompute(analysis_id)
+    except NotAllowed as error:
+        st.session_state[_REFUSED] = str(error)
+
+
+def cancel(run_id: int, analysis_id: int) -> None:
+    store = queries.store()
+    with permits.allow("analyze", store, "Cancel an analysis", run_ids=[run_id]):
+        store.analyses.cancel(analysis_id)
 
 
 @st.fragment(run_every=LOOK_S)
-def waiting(analysis_id: int, key: str) -> None:
+def waiting(run: RunRecord, analysis_id: int, key: str) -> None:
     """The state of a queued or running analysis, each second; the page is redrawn when it has ended."""
     analyses = queries.store().analyses
     try:
@@ -126,8 +149,8 @@ def waiting(analysis_id: int, key: str) -> None:
         st.progress(found.progress, text=standing(found, datetime.now(UTC)))
     else:
         st.caption(plain(in_line(found)))
-    asked = bool(found.control)
-    st.button("Cancel", key=f"{key}_cancel", on_click=analyses.cancel, args=(analysis_id,), disabled=asked)
+    is_disabled = bool(found.control) or permits.why_not("analyze", [run]) is not None
+    st.button("Cancel", key=f"{key}_cancel", on_click=cancel, args=(run.id, analysis_id), disabled=is_disabled)
 
 
 def standing(found: AnalysisRecord, at: datetime) -> str:

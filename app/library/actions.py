@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import wording
+from app.access import permits
 from app.actions import launch
 from app.data import queries
 from app.library import bulk, experiment, export, models, notes, trash
@@ -18,8 +19,12 @@ def panel(runs: Sequence[RunRecord]) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="library_look"):
         look_at(runs)
         export.buttons(runs)
-        notes.panel(runs)
-        experiment.panel(runs)
+        if not permits.why_not("change", runs):
+            notes.panel(runs)
+            experiment.panel(runs)
+    if reason := permits.refusal("change"):
+        st.caption(reason)
+        return
     with st.container(horizontal=True, vertical_alignment="center", key="library_actions"):
         for name in ("rerun", "retry", "pause", "resume", "cancel"):
             offer(name, runs)
@@ -46,7 +51,7 @@ def offer(name: str, runs: Sequence[RunRecord]) -> None:
     """A button if the action applies to at least one of the runs; actions that cannot be undone ask first."""
     action, ids = bulk.ACTIONS[name], [run.id for run in runs]
     fit = bulk.fitting(action, runs)
-    if not fit and name != "delete":
+    if not fit and (name != "delete" or not permits.theirs(action.right, runs)):
         return
     title = action.title if len(fit) in (0, len(runs)) else f"{action.title} {len(fit)} of {len(runs)}"
     if name != "cancel":
@@ -81,11 +86,21 @@ def perform(name: str, run_ids: Sequence[int]) -> Notice:
     action = bulk.ACTIONS[name]
     runs = queries.runs(run_ids=run_ids, include_archived=True)
     text, fit = bulk.outcome(action, runs, len(run_ids)), bulk.fitting(action, runs)
-    answer = action.do(queries.store(), fit) if fit else None
+    answer = None
+    if fit:
+        with permits.allow(
+            action.right, queries.store(), _logged(name), run_ids=fit, adds="runs" if action.adds_runs else "nothing"
+        ):
+            answer = action.do(queries.store(), fit)
     if isinstance(answer, list):  # new runs
         choose([run.id for run in answer])
     offers = after_deletion(runs, fit) if name == "delete" else ()
     return Notice(text, "success" if fit else "info", offers)
+
+
+def _logged(name: str) -> str:
+    """The action in the audit log."""
+    return f"Set {name}" if name.endswith("priority") else name.capitalize()
 
 
 def after_deletion(runs: Sequence[RunRecord], deleted: Sequence[int]) -> tuple[Offer, ...]:

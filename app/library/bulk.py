@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app import wording
+from app.access import permits
+from app.access.roles import Action as Right
 from app.data import allowed_paths
 from storage import RunRecord, Store
 
@@ -12,6 +14,7 @@ Reason = tuple[str, str]  # as it follows "1" and "2": has already ended, have a
 
 ENDED: Reason = ("has already ended", "have already ended")
 NOT_PAUSED: Reason = ("is not paused", "are not paused")
+NOT_THEIRS: Reason = ("belongs to somebody else", "belong to others")
 FOREIGN_DATA: Reason = (
     "was imported and its data is outside DATA_DIR",
     "were imported and their data is outside DATA_DIR",
@@ -26,12 +29,15 @@ class Action:
     done: str
     why_not: Callable[[RunRecord], Reason | None]
     do: Callable[[Store, list[int]], object]
+    right: Right = "change"
+    adds_runs: bool = False
     takes_a_moment: bool = False  # for a run that is running
 
 
 def fitting(action: Action, runs: Sequence[RunRecord]) -> list[int]:
     """The ids of the runs that it fits."""
-    return [run.id for run in runs if action.why_not(run) is None]
+    allowed = permits.theirs(action.right, runs)
+    return [run.id for run in runs if run.id in allowed and action.why_not(run) is None]
 
 
 def outcome(action: Action, runs: Sequence[RunRecord], asked: int) -> str:
@@ -45,7 +51,7 @@ def outcome(action: Action, runs: Sequence[RunRecord], asked: int) -> str:
     running = sum(run.id in fit and run.status == "running" for run in runs)
     if action.takes_a_moment and running:
         parts[0] += "; this takes a moment" if running == len(fit) else f", {running} of them shortly"
-    left = Counter(reason for run in runs if (reason := action.why_not(run)))
+    left = Counter(action.why_not(run) or NOT_THEIRS for run in runs if run.id not in fit)
     parts += [f"{wording.count(n)} {reason[n > 1]}" for reason, n in left.items()]
     if gone:
         parts.append(f"{wording.count(gone)} no longer {'exists' if gone == 1 else 'exist'}")
@@ -113,8 +119,8 @@ ACTIONS = {
     "cancel": Action(
         "Cancel", "Cancelled {}", _not_cancelled, lambda s, ids: s.queue.request(ids, "cancel"), takes_a_moment=True
     ),
-    "rerun": Action("Rerun", "Queued {} again", _not_rerun, lambda s, ids: s.queue.rerun(ids)),
-    "retry": Action("Retry failed", "Queued {} again", _not_retried, lambda s, ids: s.queue.retry(ids)),
+    "rerun": Action("Rerun", "Queued {} again", _not_rerun, lambda s, ids: s.queue.rerun(ids), adds_runs=True),
+    "retry": Action("Retry failed", "Queued {} again", _not_retried, lambda s, ids: s.queue.retry(ids), adds_runs=True),
     "archive": Action("Archive", "Archived {}", _not_archived, lambda s, ids: s.queue.archive(ids)),
     "unarchive": Action(
         "Unarchive",
@@ -122,6 +128,6 @@ ACTIONS = {
         _not_unarchived,
         lambda s, ids: s.queue.archive(ids, archived=False),
     ),
-    "delete": Action("Delete", "Deleted {}", not_while_running, lambda s, ids: s.trash.put(ids)),
+    "delete": Action("Delete", "Deleted {}", not_while_running, lambda s, ids: s.trash.put(ids), "delete"),
     **{f"{name} priority": priority(name) for name in wording.PRIORITIES},
 }

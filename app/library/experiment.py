@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import wording
+from app.access import permits
 from app.data import queries
 from app.library import notes
 from app.library.flash import Notice, Offer, attempt
@@ -41,12 +42,15 @@ def rename(found: ExperimentRecord, name: str) -> Notice:
     name = " ".join(name.split())
     if not name:
         return Notice("Enter a name for the experiment.", "error")
-    queries.store().experiments.rename(found.id, name)
+    with permits.allow("change", queries.store(), "Rename", of=[found.name], experiment_ids=[found.id]):
+        queries.store().experiments.rename(found.id, name)
     return Notice(f"“{wording.plain(found.name)}” is now “{wording.plain(name)}”.")
 
 
 def archive(found: ExperimentRecord, archived: bool) -> Notice:
-    queries.store().experiments.archive([found.id], archived)
+    did = "Archive" if archived else "Unarchive"
+    with permits.allow("change", queries.store(), did, of=[found.name], experiment_ids=[found.id]):
+        queries.store().experiments.archive([found.id], archived)
     what = f"“{wording.plain(found.name)}” with {wording.plural(found.num_runs, 'run')}"
     back = Offer("Undo", archive, (found, not archived))
     return Notice(f"Archived {what}." if archived else f"Unarchived {what}.", offers=(back,))

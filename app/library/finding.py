@@ -44,6 +44,7 @@ def settings(run: RunRecord) -> Iterator[tuple[str, Any]]:
     """Lower-case names and values of a run's settings: ``lam``, ``training.lr`` and ``lr``, ``seed``."""
     yield from (("seed", run.seed), ("rounds", run.rounds), ("status", run.status))
     yield from (("tag", tag) for tag in tags_of(run))
+    yield "owner", run.owner
     for name, value in run.hparams.items():
         yield name.lower(), value
     for section in SECTIONS:

@@ -16,7 +16,7 @@ from storage import RunRecord
 
 ROWS = 500  # of one page of the table
 HIDDEN = ("runs", "experiment_id")
-WRITTEN = ("tags", "note")  # shown if a run of the table has one
+WRITTEN = ("owner", "tags", "note")  # shown if a run of the table has one
 
 
 def panel(passing: Sequence[RunRecord], of: int) -> list[int]:
@@ -93,7 +93,7 @@ def columns() -> dict[str, Any]:
         "queued": times("Queued"),
         **{
             name: name.capitalize()
-            for name in ("experiment", "method", "methods", "seed", "seeds", "status", "split", "done", "note")
+            for name in ("experiment", "method", "methods", "seed", "seeds", "status", "split", "done", "note", "owner")
         },
         "tags": st.column_config.TextColumn("Tags", width="medium"),
         "dataset": "Data set",

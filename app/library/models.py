@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import wording
+from app.access import permits
 from app.data import queries
 from app.library.flash import Notice, attempt
 from storage import RunRecord
@@ -19,7 +20,7 @@ def panel(runs: Sequence[RunRecord]) -> None:
     """Offered if there are models to drop."""
     ids = [run.id for run in runs if run.status != "running"]
     size = queries.store().artifacts.models_bytes(ids)
-    if not size:
+    if not size or permits.why_not("delete", runs):
         return
     with st.popover("Drop models", key="models"):
         st.write(f"Frees {wording.size_bytes(size)}. {COST}")
@@ -33,5 +34,6 @@ def panel(runs: Sequence[RunRecord]) -> None:
 
 
 def drop(run_ids: Sequence[int]) -> Notice:
-    freed = queries.store().artifacts.drop_models(run_ids)
+    with permits.allow("delete", queries.store(), "Drop models", run_ids=run_ids):
+        freed = queries.store().artifacts.drop_models(run_ids)
     return Notice(f"Dropped the models of {wording.plural(len(run_ids), 'run')}, freeing {wording.size_bytes(freed)}.")

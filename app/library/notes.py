@@ -7,6 +7,7 @@ from typing import Protocol
 import streamlit as st
 
 from app import wording
+from app.access import permits
 from app.data import queries
 from app.library.flash import Notice, attempt
 from storage import ExperimentRecord, RunRecord
@@ -67,11 +68,15 @@ def write(
     things: Sequence[Annotated], note: str | None, add: Sequence[str], remove: Sequence[str], kind: str
 ) -> Notice:
     """Changes what differs; None leaves the notes as they are."""
-    ids = {f"{kind}_ids": [thing.id for thing in things]}
+    ids = [thing.id for thing in things]
+    of = {"run_ids": ids if kind == "run" else [], "experiment_ids": ids if kind == "experiment" else []}
     try:
-        queries.store().annotations.tag(add, remove, **ids)
-        if note is not None:
-            queries.store().annotations.write_note(note, **ids)
+        with permits.allow(
+            "change", queries.store(), "Edit notes and tags", run_ids=of["run_ids"], experiment_ids=of["experiment_ids"]
+        ):
+            queries.store().annotations.tag(add, remove, **of)
+            if note is not None:
+                queries.store().annotations.write_note(note, **of)
     except ValueError as error:
         return Notice(wording.plain(f"Not saved: {error}."), "error")
     return Notice(f"Saved notes and tags of {wording.plural(len(things), kind)}.")

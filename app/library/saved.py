@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, urlencode
 import streamlit as st
 
 from app import wording
+from app.access import permits
 from app.data import queries
 from app.library.flash import Notice, Offer, attempt
 from app.state import links, url_state
@@ -24,8 +25,9 @@ def bar() -> None:
     now = asked(url_state.address())
     with st.container(horizontal=True, vertical_alignment="center", key="library_views"):
         st.html(navigation({"All runs": "", **SHIPPED, **saved}, now))
-        with st.popover("Save view", key="view"):
-            keep(now, saved)
+        if not permits.refusal("views"):
+            with st.popover("Save view", key="view"):
+                keep(now, saved)
 
 
 def navigation(views: Mapping[str, str], now: str) -> str:
@@ -77,7 +79,8 @@ def save(name: str, query: str) -> Notice:
         )
     views = queries.store().saved_views
     before = {view.name: view.query for view in views.list(PAGE)}.get(name)
-    views.save(PAGE, name, query)
+    with permits.allow("views", queries.store(), "Save view", of=[name]):
+        views.save(PAGE, name, query)
     if before in (None, query):
         return Notice(f"Saved the view “{wording.plain(name)}”.")
     return Notice(f"Replaced the view “{wording.plain(name)}”.", offers=(Offer("Undo", save, (name, before)),))
@@ -88,5 +91,6 @@ def delete(name: str) -> Notice:
     query = next((view.query for view in views.list(PAGE) if view.name == name), None)
     if query is None:
         return Notice(f"The view “{wording.plain(name)}” no longer exists.", "info")
-    views.delete(PAGE, name)
+    with permits.allow("views", queries.store(), "Delete view", of=[name]):
+        views.delete(PAGE, name)
     return Notice(f"Deleted the view “{wording.plain(name)}”.", offers=(Offer("Undo", save, (name, query)),))

@@ -8,6 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from app import wording
+from app.access import permits
 from app.actions import exchange
 from app.library import flash
 from app.library.file_kinds import what_else
@@ -22,6 +23,9 @@ MAX_MEGABYTES = 200
 
 def panel() -> None:
     """The file uploader, and the examples."""
+    if reason := permits.refusal("import"):
+        st.caption(reason)
+        return
     again = st.session_state.setdefault(f"{KEY}.times", 0)  # a new key empties the uploader
     files = st.file_uploader(
         "Drop exported run files here, or browse",

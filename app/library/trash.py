@@ -7,6 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from app import wording
+from app.access import permits
 from app.data import queries
 from app.data.comparison import method_name, run_name
 from app.library.chosen import choose
@@ -33,7 +34,9 @@ def fold(is_open: bool = False) -> None:
             column_config=COLUMNS | {"deleted": times("Deleted")},
             alt="Deleted runs",
         )
-        buttons(runs)
+        allowed = permits.theirs("delete", runs)
+        if own := [run for run in runs if run.id in allowed]:
+            buttons(own)
 
 
 def table(runs: Sequence[RunRecord]) -> pd.DataFrame:
@@ -75,7 +78,8 @@ def buttons(runs: Sequence[RunRecord]) -> None:
 
 def restore(run_ids: Sequence[int]) -> Notice:
     """Restore and select the runs. They may have been permanently deleted meanwhile."""
-    queries.store().trash.restore(run_ids)
+    with permits.allow("delete", queries.store(), "Restore", run_ids=run_ids, adds="runs"):
+        queries.store().trash.restore(run_ids)
     back = [run.id for run in queries.runs(run_ids=run_ids, include_archived=True)]
     choose(back)
     if not back:
@@ -84,4 +88,6 @@ def restore(run_ids: Sequence[int]) -> Notice:
 
 
 def purge(run_ids: Sequence[int]) -> Notice:
-    return Notice(f"Permanently deleted {wording.plural(queries.store().trash.delete(run_ids), 'run')}.")
+    with permits.allow("delete", queries.store(), "Delete for good", run_ids=run_ids):
+        deleted = queries.store().trash.delete(run_ids)
+    return Notice(f"Permanently deleted {wording.plural(deleted, 'run')}.")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import wording
+from app.access import permits
 from app.charts.plot import palette
 from app.data import queries
 from app.data.comparison import run_name
@@ -86,7 +87,9 @@ def _show_runs(run_ids: Sequence[int]) -> None:
 
 
 def everything_control(runs: Sequence[RunRecord]) -> None:
-    """Pause, resume or cancel all that are listed."""
+    """Pause, resume or cancel all that are listed, and belong to the reader."""
+    allowed = permits.theirs("change", runs)
+    runs = [run for run in runs if run.id in allowed]
     for action, title in (("pause", "Pause all"), ("resume", "Resume all")):
         ids = [run.id for run in runs if action in live_feed.actions(run)]
         if len(ids) > 1:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from app import wording
+from app.access import permits
 from app.charts import training_curve
 from app.data.averages import mean_of_known
 from app.data.comparison import method_name
@@ -114,7 +115,7 @@ def standing(run: RunRecord, silent_s: float = 0.0, again: int | None = None) ->
         "progress": f"retried as run {again}" if again else progress(run, silent_s),
         "control": run.control,
         "error": first_line(run.error),
-        "actions": [] if again else actions(run),
+        "actions": [] if again or not permits.theirs("change", [run]) else actions(run),
     }
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import wording
+from app.access import permits
 from app.data.comparison import run_name
 from app.live import live_feed
 from app.live.requests import cancel_question, perform
@@ -29,10 +30,13 @@ def controls(runs: Sequence[RunRecord]) -> None:
         placeholder="Select rows in the table, or choose here",
         key=url_state.key(NAMES, chosen, _take_names, titles),
     )
-    if chosen:
+    allowed = permits.theirs("change", runs)
+    if chosen and (reason := permits.why_not("change", [by_id[run_id] for run_id in chosen])):
+        st.caption(wording.plain(reason))
+    elif chosen:
         change([by_id[run_id] for run_id in chosen])
     else:
-        change_all(runs)
+        change_all([run for run in runs if run.id in allowed])
 
 
 def change(chosen: Sequence[RunRecord]) -> None:

@@ -5,12 +5,16 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app import wording
+from app.access import permits
+from app.access.permits import Adds
 from app.data import allowed_paths, queries
 from app.live import live_feed
 from app.state import url_state
 from storage import StorageError
 
 _REFUSED = "live.refused"
+_LOGGED = {to: f"Move {to} in the queue" for to in ("first", "earlier", "later", "last")}
+_LOGGED |= {name: f"Set {name} priority" for name in wording.PRIORITIES}
 
 
 def perform(action: str, run_ids: Sequence[int]) -> None:
@@ -45,6 +49,12 @@ def cancel_question(label: str, run_ids: Sequence[int], training: int, key: str)
 
 
 def _perform(action: str, run_ids: Sequence[int]) -> None:
+    adds: Adds = "runs" if action == "retry" else "nothing"
+    with permits.allow("change", queries.store(), _LOGGED.get(action, action.capitalize()), run_ids=run_ids, adds=adds):
+        _do(action, run_ids)
+
+
+def _do(action: str, run_ids: Sequence[int]) -> None:
     queue = queries.store().queue
     match action:
         case "pause" | "cancel":

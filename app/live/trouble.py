@@ -8,6 +8,7 @@ from typing import Any
 import streamlit as st
 
 from app import wording
+from app.access import permits
 from app.actions.run_config import experiment_of
 from app.charts.plot import palette
 from app.components import page
@@ -113,7 +114,7 @@ def ways(trouble: Trouble, leads_inside: bool) -> None:
         gentler_links(runs)
     if runs[0].is_finished:
         retry(runs, key)
-    elif trouble.kind == "silent":
+    elif trouble.kind == "silent" and not permits.why_not("change", runs):
         st.button("Cancel", key=f"{key}_cancel", on_click=perform, args=("cancel", ids))
     if leads_inside and len(runs) == 1 and runs[0].round >= 0:
         page.link("run", "Look inside", id=runs[0].id)
@@ -123,7 +124,7 @@ def retry(runs: Sequence[RunRecord], key: str) -> None:
     """The button for runs not yet retried, and a link to the retries of the others."""
     again = live_feed.retried(queries.store(), runs)
     left = [run.id for run in runs if run.id not in again]
-    if left:
+    if left and not permits.why_not("change", runs):
         label = "Retry with the same seed" if len(left) == 1 else f"Retry all {len(left)} with the same seeds"
         st.button(label, key=f"{key}_retry", on_click=perform, args=("retry", left))
     if again:

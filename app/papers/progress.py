@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app.access import permits
 from app.actions import launch
 from app.components import page
 from app.components.timed import timed
@@ -47,10 +48,13 @@ def _queue_button(preset: Preset, scale: str, now: Standing) -> None:
     if now.runs and not some:
         exist = plural(len(now.runs), "of these runs exists", "of these runs exist")
         st.caption(f"{exist} and {'is' if len(now.runs) == 1 else 'are'} shown below.")
+    refused = permits.refusal("queue")
     if not st.button(
         f"Run {what} ({plural(count, 'run')})",
         key=f"papers_run_{preset.name}_{scale}",
         type="primary",
+        disabled=refused is not None,
+        help=refused,
     ):
         return
     try:

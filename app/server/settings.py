@@ -1,18 +1,18 @@
 """Where the app listens, from environment variables."""
 
 import errno
+import importlib.util
 import ipaddress
 import socket
 from collections.abc import Mapping
 
+from app.access.errors import InvalidSetting
+from app.access.rules import GUIDE, is_loopback, rules, uses_sign_in
+from engine.core.errors import InvalidConfig
 from engine.core.paths import ROOT
 from storage import StorageError, Store
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8501
-
-
-class InvalidSetting(ValueError):
-    """An environment variable with an invalid value; the message names valid ones."""
 
 
 def host(environment: Mapping[str, str]) -> str:
@@ -37,6 +37,8 @@ def allowed_hosts(environment: Mapping[str, str]) -> list[str]:
     else:
         names += [host(environment), _in_address(host(environment))]
     names += [name.strip() for name in environment.get("ALLOWED_HOSTS", "").split(",")]
+    if uses_sign_in(environment) and (sign_in := rules(environment).sign_in):
+        names.append(sign_in.host)
     return list(dict.fromkeys(filter(None, names)))
 
 
@@ -52,6 +54,35 @@ def address(environment: Mapping[str, str]) -> str:
     """The URL of the app."""
     name = DEFAULT_HOST if listens_everywhere(environment) else host(environment)
     return f"http://{_in_address(name)}:{port(environment)}"
+
+
+def check_access(environment: Mapping[str, str]) -> None:
+    """Raises InvalidSetting if everyone on the network could do everything, and nobody said that they may."""
+    now = rules(environment)
+    if now.sign_in is not None:
+        _check_limits()
+        if importlib.util.find_spec("authlib") is None:
+            raise InvalidSetting("sign-in needs Authlib: run make run once, or pip install -r requirements.txt")
+        return
+    if is_loopback(host(environment)) or environment.get("FEDSCAPE_OPEN") == "1":
+        return
+    raise InvalidSetting(
+        f"HOST is {host(environment)}: other computers could reach Fedscape, and everyone there could see, queue and "
+        "delete everything, since nobody has to sign in. Choose one:\n"
+        f"- let people sign in: {GUIDE} has the five variables;\n"
+        "- leave HOST out and forward the port: ssh -N -L 8501:127.0.0.1:8501 this-server;\n"
+        "- FEDSCAPE_OPEN=1 if everyone on the network may do everything, or FEDSCAPE_OPEN=1 FEDSCAPE_READ_ONLY=1 if "
+        "they may only look."
+    )
+
+
+def _check_limits() -> None:
+    from engine.worker.limits import owner_limits  # here, since only sign-in needs it
+
+    try:
+        owner_limits()
+    except InvalidConfig as error:
+        raise InvalidSetting("; ".join(error.problems)) from error
 
 
 def check_database(environment: Mapping[str, str]) -> None:

@@ -6,6 +6,7 @@ import pkgutil
 from contextlib import suppress
 
 import app
+from app.access.people import READER
 from engine.core.errors import FedscapeError
 from storage import StorageError
 
@@ -18,13 +19,14 @@ def everything() -> None:
     for module in pkgutil.walk_packages(app.__path__, "app."):
         if not module.name.startswith(PROGRAMS):
             importlib.import_module(module.name)
+    from app.access import permits  # these need the web server, which loads after this module
     from app.data.preset_catalog import known
-    from app.server import routes  # these need the web server, which loads after this module
+    from app.server import routes
 
     routes.zipped_library()
-    with suppress(FedscapeError):  # the page that needs them will report it
-        known()
-    with suppress(StorageError):
+    with permits.requested_by(READER), suppress(StorageError):
+        with suppress(FedscapeError):  # the page that needs them will report it
+            known()
         comparison()
         gallery()
     gc.collect()

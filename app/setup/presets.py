@@ -3,6 +3,7 @@
 import streamlit as st
 
 from app import wording
+from app.access import permits
 from app.actions import launch
 from app.components import page
 from app.data.preset_catalog import known as known_presets
@@ -61,12 +62,14 @@ def num_runs(preset: Preset, scale: str) -> int:
 
 def _queue_all(preset: Preset, scale: str) -> None:
     try:
-        number = num_runs(preset, scale)
+        number, refused = num_runs(preset, scale), permits.refusal("queue")
         if st.button(
             f"Queue all {wording.plural(number, 'run')}",
             key=f"queue.{preset.name}.{scale}",
             type="primary",
             width="stretch",
+            disabled=refused is not None,
+            help=refused,
         ):
             with st.spinner("Checking the data"):
                 records = launch.queue_preset(preset, scale)

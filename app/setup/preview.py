@@ -9,6 +9,7 @@ import streamlit as st
 import yaml
 
 from app import wording
+from app.access import permits
 from app.actions import launch
 from app.charts import split as split_chart
 from app.components import terms
@@ -137,13 +138,16 @@ def queue_panel(
     broken = queries.problem()
     is_unfinished = bool(problems) and not broken and len(to_do) == len(problems)
     reason = plain(broken) if broken else _reason(problems, homeless, is_unfinished) if problems else None
+    refused = permits.refusal("queue")
     if experiment and not problems:
         _known_runs(experiment)
     with st.container(gap="small", key="queue_bar"):
         with st.container(gap=None):
             landing(QUEUE)
-            pressed = st.button(label, type="primary", key="queue", width="stretch", disabled=reason is not None)
-        if is_unfinished:
+            pressed = st.button(label, type="primary", key="queue", width="stretch", disabled=bool(reason or refused))
+        if refused:
+            st.caption(refused)
+        elif is_unfinished:
             st.caption(reason)
         elif reason:
             st.error(reason)
@@ -187,7 +191,8 @@ def _known_runs(experiment: ExperimentConfig) -> None:
 def _absent(run: RunConfig) -> list[str]:
     title = DATASETS.get(run.dataset.name).title
     st.caption(f"{plain(title)} is not on this machine yet. It is downloaded when the runs are queued, or now.")
-    if st.button(f"Download {plain(title)}", key="download"):
+    refused = permits.refusal("download")
+    if st.button(f"Download {plain(title)}", key="download", disabled=refused is not None, help=refused):
         try:
             pools.download(run, progress_bar())
         except DataUnavailable as error:

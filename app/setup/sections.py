@@ -6,6 +6,7 @@ from typing import Any
 
 import streamlit as st
 
+from app.access import permits
 from app.data.glossary import definition
 from app.forms import Form, listed, read_list, row
 from app.setup import columns
@@ -18,6 +19,7 @@ from app.wording import plain
 from engine.config.schema import Evaluation, Training
 from engine.core.errors import DataUnavailable
 from engine.core.registry import DATASETS, MODELS, PARTITIONERS, Options, Registry
+from storage import StorageError
 
 # Slider values. Any other number can be typed beside the slider.
 SHARES = [round(0.05 * n, 2) for n in range(20)]
@@ -146,6 +148,9 @@ def _fit_partition(prefix: str) -> None:
 
 def _upload(form: Form, values: Mapping[str, Any]) -> dict[str, Any]:
     """An uploaded file becomes the path of the data set."""
+    if reason := permits.refusal("upload"):
+        st.caption(reason)
+        return dict(values)
     file = st.file_uploader(
         f"Your own file: {', '.join(kind.upper() for kind in KINDS)}, at most {MAX_MEGABYTES} MB",
         list(KINDS),
@@ -158,7 +163,7 @@ def _upload(form: Form, values: Mapping[str, Any]) -> dict[str, Any]:
     if file is not None and st.session_state.get(seen) != file.file_id:
         try:
             path = save_upload(file.name, file.getvalue())
-        except DataUnavailable as error:
+        except (DataUnavailable, StorageError) as error:
             st.error(plain(str(error)))
             return dict(values)
         st.session_state[seen] = file.file_id

@@ -6,10 +6,11 @@ from pathlib import Path
 import streamlit as st
 
 from app import wording
+from app.access import permits
 from app.actions import launch
 from app.components import page
 from app.data import queries
-from app.library import actions, chosen, disk, filters, flash, listing, saved, sources, trash
+from app.library import actions, audit, chosen, disk, filters, flash, listing, saved, sources, trash
 from app.library.flash import Notice, attempt
 from app.state import links, url_state
 from engine.config.presets import load_preset, preset_names
@@ -36,6 +37,7 @@ def render() -> None:
         first_start()
     trash.fold(is_open=not runs)
     disk.fold(queries.store().disk_use())
+    audit.fold()
 
 
 def every_run(runs: Sequence[RunRecord]) -> None:
@@ -60,7 +62,16 @@ def first_start() -> None:
         st.header("See it work", anchor=False)
         st.write("Watch five methods learn handwritten digits on forty clients in about a minute.")
         if DEMO in preset_names():
-            st.button("Start the 60-second demo", type="primary", key="demo", on_click=attempt, args=(start_demo,))
+            reason = permits.refusal("queue")
+            st.button(
+                "Start the 60-second demo",
+                type="primary",
+                key="demo",
+                on_click=attempt,
+                args=(start_demo,),
+                disabled=reason is not None,
+                help=reason,
+            )
     with right:
         st.header("Bring your own", anchor=False)
         st.html(f'<p><a href="{links.link("setup")}" target="_self">Set up an experiment</a>, or import runs.</p>')

@@ -53,11 +53,16 @@ class RunsFile:
 
 
 def import_file(
-    store: Store, path: Path, progress: Progress = lambda number, total: None, *, example: bool = False
+    store: Store,
+    path: Path,
+    progress: Progress = lambda number, total: None,
+    *,
+    example: bool = False,
+    owner: str = "",
 ) -> Imported:
     """Imports a document or a bundle. Raises InvalidConfig or StorageError, and imports nothing then."""
     with open_export(path) as file:
-        return import_runs(store, file, progress, example=example)
+        return import_runs(store, file, progress, example=example, owner=owner)
 
 
 @contextmanager
@@ -79,13 +84,19 @@ def _is_zip(path: Path) -> bool:
 
 
 def import_runs(
-    store: Store, file: RunsFile, progress: Progress = lambda number, total: None, *, example: bool = False
+    store: Store,
+    file: RunsFile,
+    progress: Progress = lambda number, total: None,
+    *,
+    example: bool = False,
+    owner: str = "",
 ) -> Imported:
     """Imports the runs of a file that no earlier import has added; on an error none of them.
 
-    Runs that exist already only get missing models and analyses.
+    Runs that exist already only get missing models and analyses. An ``owner`` adds nothing to the runs of others, and
+    gets copies of them.
     """
-    known = _find_known(store, file.experiments)
+    known = _find_known(store, file.experiments, owner)
     numbers, total = count(1), sum(len(experiment.runs) for experiment in file.experiments) - len(known)
 
     def new_runs(experiment: ImportedExperiment) -> Iterator[FinishedRun]:
@@ -99,7 +110,7 @@ def import_runs(
         for found in file.experiments:
             if not known.keys() >= set(found.numbers):
                 name, config = found.config.name, found.config.raw
-                created.append(store.experiments.import_finished(name, config, new_runs(found), example))
+                created.append(store.experiments.import_finished(name, config, new_runs(found), example, owner))
         completed = [
             _add_missing(store, known[number], run)
             for experiment in file.experiments
@@ -127,12 +138,12 @@ def _with_attachments(run: FinishedRun, attachments: Attachments, archive: Archi
     )
 
 
-def _find_known(store: Store, found: Sequence[ImportedExperiment]) -> dict[int, Known]:
+def _find_known(store: Store, found: Sequence[ImportedExperiment], owner: str) -> dict[int, Known]:
     """The runs of the file that were imported before with the same content, by number."""
     runs = [(n, *run) for e in found for n, run in zip(e.numbers, e.runs, strict=True)]
     existing: dict[str, list[RunRecord]] = {}
     for run in store.queue.find_by_digest({config.digest for _, config, _ in runs}):
-        if (run.provenance or {}).get("imported"):
+        if (run.provenance or {}).get("imported") and owner in ("", run.owner):
             existing.setdefault(run.digest, []).append(run)
     matches = {n: _match(store, config, imported, existing) for n, config, imported in runs}
     return {n: Known(run.label, run.seed, run.id) for n, run in matches.items() if run is not None}

@@ -1,9 +1,11 @@
-"""Disk limits for models: FEDSCAPE_MODELS_MB for those of one round, FEDSCAPE_KEEP_GB for those of all runs."""
+"""Limits from environment variables: disk for models, and what each owner of experiments may use."""
 
-from engine.core.environment import nonnegative_number
-from storage import Store
+from engine.core.environment import nonnegative_number, whole_number
+from storage import Limits, Store
 
-MODELS_MB, KEEP_GB = "FEDSCAPE_MODELS_MB", "FEDSCAPE_KEEP_GB"
+MODELS_MB, KEEP_GB = "FEDSCAPE_MODELS_MB", "FEDSCAPE_KEEP_GB"  # for the models of one round, and of all runs
+MAX_QUEUED, MAX_RUNNING = "FEDSCAPE_MAX_QUEUED", "FEDSCAPE_MAX_RUNNING"
+MAX_MINUTES, MAX_DISK_GB = "FEDSCAPE_MAX_MINUTES", "FEDSCAPE_MAX_DISK_GB"
 MIB, GIB = 2**20, 2**30
 DEFAULT_MODELS_MB = 256
 
@@ -20,3 +22,14 @@ def enforce_model_limit(store: Store) -> None:
     limit = nonnegative_number(KEEP_GB)
     if limit is not None:
         store.artifacts.trim_models(round(GIB * limit), f"since the models of all runs exceeded {KEEP_GB}={limit:g}")
+
+
+def owner_limits() -> Limits:
+    """What each owner may use. Raises InvalidConfig."""
+    minutes, gigabytes = nonnegative_number(MAX_MINUTES), nonnegative_number(MAX_DISK_GB)
+    return Limits(
+        queued=whole_number(MAX_QUEUED),
+        running=whole_number(MAX_RUNNING),
+        day_s=None if minutes is None else 60 * minutes,
+        disk_bytes=None if gigabytes is None else GIB * gigabytes,
+    )

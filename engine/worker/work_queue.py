@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from engine.worker.executor import AnalysisTicket, Key, Ticket
+from engine.worker.limits import owner_limits
 from engine.worker.recorder import CHECKPOINT
 from storage import Fenced, RunNotFound, Store
 
@@ -38,11 +39,12 @@ class Claims(Protocol[T]):
 
 
 class RunClaims:
-    """Queued runs, oldest first; only ``run_ids`` if given."""
+    """Queued runs, owners taking turns; only ``run_ids`` if given."""
 
     def __init__(self, store: Store, data_dir: Path | None, run_ids: Collection[int] | None = None) -> None:
         self.store, self.data_dir = store, data_dir
         self._run_ids = None if run_ids is None else list(run_ids)
+        self._limits = owner_limits()
 
     def requeue_running(self) -> None:
         self.store.queue.requeue_running()
@@ -54,7 +56,7 @@ class RunClaims:
                 self.store.queue.requeue(run.id, run.epoch)
 
     def claim(self) -> Ticket | None:
-        run = self.store.queue.claim(self._run_ids)
+        run = self.store.queue.claim(self._run_ids, self._limits)
         return None if run is None else Ticket(run.id, run.epoch, **_locations(self.store, self.data_dir))
 
     def to_continue(self, tickets: Sequence[Ticket]) -> set[Key]:

@@ -367,11 +367,11 @@ def test_the_same_list_can_be_queued_again_later(empty_store: Store, monkeypatch
 
 
 def test_a_refusal_of_the_database_is_shown_at_the_button(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **named: object) -> None:
         raise StorageError("the disk is full")
 
     page = opened(DIGITS)
-    monkeypatch.setattr("storage.experiments.Experiments.create", refuse)
+    monkeypatch.setattr("storage.experiments.Experiments.create_all", refuse)
     queue_button(page).click().run()
     assert not page.exception and "the disk is full" in messages(page)
 

@@ -86,6 +86,7 @@ def test_a_busy_port_is_refused_before_anything_starts(
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         monkeypatch.setenv("HOST", host)
+        monkeypatch.setenv("FEDSCAPE_OPEN", "1")
         monkeypatch.setenv("PORT", str(port))
         assert main() == 2
     output = capsys.readouterr()

@@ -10,6 +10,7 @@ from app.data.overview import LOW_DISK_BYTES
 from app.data.overview import overview as strip
 from app.data.pulse import GONE_AFTER_S, Pulse
 from app.server import routes
+from app.wording import spans
 from engine.config.schema import parse_experiment
 from engine.exchange.records import new_run
 from storage import Status, Store
@@ -107,8 +108,8 @@ def test_a_nearly_full_disk_is_reported(store: Store, monkeypatch: pytest.Monkey
 
 
 def test_unfinished_runs_are_encoded_briefly() -> None:
-    assert ended.spans([12, 3, 4, 5, 7, 3]) == "3-5,7,12"
-    assert ended.spans([]) == ""
+    assert spans([12, 3, 4, 5, 7, 3]) == "3-5,7,12"
+    assert spans([]) == ""
     assert ended.parse_spans("3-5,7,12") == [3, 4, 5, 7, 12]
 
 

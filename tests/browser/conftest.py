@@ -210,13 +210,14 @@ def server(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     stop_server(running)
 
 
-def start_server(home: Path) -> Server:
-    port, database_url, log = free_port(), f"sqlite:///{home / 'fedscape.db'}", home / "server.log"
+def start_server(home: Path, port: int | None = None, **settings: str) -> Server:
+    port, database_url, log = port or free_port(), f"sqlite:///{home / 'fedscape.db'}", home / "server.log"
     environment = os.environ | {
         "HOST": "127.0.0.1",
         "PORT": str(port),
         "DATABASE_URL": database_url,
         "DATA_DIR": str(home / "data"),
+        **settings,
     }
     with log.open("wb") as output:
         process = subprocess.Popen(

@@ -1,0 +1,139 @@
+"""The rules of this installation, from environment variables."""
+
+import ipaddress
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from app.access.errors import InvalidSetting
+
+GUIDE = "docs/how-to/share-with-others.md"
+SHORTEST_SECRET = 32  # characters
+REQUIRED = (
+    "FEDSCAPE_OIDC_ISSUER",
+    "FEDSCAPE_OIDC_CLIENT_ID",
+    "FEDSCAPE_OIDC_CLIENT_SECRET",
+    "FEDSCAPE_COOKIE_SECRET",
+    "FEDSCAPE_URL",
+)
+NEED_SIGN_IN = ("FEDSCAPE_ADMINS", "FEDSCAPE_MEMBERS")
+
+
+@dataclass(frozen=True)
+class SignIn:
+    """The OpenID Connect provider. ``url`` is the address of the app for browsers, without a path."""
+
+    issuer: str
+    client_id: str
+    client_secret: str
+    cookie_secret: str
+    url: str
+    session_s: float | None  # after the ID token was issued; None: until it expires
+    groups_claim: str
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.url).hostname or ""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """``admins`` and ``members`` are e-mail addresses and groups in lower case; no ``members`` means everyone."""
+
+    sign_in: SignIn | None
+    admins: frozenset[str]
+    members: frozenset[str]
+    is_read_only: bool
+
+
+def rules(environment: Mapping[str, str]) -> Rules:
+    """Raises InvalidSetting."""
+    return Rules(
+        sign_in=_sign_in(environment),
+        admins=_names(environment.get("FEDSCAPE_ADMINS")),
+        members=_names(environment.get("FEDSCAPE_MEMBERS")),
+        is_read_only=environment.get("FEDSCAPE_READ_ONLY") == "1",
+    )
+
+
+def is_open(environment: Mapping[str, str]) -> bool:
+    """Whether other computers reach the app without sign-in, as FEDSCAPE_OPEN=1 allows."""
+    listens = not is_loopback(environment.get("HOST") or "127.0.0.1")
+    return listens and environment.get("FEDSCAPE_OPEN") == "1" and not uses_sign_in(environment)
+
+
+def uses_sign_in(environment: Mapping[str, str]) -> bool:
+    return any(environment.get(name) for name in REQUIRED)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this computer can reach what listens at ``host``."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _sign_in(environment: Mapping[str, str]) -> SignIn | None:
+    given = {name: (environment.get(name) or "").strip() for name in REQUIRED}
+    if not any(given.values()):
+        if extra := [name for name in NEED_SIGN_IN if environment.get(name)]:
+            raise InvalidSetting(f"{' and '.join(extra)} need sign-in: set {', '.join(REQUIRED)} too ({GUIDE})")
+        return None
+    if missing := [name for name, value in given.items() if not value]:
+        raise InvalidSetting(f"sign-in also needs {', '.join(missing)} ({GUIDE})")
+    issuer, client_id, client_secret, cookie_secret, url = given.values()
+    if len(cookie_secret) < SHORTEST_SECRET:
+        raise InvalidSetting(
+            f"FEDSCAPE_COOKIE_SECRET has {len(cookie_secret)} characters, but must have at least {SHORTEST_SECRET}, at "
+            'random: python -c "import secrets; print(secrets.token_hex(32))"'
+        )
+    hours = _number(environment, "FEDSCAPE_SESSION_HOURS")
+    return SignIn(
+        _address("FEDSCAPE_OIDC_ISSUER", issuer),
+        client_id,
+        client_secret,
+        cookie_secret,
+        _without_path(_address("FEDSCAPE_URL", url)),
+        None if hours is None else hours * 3600,
+        environment.get("FEDSCAPE_GROUPS_CLAIM") or "groups",
+    )
+
+
+def _address(name: str, text: str) -> str:
+    """An address over TLS, or of this computer: tokens and cookies pass through it."""
+    try:
+        parts = urlsplit(text)
+        is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+        if is_safe and parts.hostname and parts.port != 0:  # raises ValueError for an invalid port
+            return text.rstrip("/")
+    except ValueError:
+        pass
+    raise InvalidSetting(f"{name} is {text!r}, but must be an address that starts with https://")
+
+
+def _without_path(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.path or parts.query or parts.fragment or parts.username:
+        raise InvalidSetting(
+            f"FEDSCAPE_URL is {url!r}, but must be {parts.scheme}://name or {parts.scheme}://name:port"
+        )
+    return f"{parts.scheme}://{parts.netloc.lower()}"
+
+
+def _names(text: str | None) -> frozenset[str]:
+    return frozenset(filter(None, (name.strip().lower() for name in (text or "").split(","))))
+
+
+def _number(environment: Mapping[str, str], name: str) -> float | None:
+    text = environment.get(name)
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise InvalidSetting(f"{name} is {text!r}, but must be a number above 0, or unset")
+    return value

@@ -1,0 +1,41 @@
+"""The audit log, for admins: who cancelled, deleted or changed what."""
+
+import pandas as pd
+import streamlit as st
+
+from app import wording
+from app.access import permits
+from app.data import queries
+from app.library.listing import times
+from storage import AuditRecord
+
+MOST = 500
+COLUMNS = {"who": "Person", "did": "Action", "what": "Runs, experiments or files"}
+
+
+def fold() -> None:
+    """Nothing where nobody signs in."""
+    if not permits.current().name or permits.refusal("audit"):
+        return
+    entries = queries.store().audit.list(MOST)
+    with st.expander("Who did what", key="library_audit"):
+        if not entries:
+            st.caption("Nothing yet. Everything that people queue, change or delete is listed here.")
+            return
+        newest = f"The newest {wording.count(MOST)} entries. " if len(entries) == MOST else ""
+        st.caption(f"{newest}Entries stay when their runs are deleted.")
+        st.dataframe(
+            table(entries),
+            hide_index=True,
+            height=min(38 + 35 * len(entries), 390),
+            key="library_audit_table",
+            column_config=COLUMNS | {"when": times("When")},
+            alt="Who did what, newest first",
+        )
+
+
+def table(entries: list[AuditRecord]) -> pd.DataFrame:
+    """A row per entry, newest first."""
+    return pd.DataFrame(
+        [{"when": entry.at, "who": entry.person, "did": entry.action, "what": entry.subject} for entry in entries]
+    )

@@ -1,0 +1,126 @@
+"""What each owner uses: runs, computing time of the last 24 hours, and disk."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from storage.database import Database
+from storage.models import Analysis, Artifact, Experiment, PastCompute, Run, Share, UtcDateTime, now
+from storage.records import ACTIVE, Usage
+
+DAY = timedelta(hours=24)
+LOCK = 0x6665_6473_6361_7065  # the key of an advisory lock of PostgreSQL
+
+
+@dataclass(frozen=True)
+class Limits:
+    """For each owner; None means unlimited."""
+
+    queued: int | None = None  # runs that are queued or paused, and queued analyses
+    running: int | None = None
+    day_s: float | None = None  # seconds of computing in 24 hours
+    disk_bytes: float | None = None
+
+
+class Spent(NamedTuple):
+    """Computing time of a run or an analysis."""
+
+    owner: str
+    ended_at: datetime
+    seconds: float
+
+
+class Shares:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def usage(self, owner: str) -> Usage:
+        with self._database.read() as connection:
+            return usage(connection, owner)
+
+
+def usage(connection: sa.Connection, owner: str) -> Usage:
+    """As seen inside the caller's transaction."""
+    own = Experiment.owner == owner
+    runs = sa.select(Run.status, sa.func.count()).join(Experiment).where(own, Run.deleted_at.is_(None))
+    counts: dict[str, int] = {row[0]: row[1] for row in connection.execute(runs.group_by(Run.status))}
+    analyses = sa.select(sa.func.count()).select_from(Analysis).join(Run).join(Experiment)
+    size = sa.select(sa.func.coalesce(sa.func.sum(Artifact.size_bytes), 0)).join(Run).join(Experiment).where(own)
+    return Usage(
+        queued=counts.get("queued", 0) + counts.get("paused", 0),
+        running=counts.get("running", 0),
+        analyses=connection.scalar(analyses.where(own, Analysis.status.in_(ACTIVE))) or 0,
+        computed=computed(connection, owner),
+        artifact_bytes=int(connection.scalar(size) or 0),
+    )
+
+
+def computed(connection: sa.Connection, owner: str) -> tuple[tuple[datetime, float], ...]:
+    """(end, seconds) of the owner's runs and analyses of the last 24 hours, oldest first; running ones end now.
+
+    A run counts in full until 24 hours after its end, and waiting between its rounds does not count.
+    """
+    own = Experiment.owner == owner
+    past = sa.select(PastCompute.ended_at, PastCompute.seconds)
+    past = past.where(PastCompute.owner == owner, PastCompute.ended_at > now() - DAY)
+    found = [(row.ended_at, row.seconds) for row in connection.execute(past)]
+    found += [(one.ended_at, one.seconds) for of in (_of_runs, _of_analyses) for one in of(connection, own)]
+    return tuple(sorted(found))
+
+
+def over_day(connection: sa.Connection, day_s: float) -> list[str]:
+    """The owners with queued runs who have used ``day_s`` seconds or more of the last 24 hours."""
+    waiting = sa.select(Experiment.owner).join(Run).where(Run.status == "queued", Experiment.owner != "").distinct()
+    owners = connection.scalars(waiting).all()
+    return [owner for owner in owners if sum(seconds for _, seconds in computed(connection, owner)) >= day_s]
+
+
+def serve(connection: sa.Connection, owner: str) -> None:
+    """Notes that a run of the owner was just claimed."""
+    if not owner:
+        return
+    at = now()
+    if connection.execute(sa.update(Share).where(Share.owner == owner).values(served_at=at)).rowcount == 0:
+        connection.execute(sa.insert(Share).values(owner=owner, served_at=at))
+
+
+def keep_compute(connection: sa.Connection, runs: sa.ColumnElement[bool], analyses: sa.ColumnElement[bool]) -> None:
+    """Notes the time of runs and analyses before they are deleted or repeated, in the same transaction."""
+    owned = Experiment.owner != ""
+    found = [*_of_runs(connection, owned & runs), *_of_analyses(connection, owned & analyses)]
+    if found:
+        connection.execute(sa.delete(PastCompute).where(PastCompute.ended_at <= now() - DAY))
+        connection.execute(sa.insert(PastCompute), [dict(zip(Spent._fields, one, strict=True)) for one in found])
+
+
+def lock_usage(connection: sa.Connection) -> None:
+    """Until the transaction ends, no other one checks limits: two could each be within them, but not both together.
+
+    In SQLite a writer is alone anyway.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
+
+
+def _of_runs(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[Spent]:
+    end = sa.func.coalesce(Run.finished_at, Run.heartbeat_at, type_=UtcDateTime)
+    query = sa.select(Experiment.owner, end.label("end"), Run.started_at, Run.seconds_per_round, Run.round)
+    query = query.select_from(Run).join(Experiment)
+    found = []
+    for row in connection.execute(query.where(which, Run.started_at.is_not(None), end > now() - DAY)):
+        seconds = (row.end - row.started_at).total_seconds()
+        if row.seconds_per_round is not None:
+            seconds = min(seconds, row.seconds_per_round * (row.round + 1))
+        found.append(Spent(row.owner, row.end, max(seconds, 0.0)))
+    return found
+
+
+def _of_analyses(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[Spent]:
+    at = now()
+    end = sa.func.coalesce(Analysis.finished_at, sa.literal(at, UtcDateTime()), type_=UtcDateTime)
+    query = sa.select(Experiment.owner, end.label("end"), Analysis.started_at)
+    query = query.select_from(Analysis).join(Run).join(Experiment)
+    rows = connection.execute(query.where(which, Analysis.started_at.is_not(None), end > at - DAY))
+    return [Spent(row.owner, row.end, max((row.end - row.started_at).total_seconds(), 0.0)) for row in rows]

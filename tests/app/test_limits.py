@@ -1,0 +1,161 @@
+"""Limits of a member: each refusal says the limit and when it frees, and nothing is stored beyond it."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from app.access import limits
+from app.access.errors import NotAllowed
+from app.access.people import Person
+from app.actions import exchange, launch
+from app.inside import analysis
+from app.library import actions, trash
+from app.live import requests
+from app.setup.uploads import save_upload
+from engine.config.schema import parse_experiment
+from engine.exchange.records import new_run
+from storage import Limits, Store, Usage
+from storage.shares import DAY
+from tests.app.samples import DIGITS, store_experiment
+from tests.support.signing_in import MEMBER, OTHER, PEOPLE, as_person, people_sign_in
+
+THREE = parse_experiment(DIGITS | {"name": "three", "algorithms": ["fedavg"], "seeds": [0, 1, 2]})
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def store(empty_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setattr(launch, "SAME_CLICK_S", -1.0)  # all tests share one session
+    people_sign_in(monkeypatch)
+    return empty_store
+
+
+def queued(store: Store, owner: str = MEMBER.name) -> int:
+    return store.shares.usage(owner).queued
+
+
+def done(store: Store, owner: str = MEMBER.name) -> int:
+    """A run that is done."""
+    store.experiments.create("x", {}, [new_run(THREE.runs()[0])], owner=owner)
+    run = store.queue.claim()
+    assert run is not None
+    store.queue.finish(run.id, run.epoch, "done")
+    return run.id
+
+
+def test_runs_beyond_the_limit_are_not_queued_and_the_way_out_is_named(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEDSCAPE_MAX_QUEUED", "5")
+    with as_person(MEMBER):
+        launch.queue_experiment(THREE)
+        with pytest.raises(NotAllowed) as refused:
+            launch.queue_experiment(THREE)
+    assert str(refused.value) == (
+        "Limit reached: 5 queued runs and analyses per person, and this would make 6. A place frees when one of yours "
+        "starts, or when you cancel one."
+    )
+    assert queued(store) == 3 and len(store.experiments.list()) == 1 and len(store.audit.list()) == 1
+    with as_person(OTHER):
+        launch.queue_experiment(THREE)
+    assert queued(store, OTHER.name) == 3
+
+
+def test_an_admin_has_no_limit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDSCAPE_MAX_QUEUED", "1")
+    with as_person(PEOPLE["admin"]):
+        launch.queue_experiment(THREE)
+    assert queued(store, PEOPLE["admin"].name) == 3
+
+
+@pytest.mark.parametrize("way", ["retry", "rerun", "restore", "analysis"])
+def test_there_is_no_way_around_the_limit(way: str, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = done(store)
+    failed = store.experiments.create("y", {}, [new_run(THREE.runs()[1])], owner=MEMBER.name)
+    (run,) = store.queue.runs(experiment_ids=[failed.id])
+    claimed = store.queue.claim([run.id])
+    assert claimed is not None
+    store.queue.finish(run.id, claimed.epoch, "failed")
+    store.experiments.create("z", {}, [new_run(THREE.runs()[2])] * 2, owner=MEMBER.name)
+    first, second = store.queue.ids(["queued"])
+    store.trash.put([second])
+    monkeypatch.setenv("FEDSCAPE_MAX_QUEUED", "1")
+    ways: dict[str, Callable[[], object]] = {
+        "retry": lambda: requests._perform("retry", [run.id]),
+        "rerun": lambda: actions.perform("rerun", [run_id]),
+        "restore": lambda: trash.restore([second]),
+        "analysis": analysis.Asked(store.queue.get(run_id), "landscape", {}, "", "").ask,
+    }
+    with as_person(MEMBER), nullcontext() if way == "analysis" else pytest.raises(NotAllowed, match="1 queued runs"):
+        ways[way]()
+    assert not store.analyses.list(run_id)
+    assert store.queue.ids(["queued"]) == [first]
+
+
+def test_whoever_is_over_a_limit_that_was_lowered_can_still_cancel(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with as_person(MEMBER):
+        launch.queue_experiment(THREE)
+        monkeypatch.setenv("FEDSCAPE_MAX_QUEUED", "1")
+        requests._perform("cancel", store.queue.ids(["queued"])[:1])
+    assert queued(store) == 2
+
+
+def usage(*computed: tuple[float, float], queued: int = 1, running: int = 0, artifact_bytes: int = 0) -> Usage:
+    """``computed`` has (hours since the end, minutes)."""
+    spent = tuple((NOW - timedelta(hours=ago), 60 * minutes) for ago, minutes in computed)
+    return Usage(queued, running, 0, spent, artifact_bytes)
+
+
+def test_the_limit_of_a_day_says_when_enough_of_it_is_a_day_ago() -> None:
+    used = usage((20, 30), (10, 25), (1, 15))
+    assert limits.why_not_today(Limits(day_s=71 * 60), used, NOW) is None
+    assert limits.frees_at(used, 70 * 60) == NOW - timedelta(hours=20) + DAY
+    assert limits.frees_at(used, 40 * 60) == NOW - timedelta(hours=10) + DAY
+    assert limits.why_not_today(Limits(day_s=60 * 60), used, NOW) == (
+        "Limit reached: 1 h 00 min of computing per person in 24 hours; you have used 1 h 10 min. More is free in "
+        "4 h 00 min (at 16:00 UTC)."
+    )
+
+
+def test_nothing_is_queued_once_the_day_is_used_up(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    done(store)
+    monkeypatch.setenv("FEDSCAPE_MAX_MINUTES", "0")
+    with as_person(MEMBER), pytest.raises(NotAllowed, match="of computing per person in 24 hours"):
+        launch.queue_experiment(THREE)
+    assert queued(store) == 0
+
+
+def test_uploads_and_models_count_as_disk(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store_experiment(store, DIGITS | {"algorithms": ["fedavg"], "seeds": [0]})
+    exported = exchange.json_of([1])
+    run_id, table = done(store), b"a,label\n1,0\n2,1\n" * 100
+    store.artifacts.register(run_id, None, store.artifacts.write_file(run_id, "model-last", 4, b"x" * 1500))
+    monkeypatch.setenv("FEDSCAPE_MAX_DISK_GB", str(4000 / 2**30))
+    with as_person(MEMBER):
+        path = save_upload("mine.csv", table)
+        with pytest.raises(NotAllowed, match=r"Limit reached: .* of disk per person; you use 3.1 kB\. It frees when"):
+            save_upload("more.csv", table + b"3,1\n")
+        store.artifacts.register(run_id, None, store.artifacts.write_file(run_id, "model-best", 4, b"x" * 1500))
+        with pytest.raises(NotAllowed, match="of disk per person"):
+            launch.queue_experiment(THREE)
+        with pytest.raises(NotAllowed, match="of disk per person"):
+            exchange.import_bytes("runs.json", exported)
+    assert queued(store) == 0 and Path(path).parent.name != "uploads"
+    with as_person(OTHER):
+        assert Path(save_upload("mine.csv", table)).parent != Path(path).parent
+
+
+def test_a_waiting_person_is_told_what_they_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDSCAPE_MAX_RUNNING", "2")
+    assert limits.why_waiting(MEMBER, usage(running=1), NOW) is None
+    assert limits.why_waiting(MEMBER, usage(running=2, queued=0), NOW) is None
+    told = "At most 2 runs per person at once: your next run starts when one of yours ends."
+    assert limits.why_waiting(MEMBER, usage(running=2), NOW) == told
+    assert limits.why_waiting(PEOPLE["admin"], usage(running=2), NOW) == told
+    assert limits.why_waiting(Person("", "admin"), usage(running=2), NOW) is None
