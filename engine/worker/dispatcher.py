@@ -163,7 +163,8 @@ class Dispatcher:
         while self._ended:
             ended = self._ended[0]
             if ended.problem is not None:
-                self._claims_of(ended.ticket).worker_died(ended.ticket, ended.problem)
+                claims = self._claims_of(ended.ticket)
+                (claims.refused if ended.is_refused else claims.worker_died)(ended.ticket, ended.problem)
             self._tickets.pop(ended.ticket.key, None)
             del self._ended[0]
 
@@ -199,8 +200,9 @@ class Dispatcher:
         return self._claims[ticket.key[0]]
 
     def _send_heartbeat(self) -> None:
-        """Stores the heartbeat of this engine, for display."""
+        """Stores the heartbeat of this engine, for display, and tells the executor how much waits."""
         if self._clock() - self._heartbeat_sent >= HEARTBEAT_S:
+            self.executor.expect(self.store.queue.counts().get("queued", 0))
             self._engine_id = self.store.engines.heartbeat(
                 host=socket.gethostname(),
                 pid=os.getpid(),
