@@ -95,7 +95,7 @@ class LocalExecutor:
 
     def machines(self) -> list[Machine]:
         host, running = socket.gethostname(), sum(isinstance(worker.ticket, Ticket) for worker in self._workers)
-        return [Machine(host, host, self.device, num_cores(), num_gpus(), self.slots, running)]
+        return [Machine(f"{host}:{os.getpid()}", host, self.device, num_cores(), num_gpus(), self.slots, running)]
 
     def close(self) -> None:
         with self._using_fork_server():

@@ -38,5 +38,5 @@ def test_an_engine_is_listed_while_it_sends_heartbeats(store: Store) -> None:
     assert (engine.pid, engine.slots, engine.running) == (7, 2, 1)
     assert engine.heartbeat_at >= engine.started_at
     assert store.engines.list(fresh_s=-60) == []
-    store.engines.remove(engine_id)
+    store.engines.remove([engine_id])
     assert store.engines.list() == []
