@@ -9,7 +9,7 @@ from app import wording
 from app.actions import launch
 from app.components import page
 from app.data import queries
-from app.library import actions, chosen, disk, filters, flash, listing, saved, sources, trash
+from app.library import actions, chosen, disk, filters, flash, listing, machines, saved, sources, trash
 from app.library.flash import Notice, attempt
 from app.state import links, url_state
 from engine.config.presets import load_preset, preset_names
@@ -35,6 +35,7 @@ def render() -> None:
     else:
         first_start()
     trash.fold(is_open=not runs)
+    machines.fold(queries.engines(machines.GONE_S))
     disk.fold(queries.store().disk_use())
 
 

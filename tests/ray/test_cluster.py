@@ -8,17 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from engine.worker.process import work_on
 from engine.worker.recorder import CHECKPOINT
 from engine.worker.work_queue import DIED
 from storage import RunRecord, Store
 from tests.ray.conftest import CPUS, Dispatch
 from tests.support.ray_nodes import HEAD, ROOT, RayNodes
 from tests.worker.engines import PATIENCE_S, eventually
-from tests.worker.samples import claim, queue, rows
+from tests.worker.samples import compute, queue, rows
 
 pytestmark = [pytest.mark.ray, pytest.mark.postgres, pytest.mark.timeout(3 * PATIENCE_S)]
-LONG = {"training__rounds": 1500, "training__participation": 1.0, "checkpoint_s": 0.2}
+LONG = {"training__rounds": 300, "training__participation": 1.0, "checkpoint_s": 0.2}
 CONNECT = "from engine.worker.ray_cluster import RayCluster; print(len(RayCluster('{address}').nodes()), 'nodes')"
 
 
@@ -34,22 +33,22 @@ def computing(nodes: RayNodes, store: Store) -> dict[int, RunRecord]:
     return {node: run for run in running if (node := node_of(nodes, run)) is not None}
 
 
-def end_of_all(store: Store, dispatcher: subprocess.Popen) -> list[RunRecord]:
-    """Waits until all runs are done, and stops the dispatcher."""
+def end_of_all(store: Store) -> list[RunRecord]:
+    """Waits until all runs are done."""
     eventually(lambda: not any(run.is_active for run in store.queue.runs()))
-    dispatcher.terminate()
-    assert dispatcher.wait() == 0
     runs = store.queue.runs(newest_first=False)
     assert {run.status for run in runs} == {"done"}, [run.error for run in runs]
     return runs
 
 
 def assert_equal_undisturbed(store: Store, runs: list[RunRecord]) -> None:
-    """Computes each run again in this process and compares all rows."""
-    for run, twin in zip(runs, store.queue.rerun([run.id for run in runs]), strict=True):
-        work_on(store, claim(store))
+    """Computes each run again, on the cluster, and compares all rows."""
+    twins = [run.id for run in store.queue.rerun([run.id for run in runs])]
+    end_of_all(store)
+    for run, twin in zip(runs, map(store.queue.get, twins), strict=True):
+        assert twin.epoch == 1
         assert rows(store, run.id) == rows(store, twin.id)
-        assert run.summary == store.queue.get(twin.id).summary
+        assert run.summary == twin.summary
 
 
 def messages(store: Store, kind: str) -> list[str]:
@@ -57,21 +56,26 @@ def messages(store: Store, kind: str) -> list[str]:
 
 
 def test_all_nodes_compute_and_are_listed(nodes: RayNodes, store: Store, dispatch: Dispatch):
-    queue(store, seeds=[0, 1, 2], **LONG)
+    undisturbed = compute(store)
+    queue(store, seeds=[1, 2, 3], **LONG)
     dispatcher = dispatch()
     eventually(lambda: set(computing(nodes, store)) == set(CPUS))
     eventually(lambda: [(m.slots, m.running) for m in store.engines.list()] == [(1, 1)] * 3)
-    assert_equal_undisturbed(store, end_of_all(store, dispatcher))
+    (twin,) = store.queue.rerun([undisturbed.id])
+    end_of_all(store)
+    assert rows(store, twin.id) == rows(store, undisturbed.id)
+    dispatcher.terminate()
+    assert dispatcher.wait() == 0
     assert store.engines.list() == []
 
 
 def test_a_run_of_a_dead_node_resumes_on_another(nodes: RayNodes, store: Store, dispatch: Dispatch):
     queue(store, seeds=[0, 1], **LONG)
-    dispatcher = dispatch()
+    dispatch()
     victim, run = eventually(lambda: [(n, r) for n, r in computing(nodes, store).items() if n != HEAD])[0]
     nodes.kill(victim)
     try:
-        runs = end_of_all(store, dispatcher)
+        runs = end_of_all(store)
     finally:
         nodes.start(victim)
         nodes.wait(victim)
@@ -89,7 +93,8 @@ def test_the_next_dispatcher_resumes_the_runs_of_a_killed_one(nodes: RayNodes, s
     first.wait()
     pids = {int(worker.rpartition(":")[2]) for worker in workers}
     eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
-    runs = end_of_all(store, dispatch())
+    dispatch()
+    runs = end_of_all(store)
     assert max(run.epoch for run in runs) == 2
     assert messages(store, DIED) == []
     assert_equal_undisturbed(store, runs)
@@ -119,10 +124,10 @@ def test_a_node_with_another_version_computes_nothing(
     try:
         nodes.wait(4)
         queue(store, seeds=[0, 1, 2, 3], **LONG)
-        dispatcher = dispatch()
+        dispatch()
         problem = "it has Fedscape 0.0.9, the dispatcher has 0.1.0"
         eventually(lambda: problem in [machine.problem for machine in store.engines.list()])
-        runs = end_of_all(store, dispatcher)
+        runs = end_of_all(store)
     finally:
         nodes.kill(4)
     assert {run.epoch for run in runs} == {1}
@@ -141,9 +146,9 @@ def test_a_node_that_does_not_see_the_folders_returns_its_runs(
         for number in (2, 3):
             nodes.kill(number)
         queue(store, seeds=[0, 1, 2], **LONG)
-        dispatcher = dispatch()
+        dispatch()
         eventually(lambda: any("does not see ARTIFACTS_DIR" in machine.problem for machine in store.engines.list()))
-        runs = end_of_all(store, dispatcher)
+        runs = end_of_all(store)
     finally:
         nodes.kill(4)
         for number in (2, 3):
