@@ -32,7 +32,7 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 REGISTRIES = (ALGORITHMS, DATASETS, PARTITIONERS, MODELS, METRICS, ANALYSES)
 WITHOUT_BROWSER = os.environ.get("BROWSER") == "0"
-WITH_RAY = os.environ.get("RAY") == "1"  # they are started by .ci/test-ray, which `make test RAY=1` calls
+WITH_RAY = os.environ.get("RAY") == "1"  # in .ci/test-ray, which `make test RAY=1` runs after all others
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -85,7 +85,7 @@ def _leave_out(unwanted: list[pytest.Item], config: pytest.Config, items: list[p
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if WITHOUT_BROWSER:
         terminalreporter.section("BROWSER=0: THE BROWSER TESTS WERE LEFT OUT", red=True, bold=True)
-    if not WITH_RAY:
+    if not os.environ.get("RAY"):
         terminalreporter.section("RAY=1 IS NOT SET: THE TESTS OF THE RAY CLUSTER WERE LEFT OUT", red=True, bold=True)
     if what := postgres.missing():
         terminalreporter.section(f"NO {what}: THE POSTGRESQL TESTS WERE LEFT OUT", red=True, bold=True)

@@ -84,7 +84,7 @@ def _store(url: str, artifacts: Path, timeout_s: float) -> Store:
 def warm_up(slot: Slot) -> None:
     """Makes way for pages, and loads what the first run would otherwise wait for."""
     if hasattr(os, "nice"):
-        os.nice(slot.nice)
+        os.nice(max(0, slot.nice - os.nice(0)))  # Ray starts workers with a niceness of its own
     import torch
 
     for name in SESSIONS:

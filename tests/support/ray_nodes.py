@@ -50,6 +50,7 @@ class RayNodes:
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
             "PYTHONPATH": str(ROOT),
             "OMP_NUM_THREADS": "1",
+            "RAY_worker_niceness": "0",
             "RAY_raylet_start_wait_time_s": f"{START_S:g}",
             **settings,
         }
