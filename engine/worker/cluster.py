@@ -19,6 +19,10 @@ class WorkerLost(Exception):
     """A call that will not return, since its worker died or cannot be reached. The message says why."""
 
 
+class Unreachable(WorkerLost):
+    """The connection to the worker broke; it may have died with its machine, or go on behind a broken network."""
+
+
 @dataclass(frozen=True)
 class Node:
     """A machine of the cluster that is alive."""

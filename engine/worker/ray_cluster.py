@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from engine.core.errors import InvalidConfig
-from engine.worker.cluster import Call, ClusterUnavailable, Handle, Node, Share, WorkerLost
+from engine.worker.cluster import Call, ClusterUnavailable, Handle, Node, Share, Unreachable, WorkerLost
 from engine.worker.executor import Work
 
 AUTH_MODE, TOKEN = "RAY_AUTH_MODE", "token"
@@ -85,6 +85,8 @@ class RayCluster:
             found = self._ray.get(call)
         except errors.OutOfMemoryError as error:
             raise WorkerLost(OUT_OF_MEMORY) from error
+        except errors.ActorUnavailableError as error:
+            raise Unreachable(_first_line(error)) from error
         except errors.RayError as error:
             raise WorkerLost(_first_line(error)) from error
         return found

@@ -17,7 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.core.environment import whole_number
-from engine.worker.cluster import Call, Cluster, ClusterUnavailable, Greeting, Handle, Node, Share, WorkerLost
+from engine.worker.cluster import (
+    Call,
+    Cluster,
+    ClusterUnavailable,
+    Greeting,
+    Handle,
+    Node,
+    Share,
+    Unreachable,
+    WorkerLost,
+)
 from engine.worker.executor import AnalysisTicket, Ended, Machine, Ticket, Work
 from engine.worker.heartbeat import HeartbeatCounts
 from engine.worker.local_executor import TIMEOUT_S
@@ -309,10 +319,12 @@ class RayExecutor:
             return
         with suppress(ClusterUnavailable):
             self._see_nodes()
-        if worker.node in self._nodes:
-            self._end(ticket, f"the worker on {worker.host} died: {lost}")
-        else:
+        if worker.node not in self._nodes or isinstance(lost, Unreachable):
             self._end(ticket, f"{worker.host} left the cluster or stopped responding")
+        else:
+            self._end(ticket, f"the worker on {worker.host} died: {lost}")
+        if worker.node in self._nodes and isinstance(lost, Unreachable):  # Ray itself notices later
+            self._refuse(worker.node, worker.host, "it stopped responding")
 
     def _end(self, ticket: Work, problem: str | None, is_refused: bool = False) -> None:
         self._ended.append(Ended(ticket, problem, is_refused))

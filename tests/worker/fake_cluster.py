@@ -86,8 +86,8 @@ class FakeCluster:
     def finish(self, worker: FakeWorker, problem: str | None = None, is_refused: bool = False) -> None:
         self._return(worker, (problem, is_refused))
 
-    def lose(self, worker: FakeWorker, why: str = "killed") -> None:
-        self._return(worker, WorkerLost(why))
+    def lose(self, worker: FakeWorker, why: str = "killed", error: type[WorkerLost] = WorkerLost) -> None:
+        self._return(worker, error(why))
 
     def _call(self, worker: FakeWorker) -> int:
         self._calls[worker] = next(self._numbers)

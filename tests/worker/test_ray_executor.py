@@ -10,7 +10,7 @@ import pytest
 
 from engine.core.errors import InvalidConfig
 from engine.worker import AnalysisTicket, Ticket, remote_worker
-from engine.worker.cluster import Node, Share
+from engine.worker.cluster import Node, Share, Unreachable
 from engine.worker.program import program
 from engine.worker.ray_executor import IDLE_S, REFUSED_S, START_PAUSE_S, RayExecutor
 from engine.worker.shared_folders import MARKER, mark, unseen
@@ -137,6 +137,21 @@ def test_a_dead_node_is_named_and_gives_no_slots(cluster, make, tmp_path):
     (ended,) = executor.poll()
     assert ended.problem == "host of two left the cluster or stopped responding"
     assert executor.slots == 1
+
+
+def test_a_node_out_of_reach_is_avoided_before_the_cluster_notices(cluster, make, tmp_path):
+    executor, again = make(), ticket(2, tmp_path)
+    executor.submit(ticket(1, tmp_path))
+    (worker,) = ready(cluster, executor, "two")
+    cluster.lose(worker, error=Unreachable)
+    (ended,) = executor.poll()
+    assert ended.problem == "host of two left the cluster or stopped responding"
+    assert not ended.is_refused
+    executor.submit(again)
+    assert cluster.starting[0].avoid == {"two"}
+    cluster.alive = [ONE]
+    executor.check(1.0)
+    assert [machine.name for machine in executor.machines()] == ["one"]
 
 
 def test_a_ticket_outlives_the_worker_that_did_not_start_for_it(cluster, make, clock, tmp_path, caplog):
