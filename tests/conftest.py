@@ -32,7 +32,7 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 REGISTRIES = (ALGORITHMS, DATASETS, PARTITIONERS, MODELS, METRICS, ANALYSES)
 WITHOUT_BROWSER = os.environ.get("BROWSER") == "0"
-WITH_RAY = os.environ.get("RAY") == "1"  # in .ci/test-ray, which `make test RAY=1` runs after all others
+WITH_RAY = os.environ.get("RAY") == "1"  # in .ci/ray, which `make test RAY=1` runs after all others
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,4 +1,4 @@
-"""One Ray cluster of three nodes for all tests, in a network namespace of its own; see .ci/test-ray."""
+"""One Ray cluster of three nodes for all tests, in a network namespace of its own; see .ci/ray."""
 
 import subprocess
 import sys

@@ -57,12 +57,14 @@ def messages(store: Store, kind: str) -> list[str]:
 
 def test_all_nodes_compute_and_are_listed(nodes: RayNodes, store: Store, dispatch: Dispatch):
     undisturbed = compute(store)
-    queue(store, seeds=[1, 2, 3], **LONG)
+    endless = queue(store, seeds=[1, 2, 3], **LONG | {"training__rounds": 100_000})
     dispatcher = dispatch()
     eventually(lambda: set(computing(nodes, store)) == set(CPUS))
     eventually(lambda: [(m.slots, m.running) for m in store.engines.list()] == [(1, 1)] * 3)
+    store.queue.request(endless, "cancel")
     (twin,) = store.queue.rerun([undisturbed.id])
-    end_of_all(store)
+    eventually(lambda: not any(run.is_active for run in store.queue.runs()))
+    assert store.queue.counts() == {"cancelled": 3, "done": 2}
     assert rows(store, twin.id) == rows(store, undisturbed.id)
     dispatcher.terminate()
     assert dispatcher.wait() == 0
