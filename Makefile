@@ -1,7 +1,8 @@
 # `make run` starts Fedscape, `make test` tests it. Both build .venv first, where it is not there or does not fit.
 #
 #   make run  [PORT=8501] [HOST=127.0.0.1] [DATABASE_URL=...] [DATA_DIR=...]
-#   make test [ARGS="-k name"] [BROWSER=0] [CHROMIUM=/path/to/chrome] [POSTGRES_BIN=/path/to/bin] [TEST_POSTGRES_URL=...]
+#   make test [ARGS="-k name"] [BROWSER=0] [RAY=1] [CHROMIUM=/path/to/chrome] [POSTGRES_BIN=/path/to/bin]
+#             [TEST_POSTGRES_URL=...]
 #   PYTHON=/path/to/python3.11 chooses the interpreter of .venv.
 
 .PHONY: run test check docs lock clean
@@ -27,12 +28,12 @@ docs:
 	@.ci/venv dev
 	.venv/bin/python -m docs.generate
 
-# Versions and hashes of every dependency, after a change to requirements.in or requirements-dev.in.
+# Versions and hashes of every dependency, after a change to a requirements*.in.
 lock:
 	@.ci/venv dev
 	.ci/lock
 
 # Leaves var/ (your runs) and data/ (your data sets) alone.
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-ray .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find app engine storage tests docs -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,6 +4,7 @@ from storage.activity import Activity
 from storage.archive import BUNDLE, Archive, ArchiveWriter, new_archive
 from storage.backup import Backup
 from storage.database import DispatcherLock
+from storage.engines import FRESH_S
 from storage.errors import (
     AnalysisNotFound,
     ArchiveInvalid,
@@ -56,6 +57,7 @@ from storage.store import Store, store_from_env
 __all__ = [
     "BUNDLE",
     "FINISHED",
+    "FRESH_S",
     "Activity",
     "AnalysisNotFound",
     "AnalysisRecord",

@@ -292,3 +292,6 @@ class Engine(Base):
     running: Mapped[int]
     started_at: Mapped[datetime]
     heartbeat_at: Mapped[datetime]
+    cpus: Mapped[int] = mapped_column(server_default="0")
+    gpus: Mapped[int] = mapped_column(server_default="0")
+    problem: Mapped[str] = mapped_column(server_default="")

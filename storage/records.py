@@ -262,13 +262,16 @@ class DiskUse:
 
 @dataclass(frozen=True)
 class EngineRecord:
-    """A live engine, for display only."""
+    """A machine that computes, for display only: that of the dispatcher, or a node of its cluster."""
 
     id: str
     host: str
-    pid: int
+    pid: int  # of the dispatcher
     device: str
     slots: int
     running: int
     started_at: datetime
     heartbeat_at: datetime
+    cpus: int
+    gpus: int
+    problem: str  # why it gets no work

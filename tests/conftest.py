@@ -32,6 +32,7 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 REGISTRIES = (ALGORITHMS, DATASETS, PARTITIONERS, MODELS, METRICS, ANALYSES)
 WITHOUT_BROWSER = os.environ.get("BROWSER") == "0"
+WITH_RAY = os.environ.get("RAY") == "1"  # in .ci/ray, which `make test RAY=1` runs after all others
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -44,6 +45,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     on_postgres = [item for item in items if item.get_closest_marker("postgres")]
     if postgres.missing():
         _leave_out(on_postgres, config, items)
+    if not WITH_RAY:
+        _leave_out([item for item in items if item.get_closest_marker("ray")], config, items)
 
 
 # Part of a test's name: the group it runs in. The first that fits counts.
@@ -82,6 +85,8 @@ def _leave_out(unwanted: list[pytest.Item], config: pytest.Config, items: list[p
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if WITHOUT_BROWSER:
         terminalreporter.section("BROWSER=0: THE BROWSER TESTS WERE LEFT OUT", red=True, bold=True)
+    if not os.environ.get("RAY"):
+        terminalreporter.section("RAY=1 IS NOT SET: THE TESTS OF THE RAY CLUSTER WERE LEFT OUT", red=True, bold=True)
     if what := postgres.missing():
         terminalreporter.section(f"NO {what}: THE POSTGRESQL TESTS WERE LEFT OUT", red=True, bold=True)
 

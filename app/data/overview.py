@@ -23,7 +23,7 @@ def overview(store: Store, watched: str = "", seen: str = "") -> dict[str, Any]:
     ``watched`` is ``active`` of the browser's last request, ``seen`` the runs that are in view.
     """
     now, is_alive = store.activity(), store.dispatcher_is_running()
-    end_s, free_bytes = _slow_facts(store, int(time.monotonic() / LOOK_AGAIN_S))
+    end_s, free_bytes, refused = _slow_facts(store, int(time.monotonic() / LOOK_AGAIN_S))
     gone_s = pulse_of(store.url).gone_s(is_alive)
     runs = len(now.runs["queued"]) + len(now.runs["running"])
     waits, stall = runs + now.analyses, _stall(store, now, is_alive)
@@ -41,6 +41,7 @@ def overview(store: Store, watched: str = "", seen: str = "") -> dict[str, Any]:
             *_engine_alert(gone_s, runs),
             *([f"{stall}."] if stall else []),
             *_disk_alert(free_bytes),
+            *refused,
         ],
         "busy": bool(waits),
         "engine": is_alive,
@@ -57,9 +58,13 @@ def _may_have_ended(watched: str, seen: str, next_id: int) -> set[int]:
 
 
 @lru_cache(maxsize=4)
-def _slow_facts(store: Store, tick: int) -> tuple[float | None, int]:
-    """When the queue will be done, in seconds, and the free bytes; read once per ``tick`` for all requests."""
-    return forecast.of_queue(store, store.queue.waiting()).end_s, store.disk_use().free_bytes
+def _slow_facts(store: Store, tick: int) -> tuple[float | None, int, list[str]]:
+    """When the queue will be done, in seconds, the free bytes, and machines that get no work.
+
+    Read once per ``tick`` for all requests.
+    """
+    end_s, free_bytes = forecast.of_queue(store, store.queue.waiting()).end_s, store.disk_use().free_bytes
+    return end_s, free_bytes, [f"{m.host} gets no work: {m.problem}." for m in store.engines.list() if m.problem]
 
 
 def _demo_words() -> list[str]:
@@ -107,7 +112,8 @@ def _engine_words(now: Activity, is_alive: bool, stall: str) -> str:
         return "worker waiting"
     if not now.devices:
         return "worker starting"
-    return f"{wording.names(now.devices)}, {wording.plural(now.slots, 'slot')}"
+    where = now.devices[0] if len(now.devices) == 1 else wording.plural(len(now.devices), "machine")
+    return f"{where}, {wording.plural(now.slots, 'slot')}"
 
 
 def _engine_alert(gone_s: float, runs: int) -> list[str]:

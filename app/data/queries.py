@@ -22,6 +22,7 @@ from engine.core.findings import Findings
 from engine.core.paths import ROOT
 from engine.core.vocabulary import ModelKind, When, summary_at
 from storage import (
+    FRESH_S,
     AnalysisRecord,
     EngineRecord,
     ExperimentNotFound,
@@ -97,9 +98,9 @@ def counts() -> dict[str, int]:
     return {} if problem() else store().queue.counts()
 
 
-def engines() -> list[EngineRecord]:
-    """Workers with a recent heartbeat."""
-    return [] if problem() else store().engines.list()
+def engines(within_s: float = FRESH_S) -> list[EngineRecord]:
+    """Machines with a recent heartbeat."""
+    return [] if problem() else store().engines.list(within_s)
 
 
 def partition(run_id: int) -> dict[str, Any] | None:

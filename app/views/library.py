@@ -10,7 +10,7 @@ from app.access import permits
 from app.actions import launch
 from app.components import page
 from app.data import queries
-from app.library import actions, audit, chosen, disk, filters, flash, listing, saved, sources, trash
+from app.library import actions, audit, chosen, disk, filters, flash, listing, machines, saved, sources, trash
 from app.library.flash import Notice, attempt
 from app.state import links, url_state
 from engine.config.presets import load_preset, preset_names
@@ -36,6 +36,7 @@ def render() -> None:
     else:
         first_start()
     trash.fold(is_open=not runs)
+    machines.fold(queries.engines(machines.GONE_S))
     disk.fold(queries.store().disk_use())
     audit.fold()
 

@@ -21,10 +21,8 @@ from engine.exchange.import_runs import Known, import_runs, open_export
 from engine.exchange.records import export_config, load_result, new_run
 from engine.export.document import joint_config, write_export
 from engine.simulation.preflight import check_runs
+from engine.worker.choice import executor_kind, make_executor
 from engine.worker.dispatcher import Dispatcher
-from engine.worker.executor import Executor
-from engine.worker.local_executor import LocalExecutor
-from engine.worker.slots import plan_slots
 from storage import DispatcherLockLost, RunRecord, StorageError, Store, Transient
 
 POLL_S = 0.2
@@ -46,6 +44,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     if not arguments.quiet:
         print_errors(f"note: {note}" for note in notes)
     with open_store(arguments.db, ROOT) as store:
+        executor_kind(store)
         store.ensure_schema(SCHEMA_WAIT_S)
         run_ids = _compute(store, experiments, arguments.quiet)
         runs = _runs(store, run_ids)
@@ -145,7 +144,8 @@ class _Driver:
     def turn(self) -> None:
         """Makes some progress, or waits a moment."""
         if self._dispatcher is None and (lock := self._store.try_dispatcher_lock()) is not None:
-            self._dispatcher = Dispatcher(self._store, self._make_executor(), lock, run_ids=self._run_ids)
+            executor = make_executor(self._store, run_ids=self._run_ids)
+            self._dispatcher = Dispatcher(self._store, executor, lock, run_ids=self._run_ids)
         if self._dispatcher is None:
             time.sleep(POLL_S)
         else:
@@ -153,11 +153,6 @@ class _Driver:
                 self._dispatcher.step()
             except DispatcherLockLost:  # another process continues them
                 self.close()
-
-    def _make_executor(self) -> Executor:
-        """At most one slot per run, each with the threads of a full set of slots."""
-        plan = plan_slots()
-        return LocalExecutor(min(len(plan), len(self._run_ids)), plan[0].threads)
 
     def close(self) -> None:
         dispatcher, self._dispatcher = self._dispatcher, None

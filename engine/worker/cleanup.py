@@ -8,18 +8,23 @@ from engine.worker.recorder import CHECKPOINT
 from storage import Store
 
 TRASH_RETENTION = timedelta(days=7)
+MACHINE_RETENTION = timedelta(days=1)  # since the last heartbeat
 
 log = logging.getLogger(__name__)
 
 
 def clean_up(store: Store) -> None:
-    """Deletes old trash for good, checkpoints of finished runs (left by a kill), and models above the disk limit."""
+    """Deletes old trash for good, checkpoints of finished runs (left by a kill), and models above the disk limit.
+
+    Forgets machines that are long gone.
+    """
     try:
         if count := store.trash.empty(TRASH_RETENTION):
             runs = "1 run" if count == 1 else f"{count} runs"
             message = f"{runs} deleted more than {TRASH_RETENTION.days} days ago were removed from the trash"
             store.events.add(None, "info", "trash", message)
         store.artifacts.drop_of_finished(CHECKPOINT)
+        store.engines.forget(MACHINE_RETENTION)
         enforce_model_limit(store)
     except OSError as error:  # the rows are gone; the next start deletes the files
         log.warning("files of deleted runs could not be removed (%s); check the folder's owner", error)

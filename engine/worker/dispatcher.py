@@ -7,11 +7,11 @@ resumes the run from its last registered checkpoint; an analysis starts over.
 import logging
 import os
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ class Dispatcher:
         self._ended: list[Ended] = []  # reported, not settled yet
         self._stopping_since: dict[Key, float] = {}
         self._checked = self._heartbeat_sent = self._cleaned_up = -float("inf")
-        self._engine_id = ""
+        self._engine_ids: set[str] = set()
         self._has_recovered = self._may_have_lost_claims = False
 
     @classmethod
@@ -120,7 +120,7 @@ class Dispatcher:
                 claims.requeue_running()
         self._tickets.clear()
         with suppress(StorageError):
-            self.store.engines.remove(self._engine_id)
+            self.store.engines.remove(self._engine_ids)
         self._lock.release()
 
     def _recover(self) -> None:
@@ -163,7 +163,8 @@ class Dispatcher:
         while self._ended:
             ended = self._ended[0]
             if ended.problem is not None:
-                self._claims_of(ended.ticket).worker_died(ended.ticket, ended.problem)
+                claims = self._claims_of(ended.ticket)
+                (claims.refused if ended.is_refused else claims.worker_died)(ended.ticket, ended.problem)
             self._tickets.pop(ended.ticket.key, None)
             del self._ended[0]
 
@@ -199,13 +200,9 @@ class Dispatcher:
         return self._claims[ticket.key[0]]
 
     def _send_heartbeat(self) -> None:
-        """Stores the heartbeat of this engine, for display."""
+        """Stores a heartbeat for each machine, for display, and tells the executor how much waits."""
         if self._clock() - self._heartbeat_sent >= HEARTBEAT_S:
-            self._engine_id = self.store.engines.heartbeat(
-                host=socket.gethostname(),
-                pid=os.getpid(),
-                device=self.executor.device,
-                slots=self.executor.slots,
-                running=sum(kind == "run" for kind, _ in self._tickets),
-            )
+            self.executor.expect(self.store.queue.counts().get("queued", 0))
+            for machine in self.executor.machines():
+                self._engine_ids.add(self.store.engines.heartbeat(pid=os.getpid(), **asdict(machine)))
             self._heartbeat_sent = self._clock()

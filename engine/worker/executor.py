@@ -46,10 +46,28 @@ Work = Ticket | AnalysisTicket
 
 @dataclass(frozen=True)
 class Ended:
-    """A ticket that is no longer worked on; ``problem`` says why its work could not be completed."""
+    """A ticket that is no longer worked on; ``problem`` says why its work could not be completed.
+
+    ``is_refused``: no work was done, and the problem is the machine's, so it does not count as an attempt.
+    """
 
     ticket: Work
     problem: str | None = None
+    is_refused: bool = False
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine that computes, for display only. ``problem`` says why it gets no work."""
+
+    name: str  # unique in the cluster
+    host: str
+    device: str
+    cpus: int
+    gpus: int
+    slots: int
+    running: int  # runs
+    problem: str = ""
 
 
 class Executor(Protocol):
@@ -59,9 +77,15 @@ class Executor(Protocol):
     ``on_notice`` is called with a notice to display, and with "" once it no longer applies.
     """
 
-    slots: int
-    device: str
     on_notice: Callable[[str], None]
+
+    @property
+    def slots(self) -> int:
+        """The number of runs computed at once, which may change."""
+
+    @property
+    def device(self) -> str:
+        """What computes, for display."""
 
     @property
     def free(self) -> int:
@@ -79,6 +103,12 @@ class Executor(Protocol):
 
     def kill(self, ticket: Work) -> None:
         """Kills the work on a ticket at once. It does not appear in ``poll`` any more."""
+
+    def expect(self, queued: int) -> None:
+        """Says how many runs wait in the queue, so that a cluster can grow."""
+
+    def machines(self) -> list[Machine]:
+        """The machines that compute."""
 
     def close(self) -> None:
         """Kills everything at once."""

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import pkgutil
 import signal
+import socket
 import sys
 import threading
 import time
@@ -18,9 +19,9 @@ from pathlib import Path
 
 import engine
 from engine.worker import process
-from engine.worker.executor import AnalysisTicket, Ended, Work
+from engine.worker.executor import AnalysisTicket, Ended, Machine, Ticket, Work
 from engine.worker.heartbeat import Heartbeat
-from engine.worker.slots import Slot, analysis_slot, device_name, plan_slots
+from engine.worker.slots import Slot, analysis_slot, device_name, num_cores, num_gpus, plan_slots
 from engine.worker.watchdog import MAX_CHECK_S, Watchdog
 
 Context = ForkServerContext | SpawnContext
@@ -88,6 +89,13 @@ class LocalExecutor:
             for worker in self._workers:
                 if worker.ticket == ticket:
                     worker.kill()
+
+    def expect(self, queued: int) -> None:
+        pass  # one machine does not grow
+
+    def machines(self) -> list[Machine]:
+        host, running = socket.gethostname(), sum(isinstance(worker.ticket, Ticket) for worker in self._workers)
+        return [Machine(f"{host}:{os.getpid()}", host, self.device, num_cores(), num_gpus(), self.slots, running)]
 
     def close(self) -> None:
         with self._using_fork_server():

@@ -33,13 +33,11 @@ def main(connection: Connection, slot: Slot, counters: Counters, timeout_s: floa
     HEARTBEAT.share(counters)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the dispatcher handles it
     threading.Thread(target=_exit_with_dispatcher, daemon=True).start()
-    if hasattr(os, "nice"):
-        os.nice(slot.nice)
-    _warm_up(slot)
+    warm_up(slot)
     with suppress(EOFError, OSError):  # the dispatcher is gone
         while True:
             ticket = connection.recv()
-            connection.send(_work(ticket, slot, timeout_s))
+            connection.send(answer(ticket, slot, timeout_s))
 
 
 def work_on(store: Store, ticket: Work, threads: int = 1) -> None:
@@ -59,7 +57,8 @@ def work_on(store: Store, ticket: Work, threads: int = 1) -> None:
         log.info("%s", fenced)
 
 
-def _work(ticket: Work, slot: Slot, timeout_s: float) -> str | None:
+def answer(ticket: Work, slot: Slot, timeout_s: float) -> str | None:
+    """Works on a ticket. Returns None, or the reason why its work could not be completed."""
     try:
         work_on(_store(ticket.database_url, ticket.artifacts, timeout_s), ticket, slot.threads)
     except StorageError as error:
@@ -82,8 +81,10 @@ def _store(url: str, artifacts: Path, timeout_s: float) -> Store:
     return Store(url, artifacts, timeout_s, writing=HEARTBEAT.writing)
 
 
-def _warm_up(slot: Slot) -> None:
-    """Loads what the first run would otherwise wait for."""
+def warm_up(slot: Slot) -> None:
+    """Makes way for pages, and loads what the first run would otherwise wait for."""
+    if hasattr(os, "nice"):
+        os.nice(max(0, slot.nice - os.nice(0)))  # Ray starts workers with a niceness of its own
     import torch
 
     for name in SESSIONS:

@@ -11,7 +11,7 @@ from engine.worker.recorder import CHECKPOINT
 from storage import Fenced, RunNotFound, Store
 
 MAX_DEATHS = 3  # worker deaths in one run without a new checkpoint, or in one analysis, before giving up
-DIED, KILLED = "worker-died", "worker-killed"
+DIED, KILLED, REFUSED = "worker-died", "worker-killed", "worker-refused"
 
 T = TypeVar("T")
 
@@ -36,6 +36,9 @@ class Claims(Protocol[T]):
 
     def worker_died(self, ticket: T, problem: str) -> None:
         """Requeues work that could not be completed, or fails it after MAX_DEATHS attempts."""
+
+    def refused(self, ticket: T, problem: str) -> None:
+        """Requeues work that a machine did not accept, however often that happens."""
 
 
 class RunClaims:
@@ -79,6 +82,11 @@ class RunClaims:
                 self.store.queue.finish(ticket.run_id, ticket.epoch, "failed", error=error)
         add_event(self.store, ticket.run_id, "error", DIED, f"{problem}; {last_checkpoint}")
 
+    def refused(self, ticket: Ticket, problem: str) -> None:
+        with suppress(Fenced):
+            self.release(ticket)
+        _add_refusal(self.store, ticket.run_id, f"not computed on {problem}")
+
 
 class AnalysisClaims:
     """Queued analyses, oldest first."""
@@ -118,11 +126,22 @@ class AnalysisClaims:
                 self.store.analyses.finish(ticket.analysis_id, ticket.epoch, "failed", error=error)
         add_event(self.store, ticket.run_id, "error", DIED, f"analysis {ticket.analysis_id}: {problem}")
 
+    def refused(self, ticket: AnalysisTicket, problem: str) -> None:
+        with suppress(Fenced):
+            self.release(ticket)
+        _add_refusal(self.store, ticket.run_id, f"analysis {ticket.analysis_id} not computed on {problem}")
+
 
 def add_event(store: Store, run_id: int, level: str, kind: str, message: str) -> None:
     """Adds to the run's log, if the run still exists."""
     with suppress(RunNotFound):
         store.events.add(run_id, level, kind, message)
+
+
+def _add_refusal(store: Store, run_id: int, message: str) -> None:
+    """Adds to the run's log, unless that says so already: a refusal repeats until somebody repairs the machine."""
+    if not any(event.message == message for event in store.events.list(run_id)):
+        add_event(store, run_id, "warning", REFUSED, message)
 
 
 def _last_checkpoint(store: Store, run_id: int) -> str:

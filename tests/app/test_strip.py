@@ -45,6 +45,17 @@ def test_it_counts_runs_and_names_the_device(store: Store) -> None:
     assert now["busy"] and now["engine"] and now["alerts"] == []
 
 
+def test_several_machines_are_counted_and_one_that_gets_no_work_is_an_alert(store: Store) -> None:
+    lock = store.try_dispatcher_lock()
+    assert lock is not None
+    with lock:
+        store.engines.heartbeat(host="lab1", pid=1, device="cpu", slots=2, running=0, name="one")
+        store.engines.heartbeat(host="lab2", pid=1, device="cpu", slots=0, running=0, name="two", problem="old torch")
+        now = strip(store)
+    assert now["text"] == "0 running · 8 queued · 2 machines, 2 slots"
+    assert now["alerts"] == ["lab2 gets no work: old torch."]
+
+
 def test_a_worker_that_blocks_writers_is_reported_with_its_restart(store: Store) -> None:
     lock = store.try_dispatcher_lock()
     assert lock is not None
@@ -101,9 +112,9 @@ def test_a_missing_engine_is_an_alert(store: Store, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_nearly_full_disk_is_reported(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overview, "_slow_facts", lambda store, tick: (None, LOW_DISK_BYTES))
+    monkeypatch.setattr(overview, "_slow_facts", lambda store, tick: (None, LOW_DISK_BYTES, []))
     assert not [alert for alert in strip(store)["alerts"] if "disk" in alert]
-    monkeypatch.setattr(overview, "_slow_facts", lambda store, tick: (None, 4.2e8))
+    monkeypatch.setattr(overview, "_slow_facts", lambda store, tick: (None, 4.2e8, []))
     assert "nearly full: 420 MB left" in strip(store)["alerts"][-1]
 
 

@@ -1,5 +1,7 @@
 """Events and engines."""
 
+from datetime import timedelta
+
 import pytest
 
 from storage import RunNotFound, RunRecord, Store
@@ -38,5 +40,14 @@ def test_an_engine_is_listed_while_it_sends_heartbeats(store: Store) -> None:
     assert (engine.pid, engine.slots, engine.running) == (7, 2, 1)
     assert engine.heartbeat_at >= engine.started_at
     assert store.engines.list(fresh_s=-60) == []
-    store.engines.remove(engine_id)
+    store.engines.remove([engine_id])
+    assert store.engines.list() == []
+
+
+def test_a_machine_that_is_long_gone_is_forgotten(store: Store) -> None:
+    store.engines.heartbeat(host="here", pid=7, device="cpu", slots=2, running=0, cpus=8, gpus=1, problem="old torch")
+    store.engines.forget(timedelta(hours=1))
+    (machine,) = store.engines.list()
+    assert (machine.cpus, machine.gpus, machine.problem) == (8, 1, "old torch")
+    store.engines.forget(timedelta(0))
     assert store.engines.list() == []

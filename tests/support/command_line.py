@@ -10,7 +10,8 @@ import yaml
 
 import engine.cli.run
 from engine.cli.arguments import parser
-from engine.worker.executor import Ended, Ticket
+from engine.worker import choice
+from engine.worker.executor import Ended, Machine, Ticket
 from engine.worker.process import work_on
 from storage import Store
 
@@ -57,11 +58,16 @@ class ThisProcess:
 
     def kill(self, ticket: Ticket) -> None: ...
 
+    def expect(self, queued: int) -> None: ...
+
+    def machines(self) -> list[Machine]:
+        return []
+
     def close(self) -> None: ...
 
 
 def make_call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path) -> Call:
-    monkeypatch.setattr(engine.cli.run, "LocalExecutor", ThisProcess)
+    monkeypatch.setattr(choice, "LocalExecutor", ThisProcess)
     monkeypatch.setattr(engine.cli.run, "ROOT", folder)
     monkeypatch.delenv("DATABASE_URL", raising=False)
     monkeypatch.chdir(folder)

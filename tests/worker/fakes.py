@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from engine.worker import AnalysisTicket, Ended, Work
+from engine.worker import AnalysisTicket, Ended, Ticket, Work
+from engine.worker.executor import Machine
 
 
 class FakeExecutor:
@@ -34,11 +35,18 @@ class FakeExecutor:
     def kill(self, ticket: Work) -> None:
         self.tickets = [t for t in self.tickets if t != ticket]
 
+    def expect(self, queued: int) -> None:
+        self.queued = queued
+
+    def machines(self) -> list[Machine]:
+        running = sum(isinstance(ticket, Ticket) for ticket in self.tickets)
+        return [Machine("here", "here", self.device, 2, 0, self.slots, running)]
+
     def close(self) -> None:
         self.is_closed = True
 
-    def end(self, problem: str | None = None) -> None:
-        self.ended.append(Ended(self.tickets.pop(0), problem))
+    def end(self, problem: str | None = None, is_refused: bool = False) -> None:
+        self.ended.append(Ended(self.tickets.pop(0), problem, is_refused))
 
     @property
     def run_ids(self) -> list[int]:

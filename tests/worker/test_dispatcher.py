@@ -6,7 +6,7 @@ import pytest
 
 from engine.worker import Dispatcher, Ended, Ticket
 from engine.worker import dispatcher as dispatcher_module
-from engine.worker.dispatcher import STOP_GRACE_S
+from engine.worker.dispatcher import HEARTBEAT_S, STOP_GRACE_S
 from engine.worker.recorder import CHECKPOINT
 from engine.worker.work_queue import MAX_DEATHS
 from storage import DatabaseLocked, DatabaseUnavailable, DispatcherLock, DispatcherLockLost, Store
@@ -292,3 +292,21 @@ def test_running_until_idle_ends_with_an_empty_queue(store, dispatcher, executor
     monkeypatch.setattr(executor, "submit", finish_at_once)
     dispatcher.run(threading.Event(), until_idle=True)
     assert store.queue.counts() == {"done": 3}
+
+
+def test_a_refused_run_waits_again_however_often_and_its_log_says_so_once(store, dispatcher, executor):
+    (run_id,) = queue(store)
+    for _ in range(MAX_DEATHS + 1):
+        dispatcher.step()
+        executor.end("lab2: it has torch 1.0", is_refused=True)
+    dispatcher.step()
+    assert executor.run_ids == [run_id]
+    assert [e.message for e in store.events.list(run_id)] == ["not computed on lab2: it has torch 1.0"]
+
+
+def test_the_executor_learns_how_many_runs_wait(store, dispatcher, executor, clock):
+    queue(store, seeds=[0, 1, 2])
+    dispatcher.step()
+    clock.now += HEARTBEAT_S
+    dispatcher.step()
+    assert executor.queued == 1

@@ -30,7 +30,7 @@ def test_gpu_memory_is_released_after_each_run(store, monkeypatch, gpu, emptied)
     calls = []
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append(1))
     queue(store)
-    assert process._work(claim(store), Slot(1, gpu), timeout_s=1.0) is None
+    assert process.answer(claim(store), Slot(1, gpu), timeout_s=1.0) is None
     assert len(calls) == emptied
 
 
@@ -40,4 +40,4 @@ def test_an_error_that_cannot_be_stored_is_returned_to_the_dispatcher(store, mon
 
     monkeypatch.setattr(process, "work_on", broken)
     queue(store)
-    assert process._work(claim(store), Slot(1), timeout_s=1.0) == "the file is damaged"
+    assert process.answer(claim(store), Slot(1), timeout_s=1.0) == "the file is damaged"

@@ -93,7 +93,7 @@ def test_an_unreadable_plugin_fails_the_run_and_is_named(store: Store, monkeypat
     ticket = claim(store)
     (tmp_path / "my_method.py").write_text("import nothing_of_this_name\n")
     monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
-    process._warm_up(Slot(threads=1))
+    process.warm_up(Slot(threads=1))
     work_on(store, ticket)
     run = store.queue.get(ticket.run_id)
     assert run.status == "failed"

@@ -1,0 +1,75 @@
+"""The machines that compute: what each has and runs, when it was last seen, and why it gets no work."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pandas as pd
+import streamlit as st
+
+from app import wording
+from storage import FRESH_S, EngineRecord
+
+GONE_S = 3600.0  # for how long a machine that is gone stays in the list
+
+
+def fold(found: Sequence[EngineRecord]) -> None:
+    """``found`` are those with a heartbeat within the last GONE_S seconds."""
+    now = datetime.now(UTC)
+    machines = known(found, now)
+    if machines:
+        with st.expander(title([machine for machine in machines if is_alive(machine, now)]), key="library_machines"):
+            shown, height = table(machines, now), min(38 + 35 * len(machines), 520)
+            st.dataframe(shown, hide_index=True, key="machines", alt="Machines", height=height)
+
+
+def known(found: Sequence[EngineRecord], now: datetime) -> list[EngineRecord]:
+    """Machines that are alive, and those that are gone unless their host is back; by host."""
+    alive = {machine.host for machine in found if is_alive(machine, now)}
+    gone = {m.host: m for m in sorted(found, key=lambda m: m.heartbeat_at) if m.host not in alive}  # the latest of each
+    shown = [machine for machine in found if is_alive(machine, now)] + list(gone.values())
+    return sorted(shown, key=lambda machine: (machine.host, machine.id))
+
+
+def is_alive(machine: EngineRecord, now: datetime) -> bool:
+    """A clock may be set back, so a heartbeat of the near future counts, too."""
+    return abs(_silent_s(machine, now)) <= FRESH_S
+
+
+def title(alive: Sequence[EngineRecord]) -> str:
+    """``Machines: 3, with 12 CPUs and 2 GPUs, 5 running``."""
+    if not alive:
+        return "Machines: none"
+    gpus = sum(machine.gpus for machine in alive)
+    parts = [wording.plural(sum(machine.cpus for machine in alive), "CPU")]
+    parts += [wording.plural(gpus, "GPU")] if gpus else []
+    running = wording.plural(sum(machine.running for machine in alive), "run")
+    return f"Machines: {len(alive)} with {wording.names(parts)}, {running} in progress"
+
+
+def table(machines: Sequence[EngineRecord], now: datetime) -> pd.DataFrame:
+    rows = [
+        {
+            "Host": machine.host,
+            "Device": machine.device,
+            "CPUs": machine.cpus,
+            "GPUs": machine.gpus,
+            "Slots": machine.slots if is_alive(machine, now) else 0,
+            "Running": machine.running if is_alive(machine, now) else 0,
+            "Last seen": f"{wording.duration(max(0.0, _silent_s(machine, now)))} ago",
+            "State": _state(machine, now),
+        }
+        for machine in machines
+    ]
+    return pd.DataFrame(rows)
+
+
+def _state(machine: EngineRecord, now: datetime) -> str:
+    if not is_alive(machine, now):
+        return "not responding"
+    if machine.problem:
+        return f"gets no work: {machine.problem}"
+    return "computing" if machine.running else "free"
+
+
+def _silent_s(machine: EngineRecord, now: datetime) -> float:
+    return (now - machine.heartbeat_at).total_seconds()

@@ -1,0 +1,79 @@
+"""The interface to a cluster that starts workers on its nodes. ``ray_cluster.py`` implements it with Ray."""
+
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from engine.core.errors import FedscapeError
+from engine.worker.executor import Work
+
+Handle = Any  # a worker
+Call = Hashable  # a call of one of its methods, which may not have returned yet
+
+
+class ClusterUnavailable(FedscapeError):
+    """No cluster answers at the address. It may start later."""
+
+
+class WorkerLost(Exception):
+    """A call that will not return, since its worker died or cannot be reached. The message says why."""
+
+
+class Unreachable(WorkerLost):
+    """The connection to the worker broke; it may have died with its machine, or go on behind a broken network."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A machine of the cluster that is alive."""
+
+    id: str
+    host: str
+    device: str
+    cpus: int
+    gpus: int
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one worker gets of a node. ``gpu`` is a share of a GPU, 0 without."""
+
+    cpus: int
+    gpu: float = 0.0
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """A worker's first answer: where it is, and why it must not get work, or ""."""
+
+    node: str
+    host: str
+    problem: str
+
+
+class Cluster(Protocol):
+    """Its methods may be called by several threads. A worker that dies is not started again."""
+
+    def nodes(self) -> list[Node]:
+        """The nodes that are alive. Raises ClusterUnavailable."""
+
+    def start(self, share: Share, orders: dict[str, Any], avoid: Collection[str]) -> tuple[Handle, Call]:
+        """A worker that starts as soon as a node has room, none of ``avoid``; the call returns its Greeting."""
+
+    def work(self, worker: Handle, ticket: Work) -> Call:
+        """Gives a ticket to a worker; the call returns (problem or None, is_refused)."""
+
+    def heartbeat(self, worker: Handle) -> Call:
+        """Asks a worker for its HeartbeatCounts, even while it works."""
+
+    def returned(self, calls: Sequence[Call], wait_s: float = 0.0) -> list[Call]:
+        """The calls that have returned or failed; waits up to ``wait_s`` for the first one."""
+
+    def result(self, call: Call) -> Any:
+        """What a call has returned. Raises WorkerLost."""
+
+    def kill(self, worker: Handle) -> None:
+        """Kills a worker at once, or takes back a request to start one."""
+
+    def close(self) -> None:
+        """Kills all workers and leaves the cluster."""

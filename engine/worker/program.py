@@ -1,0 +1,50 @@
+"""Whether two machines run the same program: the code of Fedscape, plugins included, and the libraries that compute."""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from engine.core.paths import ROOT
+from engine.version import CODE_VERSION
+
+LIBRARIES = ("torch", "numpy")
+CODE = "code"
+
+
+def program() -> dict[str, str]:
+    """What computes here, by name: versions, and a digest of the code. Does not import torch."""
+    return {"Fedscape": CODE_VERSION, **{name: _version(name) for name in LIBRARIES}, CODE: _digest()}
+
+
+def difference(here: Mapping[str, str], there: Mapping[str, str]) -> str:
+    """How the program of another machine, ``there``, differs from ours; empty if it is the same."""
+    for name, ours in here.items():
+        theirs = there.get(name, "none")
+        if theirs != ours and name == CODE:
+            return f"it has other code of Fedscape or of plugins ({theirs}) than the dispatcher ({ours})"
+        if theirs != ours:
+            return f"it has {name} {theirs}, the dispatcher has {ours}"
+    return ""
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "none"
+
+
+def _digest() -> str:
+    """The first digits of a digest over all source files."""
+    digest = hashlib.sha256()
+    for folder in _folders():
+        for file in sorted(folder.rglob("*.py")):
+            digest.update(f"{file.relative_to(folder)}\0".encode() + file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _folders() -> Iterator[Path]:
+    yield from (ROOT / "engine", ROOT / "storage")
+    yield from (Path(name) for name in os.environ.get("FEDSCAPE_PLUGINS", "").split(os.pathsep) if name)

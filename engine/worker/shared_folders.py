@@ -1,0 +1,36 @@
+"""Folders that all machines must see: the dispatcher leaves a marker in each, and a worker looks for it."""
+
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from engine.core.errors import InvalidConfig
+
+MARKER = ".fedscape-dispatcher"
+
+Folders = Mapping[str, Path]  # by the variable that names the folder
+
+
+def mark(folders: Folders) -> str:
+    """Leaves a new marker in every folder and returns its text."""
+    text = uuid.uuid4().hex
+    for variable, folder in folders.items():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / MARKER).write_text(text, encoding="ascii")
+        except OSError as error:
+            problem = f"{variable}: cannot write to {folder} ({error.strerror})"
+            raise InvalidConfig([f"{problem}; all machines share it, and the dispatcher marks it"]) from error
+    return text
+
+
+def unseen(folders: Folders, text: str) -> str:
+    """Says which folder is not the dispatcher's as seen from this machine; empty if all are."""
+    for variable, folder in folders.items():
+        try:
+            found = (folder / MARKER).read_text(encoding="ascii")
+        except (OSError, ValueError):
+            found = ""
+        if found != text:
+            return f"it does not see {variable}, {folder}, of the dispatcher: mount the same folder there"
+    return ""

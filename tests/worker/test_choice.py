@@ -1,0 +1,98 @@
+"""FEDSCAPE_EXECUTOR: which executor computes, and what it needs."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from engine.core.errors import InvalidConfig
+from engine.worker import LocalExecutor, choice, service
+from engine.worker.cluster import ClusterUnavailable
+from engine.worker.ray_cluster import RayCluster
+from storage import Store
+from tests.worker.fakes import FakeExecutor
+from tests.worker.samples import queue
+
+POSTGRES = "postgresql+psycopg://nobody@localhost/nothing"
+
+
+@pytest.fixture(autouse=True)
+def ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDSCAPE_EXECUTOR", "ray")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+
+
+@pytest.mark.parametrize("text", ["", "local"])
+def test_workers_are_local_by_default(store, monkeypatch, text):
+    monkeypatch.setenv("FEDSCAPE_EXECUTOR", text)
+    executor = choice.make_executor(store, slots=1)
+    assert isinstance(executor, LocalExecutor)
+    executor.close()
+
+
+def test_an_unknown_executor_is_refused(store, monkeypatch):
+    monkeypatch.setenv("FEDSCAPE_EXECUTOR", "slurm")
+    with pytest.raises(InvalidConfig, match="'slurm', must be local or ray"):
+        choice.executor_kind(store)
+
+
+def test_ray_needs_postgresql(store):
+    with pytest.raises(InvalidConfig, match="FEDSCAPE_EXECUTOR=ray needs DATABASE_URL=postgresql://"):
+        service.serve(store.url)
+    assert choice.executor_kind(Store(POSTGRES)) == "ray"
+
+
+def test_without_tokens_ray_is_refused(monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    with pytest.raises(InvalidConfig, match="RAY_AUTH_MODE: 'disabled', must be 'token'"):
+        RayCluster()
+
+
+@pytest.mark.parametrize("address", ["local", "ray://head:10001"])
+def test_an_address_that_is_no_cluster_is_refused(monkeypatch, address):
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(InvalidConfig, match="must be auto or the HOST:PORT"):
+        RayCluster()
+
+
+def test_ray_that_is_not_installed_is_named_with_its_requirements(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InvalidConfig, match=r"pip install -r requirements-ray\.txt"):
+        RayCluster()
+
+
+def test_ray_is_not_imported_unless_it_is_chosen():
+    modules = "engine.worker, engine.worker.ray_executor, engine.worker.ray_cluster"
+    command = f"import sys, {modules}; sys.exit('ray' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", command]).returncode == 0
+
+
+def test_a_dispatcher_without_a_cluster_leaves_the_lock_to_others_and_tries_again(store, monkeypatch, caplog):
+    (run_id,) = queue(store)
+    locked, tries = [], []
+
+    def make_executor(*_: object) -> FakeExecutor:
+        tries.append(store.dispatcher_is_running())
+        if len(tries) < 3:
+            raise ClusterUnavailable("no Ray cluster")
+        return FakeExecutor()
+
+    class Stop(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            locked.append(store.dispatcher_is_running())
+            return False
+
+        def is_set(self) -> bool:
+            return len(tries) >= 3
+
+    monkeypatch.setattr(service, "executor_kind", lambda store: "ray")
+    monkeypatch.setattr(service, "make_executor", make_executor)
+    monkeypatch.setattr(service.threading, "Event", Stop)
+    monkeypatch.setattr(service.signal, "signal", lambda *_: None)
+    service.serve(store.url)
+    assert tries == [True] * 3
+    assert locked == [False] * 2
+    assert caplog.text.count("no Ray cluster") == 1
+    assert store.queue.get(run_id).status == "queued"
