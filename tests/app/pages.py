@@ -20,7 +20,7 @@ def open_page(name: str, /, **address: object) -> AppTest:
 
 
 def words(page: AppTest) -> str:
-    """The visible text: Markdown without backslashes."""
+    """The visible text: Markdown without backslashes, with ordinary spaces and hyphens."""
     elements = [
         *page.title,
         *page.header,
@@ -34,7 +34,8 @@ def words(page: AppTest) -> str:
         *page.error,
         *page.get("html"),
     ]
-    return re.sub(r"\\(.)", r"\1", without_marks("\n".join(element.value for element in elements)))
+    text = re.sub(r"\\(.)", r"\1", without_marks("\n".join(element.value for element in elements)))
+    return text.replace("\u00a0", " ").replace("\u2011", "-")
 
 
 def without_marks(html: str) -> str:

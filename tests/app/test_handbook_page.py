@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 from app.handbook import methods
 from app.handbook.measured import Measured, measured
 from app.state.links import unpack_config
+from app.wording import unbroken
 from engine.config.schema import parse_experiment
 from engine.core.registry import ALGORITHMS, DATASETS
 from tests.app.pages import open_page, without_marks
@@ -60,7 +61,7 @@ def test_a_search_finds_methods_with_all_words() -> None:
 @pytest.mark.parametrize("name", ALGORITHMS.names())
 def test_a_methods_page_links_to_its_set_up(name: str) -> None:
     page, entry = opened(method=name), ALGORITHMS.get(name)
-    assert page.title[0].value == entry.title
+    assert page.title[0].value == unbroken(entry.title)
     assert page.latex and "gradients relative to FedAvg" in html_of(page)
     assert all(f"<code>{parameter.name}</code>" in html_of(page) for parameter in entry.parameters)
     packed = parse_qs(urlsplit(link(page, "Open in Set up")).query)["config"][0]
