@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from benchmarks.running import free_port
 from engine.config.schema import parse_experiment
 from engine.exchange.records import new_run
 from storage import Store
-from benchmarks.running import free_port
 from tests.browser.conftest import LOAD_MS, READY, TRAINED, Server, start_server, stop_server
 from tests.support import oidc
 from tests.support.signing_in import SECRET
