@@ -75,8 +75,12 @@ def faint_rings(page: Page, stops: int) -> list[str]:
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement === document.body"):
             break  # after the last
-        contrast = page.evaluate(RING)
-        if contrast < 3:
+        for wait_ms in (0, 300, 1000):  # the element may be about to be drawn anew
+            page.wait_for_timeout(wait_ms)
+            contrast = page.evaluate(RING)
+            if contrast >= 3:
+                break
+        else:
             faint.append(f"{contrast:.2f}: {page.evaluate(FOCUS)[:60]}")
     page.evaluate("document.activeElement.blur()")  # closes its tooltip
     return faint
