@@ -25,6 +25,7 @@ ROW = re.compile(r"^\| (\d+):(\d\d) \| (\d+) · (.+?) \| (.+?) \| (.+?) \|$", re
 KEYS = {"→": "ArrowRight", "←": "ArrowLeft", "↑": "ArrowUp", "↓": "ArrowDown", "N": "n", "S": "s"}
 MOVES = ("→", "←", "N")
 READY = "[data-test-script-state=notRunning]"
+OFFERED = ".st-key-slide_prediction button:enabled"
 GUESSED = ".st-key-slide_prediction :is([data-testid=stBaseButton-primary], .verdict:has-text('Your guess'))"
 ANSWERED = ".verdict:is(:has-text('You guessed'), :has-text('You chose'))"
 WAIT_MS = 60_000
@@ -71,6 +72,7 @@ def play(page: Page, url: str) -> Iterator[tuple[Step, float]]:
         expect(heading).to_have_text(step.question.text, timeout=WAIT_MS)
         page.wait_for_selector(READY, timeout=WAIT_MS)
         *guess, last = step.answers
+        page.locator(OFFERED).first.wait_for(timeout=WAIT_MS)
         for key in guess:
             page.keyboard.press(KEYS.get(key, key))
             page.wait_for_selector(GUESSED, timeout=WAIT_MS)

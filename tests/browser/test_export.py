@@ -219,7 +219,7 @@ def test_the_comparison_is_saved_as_a_standalone_report(compare: Page, browser: 
         report.goto(file.as_uri())
         report.wait_for_function(f"document.querySelectorAll('.plot .main-svg').length >= {figures}", timeout=LOAD_MS)
         assert report.locator(".plot").count() == figures
-        assert report.locator(".lead").inner_text() == finding
+        expect(report.locator(".lead")).to_have_text(finding)
         assert report.evaluate("getComputedStyle(document.body).backgroundColor") == paper
         words = report.locator("main").inner_text()
         assert all(method in words for method in METHODS) and compare.url in words
