@@ -30,7 +30,7 @@ def everything() -> None:
         comparison()
         gallery()
     gc.collect()
-    gc.freeze()  # all this is permanent: Streamlit's garbage collection after each rerun can skip it
+    gc.freeze()  # all this is permanent: garbage collections can skip it
 
 
 def gallery() -> None:

@@ -1,5 +1,6 @@
 """A reader's state: for each story the dials, the run that trains, the guesses, and the results of earlier runs."""
 
+import threading
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +17,10 @@ Key = tuple[tuple[str, str], ...]
 
 
 class Desk:
-    """One reader's state of one story. Only ``train`` trains."""
+    """One reader's state of one story. Only ``train`` trains.
+
+    A press starts a new run of the page while the last one may still train in its own thread: each waits for the other.
+    """
 
     def __init__(self, story: Story[Any]) -> None:
         self.story = story
@@ -30,6 +34,7 @@ class Desk:
         self._run_place: Place = {}
         self._steps_due = 0
         self._last_tick = time.monotonic()
+        self._is_training = threading.RLock()
 
     @property
     def marks(self) -> list[Mark]:
@@ -76,9 +81,10 @@ class Desk:
 
     def play(self) -> None:
         """Continue, or start over if the run has finished."""
-        self.is_playing, self._last_tick = True, time.monotonic()
-        if self.run and self.run.is_settled:
-            self._put_away(self.run)
+        with self._is_training:
+            self.is_playing, self._last_tick = True, time.monotonic()
+            if self.run and self.run.is_settled:
+                self._put_away(self.run)
 
     def pause(self) -> None:
         self.is_playing = False
@@ -89,22 +95,24 @@ class Desk:
 
     def reset(self) -> None:
         """Back to untrained models, an empty figure and open questions."""
-        self.is_playing, self.run, self._steps_due = False, None, 0
-        for kept in (self._marks, self._revealed, self._guesses):
-            kept.clear()
+        with self._is_training:
+            self.is_playing, self.run, self._steps_due = False, None, 0
+            for kept in (self._marks, self._revealed, self._guesses):
+                kept.clear()
 
     def train(self, place: Place) -> Any:
         """The run at ``place`` after the rounds that are due, None before it starts. A new place starts a new run."""
-        if self.run and self._run_place != place:
-            self._put_away(self.run)
-        steps, self._steps_due = self._steps_due, 0
-        if steps or self.is_playing:
-            if self.run is None:
-                self.run, self._run_place = self.story.start(place), dict(place)
-            self.run.advance(steps or self._rounds_due(self.run.round))
-            if self.run.is_settled:
-                self._settle(place, self.run)
-        return self.run
+        with self._is_training:
+            if self.run and self._run_place != place:
+                self._put_away(self.run)
+            steps, self._steps_due = self._steps_due, 0
+            if steps or self.is_playing:
+                if self.run is None:
+                    self.run, self._run_place = self.story.start(place), dict(place)
+                self.run.advance(steps or self._rounds_due(self.run.round))
+                if self.run.is_settled:
+                    self._settle(place, self.run)
+            return self.run
 
     def _settle(self, place: Place, run: Run) -> None:
         scene = scene_at(self.story, place)

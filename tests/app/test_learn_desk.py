@@ -1,5 +1,6 @@
 """The state of a story on the Learn page, with a story that only counts rounds."""
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,6 +14,7 @@ from app.stories.questions import Estimate
 from app.stories.story import Dial, Mark, Place, Scene, place_of
 
 LEAST = 3
+WAIT_S = 20
 HERE, THERE = {"k": "1"}, {"k": "2"}
 
 
@@ -170,3 +172,30 @@ def test_missing_values_in_an_address_are_the_defaults() -> None:
     story: Any = Counting()
     assert place_of(story, {}) == place_of(story, {"k": "17", "other": "1"}) == {"k": "2"}
     assert place_of(story, {"k": "1"}) == {"k": "1"}
+
+
+def test_a_press_waits_for_the_training_of_the_last_run_of_the_page() -> None:
+    desk, begun, may_end = Desk(Counting()), threading.Event(), threading.Event()
+    seen: list[int] = []
+
+    class SlowRun(CountingRun):
+        def advance(self, rounds: int) -> None:
+            seen.append(+1)
+            begun.set()
+            may_end.wait(WAIT_S)
+            seen.append(-1)
+
+    desk.run, desk._run_place, desk.is_playing = SlowRun(HERE), HERE, True
+    training = [threading.Thread(target=desk.train, args=(HERE,)), threading.Thread(target=desk.train, args=(HERE,))]
+    pressing = threading.Thread(target=desk.reset)
+    training[0].start()
+    assert begun.wait(WAIT_S)
+    training[1].start()
+    pressing.start()
+    pressing.join(0.2)
+    assert pressing.is_alive()
+    may_end.set()
+    for thread in (*training, pressing):
+        thread.join(WAIT_S)
+    assert desk.run is None
+    assert seen in ([+1, -1], [+1, -1, +1, -1])  # never two at once
