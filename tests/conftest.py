@@ -21,6 +21,7 @@ from xdist.scheduler import LoadScopeScheduling
 from engine.core.registry import ALGORITHMS, ANALYSES, DATASETS, METRICS, MODELS, PARTITIONERS
 from storage import Store
 from tests.support import postgres
+from tests.support.nginx import nginx_program
 
 torch.set_num_threads(1)
 os.environ.setdefault("FEDSCAPE_THREADS", "1")  # in workers, too: on busy cores threads wait for one another
@@ -45,6 +46,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     on_postgres = [item for item in items if item.get_closest_marker("postgres")]
     if postgres.missing():
         _leave_out(on_postgres, config, items)
+    if nginx_program() is None:
+        _leave_out([item for item in items if item.get_closest_marker("nginx")], config, items)
     if not WITH_RAY:
         _leave_out([item for item in items if item.get_closest_marker("ray")], config, items)
 
@@ -85,6 +88,8 @@ def _leave_out(unwanted: list[pytest.Item], config: pytest.Config, items: list[p
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if WITHOUT_BROWSER:
         terminalreporter.section("BROWSER=0: THE BROWSER TESTS WERE LEFT OUT", red=True, bold=True)
+    if nginx_program() is None:
+        terminalreporter.section("NO NGINX: THE TESTS BEHIND A PROXY WERE LEFT OUT", red=True, bold=True)
     if not os.environ.get("RAY"):
         terminalreporter.section("RAY=1 IS NOT SET: THE TESTS OF THE RAY CLUSTER WERE LEFT OUT", red=True, bold=True)
     if what := postgres.missing():

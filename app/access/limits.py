@@ -62,7 +62,7 @@ def why_waiting(person: Person, usage: Usage, now: datetime) -> str | None:
     if limits.running is None or usage.running < limits.running:
         return None
     several = wording.plural(limits.running, "run")
-    return f"At most {several} per person at once: your next run starts when one of yours ends."
+    return f"At most {several} per person at a time: your next run starts when one of yours finishes."
 
 
 def can_hold_runs() -> bool:

@@ -1,12 +1,12 @@
 """The rules of this installation, from environment variables."""
 
 import ipaddress
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from app.access.errors import InvalidSetting
+from engine.core.environment import finite_number
 
 GUIDE = "docs/how-to/share-with-others.md"
 SHORTEST_SECRET = 32  # characters
@@ -53,8 +53,13 @@ def rules(environment: Mapping[str, str]) -> Rules:
         sign_in=_sign_in(environment),
         admins=_names(environment.get("FEDSCAPE_ADMINS")),
         members=_names(environment.get("FEDSCAPE_MEMBERS")),
-        is_read_only=environment.get("FEDSCAPE_READ_ONLY") == "1",
+        is_read_only=is_read_only(environment),
     )
+
+
+def is_read_only(environment: Mapping[str, str]) -> bool:
+    """Whether nobody may queue or change anything."""
+    return environment.get("FEDSCAPE_READ_ONLY") == "1"
 
 
 def is_open(environment: Mapping[str, str]) -> bool:
@@ -130,10 +135,7 @@ def _number(environment: Mapping[str, str], name: str) -> float | None:
     text = environment.get(name)
     if not text:
         return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value > 0):
+    value = finite_number(text)
+    if value is None or value <= 0:
         raise InvalidSetting(f"{name} is {text!r}, but must be a number above 0, or unset")
     return value

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from app import wording
-from app.access.rules import is_open
+from app.access.rules import is_open, is_read_only
 from app.data import ended, forecast
 from app.data.pulse import GONE_AFTER_S, pulse_of
 from storage import Activity, Store
@@ -68,12 +68,12 @@ def _slow_facts(store: Store, tick: int) -> tuple[float | None, int, list[str]]:
 
 
 def _demo_words() -> list[str]:
-    return ["read-only demo"] if os.environ.get("FEDSCAPE_READ_ONLY") == "1" else []
+    return ["read-only demo"] if is_read_only(os.environ) else []
 
 
 def _open_alert() -> list[str]:
     """Not for a demo, in which nothing can be changed."""
-    if not is_open(os.environ) or os.environ.get("FEDSCAPE_READ_ONLY") == "1":
+    if not is_open(os.environ) or is_read_only(os.environ):
         return []
     return [
         "Everyone on the network can see, queue and delete everything here: nobody has to sign in (FEDSCAPE_OPEN=1)."

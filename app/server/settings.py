@@ -57,7 +57,7 @@ def address(environment: Mapping[str, str]) -> str:
 
 
 def check_access(environment: Mapping[str, str]) -> None:
-    """Raises InvalidSetting if everyone on the network could do everything, and nobody said that they may."""
+    """Raises InvalidSetting if other computers could reach an app without sign-in and FEDSCAPE_OPEN is not set."""
     now = rules(environment)
     if now.sign_in is not None:
         _check_limits()

@@ -22,10 +22,16 @@ def nonnegative_number(name: str) -> float | None:
     text = os.environ.get(name, "").strip()
     if not text:
         return None
+    value = finite_number(text)
+    if value is None or value < 0:
+        raise InvalidConfig([f"{name}: {text!r}, must be a number of at least 0; unset it for the default"])
+    return value
+
+
+def finite_number(text: str) -> float | None:
+    """The number that ``text`` is, or None."""
     try:
         value = float(text)
     except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise InvalidConfig([f"{name}: {text!r}, must be a number of at least 0; unset it for the default"])
-    return value
+        return None
+    return value if math.isfinite(value) else None

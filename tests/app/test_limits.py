@@ -155,7 +155,7 @@ def test_a_waiting_person_is_told_what_they_wait_for(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("FEDSCAPE_MAX_RUNNING", "2")
     assert limits.why_waiting(MEMBER, usage(running=1), NOW) is None
     assert limits.why_waiting(MEMBER, usage(running=2, queued=0), NOW) is None
-    told = "At most 2 runs per person at once: your next run starts when one of yours ends."
-    assert limits.why_waiting(MEMBER, usage(running=2), NOW) == told
-    assert limits.why_waiting(PEOPLE["admin"], usage(running=2), NOW) == told
+    reason = "At most 2 runs per person at a time: your next run starts when one of yours finishes."
+    assert limits.why_waiting(MEMBER, usage(running=2), NOW) == reason
+    assert limits.why_waiting(PEOPLE["admin"], usage(running=2), NOW) == reason
     assert limits.why_waiting(Person("", "admin"), usage(running=2), NOW) is None

@@ -231,7 +231,7 @@ def test_what_the_table_allows_happens(action: Action, role: Role, attempt: Atte
 )
 def test_what_the_table_refuses_changes_nothing(action: Action, role: Role, store: Store) -> None:
     person = PEOPLE[role]
-    owners = {"own": person.name, "others": OTHER.name, "nobody's": ""}
+    owners = {"own": person.name, "another": OTHER.name, "none": ""}
     runs = {owner: runs_of(store, name) for owner, name in owners.items() if not may(role, action, owner)}
     before = state(store)
     for of in runs.values():
@@ -248,7 +248,7 @@ def test_a_read_is_refused_where_the_table_refuses_it(
     action: Action, name: str, attempt: Attempt, role: Role, store: Store
 ) -> None:
     of = runs_of(store, OTHER.name)
-    with as_person(PEOPLE[role]), nullcontext() if may(role, action, "others") else pytest.raises(StorageError):
+    with as_person(PEOPLE[role]), nullcontext() if may(role, action, "another") else pytest.raises(StorageError):
         attempt(store, of)
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import shutil
 import ssl
 import subprocess
 import time
@@ -19,9 +18,9 @@ import pytest
 from benchmarks.reader import OpenPage, Times, opened
 from benchmarks.running import free_port
 from tests.browser.conftest import ROOT, START_S, Server
+from tests.support.nginx import nginx_program
 
 GUIDE = ROOT / "docs" / "how-to" / "run-on-a-server.md"
-NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
 FRAME = """
 daemon off;
 error_log {folder}/error.log;
@@ -35,7 +34,7 @@ http {{
 }}
 """
 
-pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
+pytestmark = pytest.mark.nginx
 
 
 @dataclass(frozen=True)
@@ -75,8 +74,9 @@ def proxy(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         assert text in site
         site = site.replace(text, own)
     folder.joinpath("nginx.conf").write_text("user root;" + FRAME.format(folder=folder, site=site))
-    assert NGINX
-    process = subprocess.Popen([NGINX, "-p", folder, "-c", "nginx.conf"], stderr=subprocess.DEVNULL)
+    program = nginx_program()
+    assert program
+    process = subprocess.Popen([program, "-p", folder, "-c", "nginx.conf"], stderr=subprocess.DEVNULL)
     found = Proxy(
         f"https://127.0.0.1:{port}", certificate, {"Authorization": f"Basic {b64encode(b'alice:secret').decode()}"}
     )
