@@ -30,6 +30,7 @@ from engine.exchange.records import new_run
 from storage import Store
 from tests.app.pages import open_page
 from tests.app.samples import DIGITS, store_experiment
+from tests.support import event_loop
 from tests.support.signing_in import MEMBER, OTHER, PEOPLE, ROLES, SECRET, SETTINGS, URL, claims, cookie, people_sign_in
 
 MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
@@ -183,7 +184,7 @@ def test_nothing_is_sent_over_a_connection_that_has_ended() -> None:
         await connection.send({"type": "websocket.send", "text": "late"})
 
     sent_messages: list[str] = []
-    asyncio.run(scenario())
+    event_loop.run(scenario())
     assert sent_messages == ["websocket.close"]
 
 

@@ -1,13 +1,11 @@
 """The app behind the nginx of docs/how-to/run-on-a-server.md, with TLS, a password and WebSockets."""
 
-import asyncio
 import re
 import ssl
 import subprocess
 import time
 from base64 import b64encode
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +16,7 @@ import pytest
 from benchmarks.reader import OpenPage, Times, opened
 from benchmarks.running import free_port
 from tests.browser.conftest import ROOT, START_S, Server
+from tests.support import event_loop
 from tests.support.nginx import nginx_program
 
 GUIDE = ROOT / "docs" / "how-to" / "run-on-a-server.md"
@@ -110,8 +109,7 @@ def test_a_page_opens_through_the_proxy_and_is_encrypted(proxy: Proxy) -> None:
             await page.close()
             return found
 
-    with ThreadPoolExecutor() as thread:  # the browser has this thread's event loop
-        assert "queue" in thread.submit(asyncio.run, widgets()).result()
+    assert "queue" in event_loop.run(widgets())
 
 
 def test_the_proxy_asks_for_a_password(proxy: Proxy) -> None:
