@@ -1,4 +1,4 @@
-"""Coroutines in tests that may share a process with browser tests: Playwright keeps an event loop in the main thread."""
+"""Coroutines in tests, some of which share their process with Playwright, which keeps an event loop running."""
 
 import asyncio
 from collections.abc import Coroutine
