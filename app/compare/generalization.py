@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,16 +10,16 @@ import pandas as pd
 import streamlit as st
 
 from app.access import permits
-from app.access.errors import NotAllowed
+from app.actions.analyze import perform, show_refusal
 from app.compare.view import View
 from app.components.timed import timed
 from app.data import allowed_paths, queries
 from app.wording import plain, plural
 from engine.core.errors import CheckpointInvalid
 from storage import AnalysisRecord, ArtifactDamaged, StorageError
+from storage.analyses import Analyses
 
 KIND = "trade_off"
-_REFUSED = "generalization.refused"
 COMMON, OTHERS = "the common test set", "the test data of all other clients"
 LOOK_S = 2.0
 
@@ -34,8 +35,7 @@ def elsewhere(view: View) -> tuple[pd.Series, str]:
 
 def offer(view: View) -> None:
     """For runs not yet measured: a button that measures them from their models, or its progress."""
-    if reason := st.session_state.pop(_REFUSED, None):
-        st.error(plain(reason))
+    show_refusal()
     asked = _asked(view)
     waiting = [a for a in asked if a.is_active]
     if waiting:
@@ -94,17 +94,15 @@ def _options(view: View) -> dict[str, Any]:
 
 
 def _request(view: View, run_ids: Sequence[int]) -> None:
-    analyses = queries.store().analyses
     for run_id in run_ids:
-        try:
-            with permits.allow("analyze", queries.store(), f"Analyze ({KIND})", run_ids=[run_id], adds="runs"):
-                asked = analyses.request(run_id, KIND, _options(view))
-                if asked.status == "done":  # its findings could not be read
-                    analyses.recompute(asked.id)
-        except NotAllowed as error:
-            st.session_state[_REFUSED] = str(error)
-        except StorageError:  # the run was deleted meanwhile, which the page reports
-            continue
+        with suppress(StorageError):  # the run was deleted meanwhile, which the page reports
+            perform(f"Analyze ({KIND})", run_id, partial(_request_one, view, run_id))
+
+
+def _request_one(view: View, run_id: int, analyses: Analyses) -> None:
+    asked = analyses.request(run_id, KIND, _options(view))
+    if asked.status == "done":  # its findings could not be read
+        analyses.recompute(asked.id)
 
 
 def _sizes(view: View, run_id: int) -> list[int]:

@@ -1,6 +1,7 @@
 """An analysis on the screen: the button that queues it, its progress, its error or its findings."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -9,7 +10,7 @@ from zlib import crc32
 import streamlit as st
 
 from app.access import permits
-from app.access.errors import NotAllowed
+from app.actions.analyze import perform, show_refusal
 from app.data import allowed_paths, queries
 from app.inside.view import RunView
 from app.wording import duration, percent, plain, plural, seconds
@@ -17,9 +18,9 @@ from engine.core.errors import CheckpointInvalid
 from engine.core.findings import Findings
 from engine.core.vocabulary import MODELS_OF
 from storage import AnalysisNotFound, AnalysisRecord, ArtifactDamaged, ArtifactRecord, RunRecord, StorageError
+from storage.analyses import Analyses
 
 LOOK_S = 1.0
-_REFUSED = "analysis.refused"
 NO_WORKER = "No worker is running: start the app with python -m app."
 
 
@@ -49,8 +50,7 @@ class Asked:
         return f"analysis_{self.run.id}_{self.kind}_{crc32(options.encode()):x}"
 
     def show(self) -> Findings | None:
-        if reason := st.session_state.pop(_REFUSED, None):
-            st.error(plain(reason))
+        show_refusal()
         store = queries.store()
         found = store.analyses.find(self.run.id, self.kind, self.options)
         artifact = store.artifacts.get(found.artifact_id) if found and found.artifact_id else None
@@ -67,14 +67,11 @@ class Asked:
     def ask(self) -> None:
         if allowed_paths.problem_of(self.run):
             return
-        store = queries.store()
-        try:
-            with permits.allow("analyze", store, f"Analyze ({self.kind})", run_ids=[self.run.id], adds="runs"):
-                store.analyses.request(self.run.id, self.kind, self.options)
-        except NotAllowed as error:
-            st.session_state[_REFUSED] = str(error)
-        except StorageError:  # the run was deleted meanwhile, which the page reports
-            pass
+        with suppress(StorageError):  # the run was deleted meanwhile, which the page reports
+            perform(f"Analyze ({self.kind})", self.run.id, self._request)
+
+    def _request(self, analyses: Analyses) -> None:
+        analyses.request(self.run.id, self.kind, self.options)
 
     def offer(self) -> None:
         """The button with its cost, or why there is none."""
@@ -118,18 +115,11 @@ class Asked:
 
 
 def recompute(run_id: int, analysis_id: int) -> None:
-    store = queries.store()
-    try:
-        with permits.allow("analyze", store, "Recompute an analysis", run_ids=[run_id], adds="runs"):
-            store.analyses.recompute(analysis_id)
-    except NotAllowed as error:
-        st.session_state[_REFUSED] = str(error)
+    perform("Recompute an analysis", run_id, lambda analyses: analyses.recompute(analysis_id))
 
 
 def cancel(run_id: int, analysis_id: int) -> None:
-    store = queries.store()
-    with permits.allow("analyze", store, "Cancel an analysis", run_ids=[run_id]):
-        store.analyses.cancel(analysis_id)
+    perform("Cancel an analysis", run_id, lambda analyses: analyses.cancel(analysis_id), adds="nothing")
 
 
 @st.fragment(run_every=LOOK_S)
