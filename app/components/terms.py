@@ -64,7 +64,10 @@ def _marked(escaped: str, place: str, owners: MutableMapping[str, str]) -> str:
         if use.term in owners or any(start < use.start < end for start, end in quoted):
             continue
         owners[use.term] = place
-        out += [escaped[end : use.start], _mark(use.term, escaped[use.start : use.end])]
+        before, mark = escaped[end : use.start], _mark(use.term, escaped[use.start : use.end])
+        if before.endswith("("):  # a line may break between a bracket and a button
+            before, mark = before[:-1], f'<span class="unbroken">({mark}</span>'
+        out += [before, mark]
         end = use.end
     return "".join([*out, escaped[end:]])
 

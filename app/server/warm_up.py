@@ -45,6 +45,7 @@ def gallery() -> None:
 def comparison() -> None:
     """The tables that Compare opens with. Drawing a figure loads what Plotly imports on first use."""
     from app.charts import curves_over_seeds
+    from app.charts.plot import palette
     from app.compare import selection
     from app.compare.view import View
     from app.data import queries
@@ -56,4 +57,5 @@ def comparison() -> None:
         return
     view.clients(view.other_model)
     view.with_costs()
-    curves_over_seeds.figure(view.curves("round"), "round", view.drawn(curves_over_seeds.MOST_LINES))
+    with palette.on_paper():  # there is no reader, whose theme Streamlit would look for in vain
+        curves_over_seeds.figure(view.curves("round"), "round", view.drawn(curves_over_seeds.MOST_LINES))

@@ -36,6 +36,11 @@ def test_a_mark_opens_the_definition_that_it_names() -> None:
     assert "Mean accuracy over clients, weighted by their number of test samples." in html
 
 
+def test_a_line_does_not_break_between_a_bracket_and_a_term() -> None:
+    (html,) = drawn([("The mean (weighted mean) of them", "")])
+    assert html.index('The mean <span class="unbroken">(<button') < html.index("weighted mean</button>")
+
+
 def test_a_fragment_drawn_again_marks_its_terms_again_and_no_others() -> None:
     page = [("A client", "lead"), ("A client in a round", "panel")]
     *_, again, lead = drawn([*page, ("Each client in its round, by method", "panel"), page[0]])
