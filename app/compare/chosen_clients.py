@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from app.compare.view import View
-from app.state import url_state
+from app.state import url_state, widgets
 from app.state.choice import Choices
 from app.wording import names, plain, plural
 from engine.metrics import tail_size
@@ -90,7 +90,7 @@ def picker(view: View, method: str) -> None:
             here,
             titles.__getitem__,
             placeholder="None",
-            key=url_state.key("chosen_clients", here, choose, titles, in_popover=True),
+            key=widgets.key("chosen_clients", here, choose, titles, in_popover=True),
         )
         st.caption(
             "Or in a chart: drag across the cumulative chart; click a mark or a bar of Clients, or drag around several "

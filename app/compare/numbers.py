@@ -11,7 +11,7 @@ import streamlit as st
 from app.compare import tables
 from app.compare.view import METHOD, View
 from app.components import page
-from app.state import url_state
+from app.state import url_state, widgets
 from app.wording import names, plain, setting
 from engine.core.registry import ALGORITHMS
 from engine.core.vocabulary import MODEL_KINDS, ModelKind, When
@@ -23,7 +23,7 @@ EVERY_RULE: list[Rule] = list(product(MODEL_KINDS, get_args(When)))
 @url_state.fragment
 def numbers(view: View) -> None:
     page.section("All numbers")
-    scope = url_state.switch("Rows", {"view": "As chosen above", "all": "Both models, last and best"}, "rows", "view")
+    scope = widgets.switch("Rows", {"view": "As chosen above", "all": "Both models, last and best"}, "rows", "view")
     here, everyone = view.keep("numbers", lambda: rows_of(view, [(view.model, view.when)]))
     table, clients = rows_of(view, EVERY_RULE) if scope == "all" else (here, everyone)
     shown = tables.for_screen(table, clients)

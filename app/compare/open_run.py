@@ -7,7 +7,7 @@ import streamlit as st
 from app.compare.chosen_clients import chosen
 from app.compare.view import View
 from app.components import page
-from app.state import url_state
+from app.state import widgets
 from app.wording import plain
 
 MOST_LINKED = 3  # clients
@@ -18,7 +18,7 @@ def look_inside(view: View) -> None:
     titles = {"": "a run"} | {
         str(run.id): f"{method.name}, seed {run.seed}" for method in view.methods for run in method.runs
     }
-    run_id = url_state.pick("Look inside", titles, "inside", "")
+    run_id = widgets.pick("Look inside", titles, "inside", "")
     if run_id:
         client = next(iter(chosen(view)), None)
         of = f"client {client} of " if client is not None else ""

@@ -6,7 +6,7 @@ import streamlit as st
 
 from app.data import queries
 from app.data.comparison import Method, methods_of
-from app.state import url_state
+from app.state import url_state, widgets
 from app.wording import plural
 from storage import ExperimentRecord, RunRecord
 
@@ -58,7 +58,7 @@ def chooser(runs: Sequence[RunRecord], chosen: Sequence[RunRecord], experiments:
         None if experiment is None else list(names).index(experiment),
         names.__getitem__,
         placeholder="All methods of an experiment",
-        key=url_state.key(_EXPERIMENT, experiment, _go_to_experiment, names, in_popover=True),
+        key=widgets.key(_EXPERIMENT, experiment, _go_to_experiment, names, in_popover=True),
     )
     titles = {key: _title(method) for key, method in methods.items()}
     drawn = [key for key in methods if ids & set(key)]
@@ -68,7 +68,7 @@ def chooser(runs: Sequence[RunRecord], chosen: Sequence[RunRecord], experiments:
         drawn,
         titles.__getitem__,
         placeholder="At least two",
-        key=url_state.key(_METHODS, drawn, _go_to_methods, titles, in_popover=True),
+        key=widgets.key(_METHODS, drawn, _go_to_methods, titles, in_popover=True),
     )
 
 

@@ -19,7 +19,7 @@ from app.components.shown import Shown, with_finding
 from app.data import column_heads, queries, table_files
 from app.data.column_heads import Heads
 from app.data.overview import overview
-from app.state import links, url_state
+from app.state import links, widgets
 from app.wording import capitals, plain, unbroken
 from engine.core.paths import ASSETS
 
@@ -79,7 +79,7 @@ def strip() -> None:
         now = {"text": reason, "wait_ms": 2000} if reason else overview(queries.store())
         live_plot.strip(now, is_served=endpoints.are_served)
         person()
-        is_presenting = url_state.toggle("Presentation", "presenting", help="Larger type, fewer controls")
+        is_presenting = widgets.toggle("Presentation", "presenting", help="Larger type, fewer controls")
         st.session_state["presenting"] = is_presenting
     if palette.is_presenting():
         st.html(PRESENTING_CSS)

@@ -7,7 +7,7 @@ import streamlit as st
 from app.charts.plot.palette import is_presenting
 from app.data import queries
 from app.data.comparison import Method, method_name, methods_of
-from app.state import url_state
+from app.state import url_state, widgets
 from app.wording import STATUS, plural
 from storage import RunRecord
 
@@ -56,7 +56,7 @@ def experiment_control(run: RunRecord) -> None:
         list(names),
         list(names).index(run.experiment_id),
         names.__getitem__,
-        key=url_state.key(EXPERIMENT, run.experiment_id, _open_experiment, names, in_popover=True),
+        key=widgets.key(EXPERIMENT, run.experiment_id, _open_experiment, names, in_popover=True),
     )
 
 
@@ -79,7 +79,7 @@ def _run_control(label: str, name: str, run_id: int, titles: Mapping[int, str]) 
         list(titles),
         list(titles).index(run_id),
         titles.__getitem__,
-        key=url_state.key(name, run_id, open_run, titles, in_popover=True),
+        key=widgets.key(name, run_id, open_run, titles, in_popover=True),
     )
 
 

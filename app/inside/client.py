@@ -7,7 +7,7 @@ from app.charts import client_curve, client_data, confusion
 from app.components import page
 from app.inside import analysis
 from app.inside.view import REFERENCES, RunView, at_round
-from app.state import url_state
+from app.state import url_state, widgets
 from app.wording import ordinal, percent, plain, plural, signed_points
 
 NUMBER = "client_number"
@@ -43,7 +43,7 @@ def chooser(view: RunView, now: np.ndarray) -> None:
             numbers,
             format_func=lambda i: "none" if i is None else f"client {i}",
             width=150,
-            key=url_state.key(NUMBER, client, open_client),
+            key=widgets.key(NUMBER, client, open_client),
         )
         st.button(
             "Previous",

@@ -9,7 +9,7 @@ from app.components import page
 from app.data import queries
 from app.inside.analysis import findings
 from app.inside.view import RunView
-from app.state import url_state
+from app.state import url_state, widgets
 from app.wording import duration, number, plural
 from engine.core.findings import Findings
 
@@ -39,9 +39,9 @@ def drawn(view: RunView, cells: pd.DataFrame, found: Findings) -> None:
     by, trails = "cluster" if len(cells) else "context", False
     with st.container(horizontal=True, vertical_alignment="bottom", key="map_controls"):
         if len(cells) and contexts is not None:
-            by = url_state.switch("Groups", {"cluster": "Clusters", "context": "True contexts"}, "by", "cluster")
+            by = widgets.switch("Groups", {"cluster": "Clusters", "context": "True contexts"}, "by", "cluster")
         if not is_presenting():
-            trails = url_state.switch("Trails", TRAILS, "trails", "off") == "on"
+            trails = widgets.switch("Trails", TRAILS, "trails", "off") == "on"
     centres = client_map.shared(found.arrays, table)
     page.finding_chart(
         client_map.figure(table, centres, found.arrays, by=by, at=view.round, trails=trails),

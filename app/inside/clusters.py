@@ -23,7 +23,7 @@ from app.inside.cluster_number import how_many_clusters
 from app.inside.cluster_splits import splitting
 from app.inside.tab import Tab
 from app.inside.view import RunView
-from app.state import url_state
+from app.state import url_state, widgets
 
 STEPS = {"round": "previous round", "evaluated": "previous evaluated round", "first": "first round"}
 
@@ -106,7 +106,7 @@ def before(view: RunView, rounds: np.ndarray, after: int) -> int:
     steps = {name: title for name, title in STEPS.items() if name in begins}
     if len(evaluated) and begins["evaluated"] == begins["round"]:
         del steps["evaluated"]
-    return begins[url_state.switch("Since", steps, "since", "round")]
+    return begins[widgets.switch("Since", steps, "since", "round")]
 
 
 def agreement(view: RunView, cells: pd.DataFrame) -> None:

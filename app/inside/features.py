@@ -10,7 +10,7 @@ from app.inside.analysis import findings
 from app.inside.landscape import DATA, WHICH
 from app.inside.tab import Tab
 from app.inside.view import RunView
-from app.state import url_state
+from app.state import widgets
 from app.wording import count, plural
 from engine.core.findings import Findings
 
@@ -47,17 +47,17 @@ TAB = Tab("Features", order=40, panel=panel)
 
 def controls() -> dict[str, Any]:
     with st.container(horizontal=True, vertical_alignment="bottom", key="feature_controls"):
-        which = url_state.switch("Models", WHICH, "which", "last")
-        data = url_state.switch("Samples", DATA, "on", "test")
-        perplexity = float(url_state.switch("Perplexity of t-SNE", PERPLEXITIES, "perplexity", "30"))
+        which = widgets.switch("Models", WHICH, "which", "last")
+        data = widgets.switch("Samples", DATA, "on", "test")
+        perplexity = float(widgets.switch("Perplexity of t-SNE", PERPLEXITIES, "perplexity", "30"))
     chosen = {"which": (which, "last"), "data": (data, "test"), "perplexity": (perplexity, 30.0)}
     return {name: value for name, (value, default) in chosen.items() if value != default}
 
 
 def picture(view: RunView, found: Findings) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="picture_controls"):
-        kind = url_state.switch("Picture", PICTURES, "picture", "tsne")
-        colour = cast(feature_map.Group, url_state.switch("Shown by", COLOURS, "colour", "class"))
+        kind = widgets.switch("Picture", PICTURES, "picture", "tsne")
+        colour = cast(feature_map.Group, widgets.switch("Shown by", COLOURS, "colour", "class"))
     arrays, values = found.arrays, found.values
     points = feature_map.data(arrays[kind], arrays["label"], arrays["client"], view.partition.get("class_names") or [])
     finding = feature_map.finding({"class": values["class"], "client": values["client"]}, NEIGHBOURS)

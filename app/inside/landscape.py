@@ -11,7 +11,7 @@ from app.components import page, terms
 from app.inside.analysis import findings
 from app.inside.tab import Tab
 from app.inside.view import RunView
-from app.state import url_state
+from app.state import widgets
 from app.wording import capital, count, number, plural
 from engine.core.findings import Findings
 
@@ -46,9 +46,9 @@ def controls(view: RunView) -> tuple[dict[str, Any], int]:
     clients = {str(i): f"client {i}" for i in range(view.num_clients)}
     with st.container(horizontal=True, vertical_alignment="bottom", key="landscape_controls"):
         with st.container(width=180):
-            client = int(url_state.pick("Client", clients, "client", "0"))
-        which = url_state.switch("Models", WHICH, "which", "last")
-        data = url_state.switch("Samples", DATA, "on", "test")
+            client = int(widgets.pick("Client", clients, "client", "0"))
+        which = widgets.switch("Models", WHICH, "which", "last")
+        data = widgets.switch("Samples", DATA, "on", "test")
     chosen = {"client": (client, 0), "which": (which, "last"), "data": (data, "test")}
     return {name: value for name, (value, default) in chosen.items() if value != default}, client
 
@@ -61,8 +61,8 @@ def surfaces(view: RunView, options: dict[str, Any], client: int) -> None:
     if found is None:
         return
     with st.container(horizontal=True, vertical_alignment="bottom", key="surface_controls"):
-        ground = url_state.switch("Loss on", GROUNDS, "loss", "own")
-        shape = url_state.switch("Drawn as", SHAPES, "shape", "contour")
+        ground = widgets.switch("Loss on", GROUNDS, "loss", "own")
+        shape = widgets.switch("Drawn as", SHAPES, "shape", "contour")
     shown = {title(name, client, found): found.arrays[name] for name in panels(found, ground)}
     points = surface.data(found.arrays["axis"], shown)
     finding, name = surface.finding(points), f"landscape-client-{client}"

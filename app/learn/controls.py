@@ -5,7 +5,7 @@ from functools import partial
 
 import streamlit as st
 
-from app.state import url_state
+from app.state import widgets
 from app.stories.desk import Desk
 from app.stories.story import Dial, Place
 
@@ -29,7 +29,7 @@ def slider(desk: Desk, place: Place, dial: Dial) -> None:
         dial.label,
         list(dial.stops),
         format_func=dial.stops.__getitem__,
-        key=url_state.key(dial.name, place[dial.name], partial(turn_one, desk, dial.name), dial.stops),
+        key=widgets.key(dial.name, place[dial.name], partial(turn_one, desk, dial.name), dial.stops),
     )
 
 

@@ -6,7 +6,7 @@ from functools import partial
 import streamlit as st
 
 from app.charts.plot import live_traces, palette
-from app.state import url_state
+from app.state import widgets
 from app.stories.desk import Desk
 from app.stories.questions import Choice, Estimate, Guess, Question
 from app.stories.story import Place, finding_at, scene_at
@@ -58,7 +58,7 @@ def _answer_widget(question: Question, desk: Desk, place: Place, name: str) -> N
             question.answers,
             label_visibility="collapsed",
             disabled=is_late,
-            key=url_state.key(name, guess, partial(desk.guess, place)),
+            key=widgets.key(name, guess, partial(desk.guess, place)),
         )
         return
     stops = {NO_GUESS: "your guess"} | {f"{stop:g}": question.say(stop) for stop in question.stops}
@@ -69,7 +69,7 @@ def _answer_widget(question: Question, desk: Desk, place: Place, name: str) -> N
             format_func=stops.__getitem__,
             label_visibility="collapsed",
             disabled=is_late,
-            key=url_state.key(name, NO_GUESS if guess is None else f"{guess:g}", partial(_keep, desk, place), stops),
+            key=widgets.key(name, NO_GUESS if guess is None else f"{guess:g}", partial(_keep, desk, place), stops),
         )
 
 

@@ -5,7 +5,7 @@ from functools import partial
 import streamlit as st
 
 from app.learn.status import status
-from app.state import url_state
+from app.state import widgets
 from app.stories import stories
 from app.stories.desk import Desk, Reader
 from app.stories.story import Place, scene_at
@@ -28,7 +28,7 @@ def stepper(reader: Reader, place: Place) -> None:
             list(titles),
             format_func=titles.__getitem__,
             label_visibility="collapsed",
-            key=url_state.key("scene", at, partial(choose, desk), titles),
+            key=widgets.key("scene", at, partial(choose, desk), titles),
         )
         step_button(reader, +1)
 

@@ -7,7 +7,7 @@ import streamlit as st
 
 from app import wording
 from app.data.comparison import run_name
-from app.state import url_state
+from app.state import url_state, widgets
 from storage import RunRecord
 
 KEY, TURN = "library_runs", "library_runs.turn"
@@ -54,7 +54,7 @@ def panel(runs: Mapping[int, RunRecord], listed: Sequence[int]) -> list[RunRecor
             list(titles),
             format_func=titles.__getitem__,
             placeholder="Select rows in the table, or choose here",
-            key=url_state.key(KEY, chosen, choose, titles),
+            key=widgets.key(KEY, chosen, choose, titles),
         )
         if set(listed) - set(chosen):
             st.button(f"Select all {wording.count(len(listed))}", key="choose_all", on_click=choose, args=(listed,))

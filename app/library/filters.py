@@ -9,7 +9,7 @@ import streamlit as st
 from app import wording
 from app.data.run_table import dataset_of
 from app.library.finding import WHEN, Filter, window
-from app.state import url_state
+from app.state import url_state, widgets
 from engine.core.registry import DATASETS
 from storage import RunRecord
 
@@ -19,7 +19,7 @@ CLEARED = ("q", "status", "method", "dataset", "when", "from", "to")
 def controls(runs: Sequence[RunRecord]) -> tuple[Filter, bool]:
     """The filter, and whether archived runs are included."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="library_filters"):
-        find = url_state.control("q", "", str, str)
+        find = widgets.control("q", "", str, str)
         st.text_input(
             "Find",
             key=find.key,
@@ -31,7 +31,7 @@ def controls(runs: Sequence[RunRecord]) -> tuple[Filter, bool]:
         algorithms = choice("Method", "method", sorted({run.algorithm for run in runs}))
         datasets = choice("Data set", "dataset", sorted({dataset_of(run) for run in runs}), DATASETS.short_title)
         since, until = days()
-        with_archived = url_state.toggle("Archived too", "archived")
+        with_archived = widgets.toggle("Archived too", "archived")
     return Filter(find.value, statuses, algorithms, datasets, since, until), with_archived
 
 
@@ -45,7 +45,7 @@ def choice(label: str, name: str, options: list[str], title: Callable[[str], str
         values = dict.fromkeys(filter(None, text.split(",")))
         return [value for value in values if name != "status" or value in wording.STATUS]
 
-    at = url_state.control(name, list[str](), parse, ",".join)
+    at = widgets.control(name, list[str](), parse, ",".join)
     offered = list(dict.fromkeys([*options, *at.value]))
     st.multiselect(label, offered, format_func=title, key=at.key, placeholder="any")
     return at.value
@@ -53,7 +53,7 @@ def choice(label: str, name: str, options: list[str], title: Callable[[str], str
 
 def days() -> tuple[datetime | None, datetime | None]:
     """When runs were queued: a window up to now, or two days."""
-    when = url_state.pick("Queued", WHEN, "when", "any")
+    when = widgets.pick("Queued", WHEN, "when", "any")
     first = last = None
     if when == "days":
         first, last = day("From", "from"), day("To", "to")
@@ -61,7 +61,7 @@ def days() -> tuple[datetime | None, datetime | None]:
 
 
 def day(label: str, name: str) -> date | None:
-    at = url_state.control(name, None, _parse_day, str)
+    at = widgets.control(name, None, _parse_day, str)
     st.date_input(label, None, key=at.key, format="YYYY-MM-DD")
     return at.value
 

@@ -11,7 +11,7 @@ from app.data import run_table
 from app.data.glossary import definition
 from app.library import filters
 from app.library.chosen import selected_rows, take_rows, turn
-from app.state import url_state
+from app.state import widgets
 from storage import RunRecord
 
 ROWS = 500  # of one page of the table
@@ -22,8 +22,8 @@ WRITTEN = ("owner", "tags", "note")  # shown if a run of the table has one
 def panel(passing: Sequence[RunRecord], of: int) -> list[int]:
     """Returns the ids of the runs that it shows."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="library_order"):
-        group = url_state.pick("Rows are", run_table.GROUPS, "group", "none")
-        sort = url_state.pick("Order", run_table.SORTS, "sort", "newest")
+        group = widgets.pick("Rows are", run_table.GROUPS, "group", "none")
+        sort = widgets.pick("Order", run_table.SORTS, "sort", "newest")
         found = f"{wording.plural(len(passing), 'run')}" + (f" of {wording.count(of)}" if of > len(passing) else "")
         st.caption(found)
     if not passing:
@@ -49,7 +49,7 @@ def paged(table: pd.DataFrame) -> pd.DataFrame:
     if len(table) <= ROWS:
         return table
     pages = -(-len(table) // ROWS)
-    at = url_state.control("page", 1, lambda text: int(text) if text in map(str, range(1, pages + 1)) else None, str)
+    at = widgets.control("page", 1, lambda text: int(text) if text in map(str, range(1, pages + 1)) else None, str)
     st.pagination(pages, key=at.key)
     first = (at.value - 1) * ROWS
     left = len(table) - min(len(table), first + ROWS)

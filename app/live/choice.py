@@ -11,7 +11,7 @@ from app.data import queries
 from app.data.comparison import run_name
 from app.live import live_feed
 from app.live.requests import cancel_question, perform
-from app.state import url_state
+from app.state import url_state, widgets
 from storage import ExperimentRecord, RunRecord
 
 
@@ -56,7 +56,7 @@ def experiment_control(experiments: Sequence[ExperimentRecord], current: int | N
         None,
         names.__getitem__,
         placeholder="Choose an experiment",
-        key=url_state.key("live_experiment", current, _open_experiment, names),
+        key=widgets.key("live_experiment", current, _open_experiment, names),
     )
 
 
@@ -78,7 +78,7 @@ def run_control(listed: Sequence[RunRecord], shown: Sequence[RunRecord]) -> None
             drawn,
             names.__getitem__,
             max_selections=live_feed.MAX_RUNS,
-            key=url_state.key("live_runs", drawn, _show_runs, names, in_popover=True),
+            key=widgets.key("live_runs", drawn, _show_runs, names, in_popover=True),
         )
 
 

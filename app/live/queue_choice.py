@@ -9,7 +9,7 @@ from app.access import permits
 from app.data.comparison import run_name
 from app.live import live_feed
 from app.live.requests import cancel_question, perform
-from app.state import url_state
+from app.state import url_state, widgets
 from storage import RunRecord
 
 CHOSEN = "queued"  # in the address
@@ -28,7 +28,7 @@ def controls(runs: Sequence[RunRecord]) -> None:
         list(by_id),
         format_func=titles.__getitem__,
         placeholder="Select rows in the table, or choose here",
-        key=url_state.key(NAMES, chosen, _take_names, titles),
+        key=widgets.key(NAMES, chosen, _take_names, titles),
     )
     allowed = permits.theirs("change", runs)
     if chosen and (reason := permits.why_not("change", [by_id[run_id] for run_id in chosen])):
@@ -71,7 +71,7 @@ def _priority_control(chosen: Sequence[RunRecord]) -> None:
         "Priority",
         list(wording.PRIORITIES),
         format_func=wording.capital,
-        key=url_state.key("queue_priority", shown, prioritize),
+        key=widgets.key("queue_priority", shown, prioritize),
     )
 
 

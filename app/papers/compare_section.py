@@ -11,7 +11,7 @@ from app.components import page
 from app.data.preset_catalog import SCALE_WORDS, known, wanted
 from app.papers.beside import beside, dots, experiment_of, measure_of
 from app.papers.preset_progress import Standing
-from app.state import url_state
+from app.state import url_state, widgets
 from app.state.choice import Choices
 from app.wording import setting
 from engine.config.presets import Preset
@@ -23,7 +23,7 @@ from storage import RunRecord
 def panel(view: View) -> None:
     """Nothing if no run belongs to a preset with printed numbers; runs with other settings do not count."""
     for preset, scale, table in of_runs(view.runs.values()):
-        if not url_state.toggle(_heading(preset), f"paper_{preset.name}_{scale}"):
+        if not widgets.toggle(_heading(preset), f"paper_{preset.name}_{scale}"):
             continue
         beside(table, _settings(preset, scale), SCALE_WORDS[scale], f"{preset.name}-{scale}")
         page.link("papers", "Full table", preset=preset.name, scale=scale)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.state import url_state
+from app.state import url_state, widgets
 
 Choices = Mapping[str, str]
 """All choices of a page by name, as its address says them."""
@@ -19,13 +19,13 @@ class Choice:
     default: str
 
     def switch(self, *, is_labelled: bool = True) -> str:
-        return url_state.switch(self.label, self.titles, self.name, self.default, is_labelled=is_labelled)
+        return widgets.switch(self.label, self.titles, self.name, self.default, is_labelled=is_labelled)
 
     def pick(self) -> str:
-        return url_state.pick(self.label, self.titles, self.name, self.default)
+        return widgets.pick(self.label, self.titles, self.name, self.default)
 
     def slide(self) -> str:
-        return url_state.slide(self.label, self.titles, self.name, self.default)
+        return widgets.slide(self.label, self.titles, self.name, self.default)
 
     def value(self) -> str:
         """What is chosen, without a control."""

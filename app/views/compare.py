@@ -21,7 +21,7 @@ from app.data import config_fields, queries
 from app.data.comparison import methods_of
 from app.papers import compare_section
 from app.report.comparison import Comparison, report
-from app.state import url_state
+from app.state import url_state, widgets
 from app.state.choice import Choices
 from app.wording import MODELS, kicker, lines, names, plain, plural
 from storage import RunRecord
@@ -121,12 +121,12 @@ def controls(runs: list[RunRecord], chosen: list[RunRecord], rows: dict[str, str
     """Draws them in a row and returns the row."""
     row = st.container(horizontal=True, vertical_alignment="bottom", key="compare_controls")
     with row:
-        url_state.switch("Model", MODELS, "model", View.model)
-        url_state.switch("Tail", TAILS, "tail", str(View.tail))
-        url_state.switch("Round", ROUNDS, "when", View.when)
+        widgets.switch("Model", MODELS, "model", View.model)
+        widgets.switch("Tail", TAILS, "tail", str(View.tail))
+        widgets.switch("Round", ROUNDS, "when", View.when)
         if not is_presenting():
             if len(rows) > 1:
-                url_state.pick("Group by", rows, "by", METHOD)
+                widgets.pick("Group by", rows, "by", METHOD)
             with st.popover("Choose runs", width="content"):
                 selection.chooser(runs, chosen, queries.experiments())
     return row

@@ -10,7 +10,7 @@ from app.handbook import methods
 from app.handbook.measured import SETTING, Measured, measured
 from app.handbook.method_page import method_page
 from app.handbook.things import thing
-from app.state import url_state
+from app.state import url_state, widgets
 from app.wording import plain, plural
 from engine.core.errors import PluginBroken, UnknownName
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Entry
@@ -55,8 +55,8 @@ def index() -> None:
     registry = THINGS.get(section, ALGORITHMS)
     page.header(f"Handbook · {plural(len(registry.names()), NOUNS[section])}", QUESTIONS[section], LEADS[section])
     with st.container(horizontal=True, vertical_alignment="bottom", key="handbook_controls"):
-        url_state.switch("Show", SECTIONS, "show", "methods")
-        find = url_state.control("find", "", str, str)
+        widgets.switch("Show", SECTIONS, "show", "methods")
+        find = widgets.control("find", "", str, str)
         st.text_input("Find", key=find.key, placeholder="k-means, head, bytes", width=280)
     found = methods.matching(registry, find.value)
     if not found:

@@ -15,7 +15,7 @@ from app.learn.prediction import prediction, sentence
 from app.learn.slide import slide
 from app.learn.stage import stage
 from app.learn.stepper import stepper
-from app.state import links, url_state
+from app.state import links, url_state, widgets
 from app.stories import stories
 from app.stories.desk import Reader
 from app.stories.story import Place, Story, place_of, scene_at, start_of
@@ -92,7 +92,7 @@ def story_row(reader: Reader) -> None:
             format_func=titles.__getitem__,
             label_visibility="collapsed",
             required=True,
-            key=url_state.key("story", reader.slug, reader.open, titles),
+            key=widgets.key("story", reader.slug, reader.open, titles),
         )
 
 

@@ -20,7 +20,7 @@ from app.live.choice import chosen_runs, controls, experiment_control
 from app.live.requests import perform, refusal
 from app.live.trouble import retry_links, what_went_wrong
 from app.live.up_next import up_next
-from app.state import url_state
+from app.state import url_state, widgets
 from storage import ExperimentRecord, RunRecord
 
 KEY = "live"
@@ -94,8 +94,8 @@ def axis_controls(runs: Sequence[RunRecord]) -> tuple[str, str]:
     if palette.is_presenting():
         return url_state.value("model", wording.MODELS, "personalized"), url_state.value("x", AXES, "round")
     with st.container(horizontal=True, key="live_axes"):
-        model = url_state.switch("Model", wording.MODELS, "model", "personalized")
-        x = url_state.switch("Horizontal axis", AXES, "x", "round")
+        model = widgets.switch("Model", wording.MODELS, "model", "personalized")
+        x = widgets.switch("Horizontal axis", AXES, "x", "round")
     without = [run for run in runs if model == "global" and run.summary and not run.summary.get("global")]
     if without:
         absent = wording.names(method_name(run.label, run.algorithm) for run in without)

@@ -11,7 +11,7 @@ from app.papers.preset_progress import changed, changed_sentence, standing
 from app.papers.progress import progress_panel
 from app.papers.result import result
 from app.papers.results import results_of
-from app.state import url_state
+from app.state import url_state, widgets
 from app.wording import lines, plain
 from engine.config.presets import Preset
 from engine.core.errors import InvalidConfig
@@ -47,7 +47,7 @@ def one(preset: Preset) -> None:
     page.header(" · ".join(filter(None, [preset.document, preset.item])), preset.title, preset.shows or None)
     scales = {scale: SCALES[scale] for scale in preset.scales}
     with st.container(horizontal=True, vertical_alignment="bottom", key="papers_scale"):
-        scale = url_state.switch("Scale", scales, "scale", next(iter(scales)))
+        scale = widgets.switch("Scale", scales, "scale", next(iter(scales)))
         page.link("papers", "All papers")
     if scale == "quick" and preset.cut:
         st.markdown(f"**Left out at this scale.** {plain(preset.cut)}")

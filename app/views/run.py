@@ -14,7 +14,7 @@ from app.inside.tab import Tab, tabs
 from app.inside.view import RunView
 from app.live import live_feed
 from app.live.trouble import what_happened
-from app.state import url_state
+from app.state import url_state, widgets
 from app.wording import MODELS, STATUS, STATUS_MEANING, kicker, plain
 from storage import RunRecord
 
@@ -36,7 +36,7 @@ def render() -> None:
     shown = offered(view)
     with st.container(horizontal=True, vertical_alignment="bottom", key="inside_controls"):
         titles = {name: tab.title for name, tab in shown.items()}
-        tab = shown[url_state.switch("View", titles, "tab", next(iter(titles)))]
+        tab = shown[widgets.switch("View", titles, "tab", next(iter(titles)))]
         chooser.controls(run)
     moving(view, tab)
     tab.panel(view)
@@ -113,12 +113,12 @@ def moving(view: RunView, tab: Tab) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="inside_round"):
         if tab.of_one_model:
             if len(view.models) > 1:
-                url_state.switch("Model", {model: MODELS[model] for model in view.models}, "model", "personalized")
+                widgets.switch("Model", {model: MODELS[model] for model in view.models}, "model", "personalized")
             else:
                 st.caption(plain(f"{view.method} has no global model."))
         if tab.moves_with_rounds and len(view.rounds) > 1:
             shown = sorted({*view.rounds[evenly(len(view.rounds), MOST_ROUNDS)].tolist(), view.round})
-            url_state.slide("Round", {str(r): str(r) for r in shown}, "round", str(view.rounds[-1]))
+            widgets.slide("Round", {str(r): str(r) for r in shown}, "round", str(view.rounds[-1]))
 
 
 def elsewhere(run: RunRecord) -> None:

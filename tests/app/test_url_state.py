@@ -9,13 +9,13 @@ from app.state import url_state
 def script() -> None:
     import streamlit as st
 
-    from app.state import url_state
+    from app.state import url_state, widgets
 
     with url_state.page("test"):
-        model = url_state.switch("Model", {"personal": "Personalized", "global": "Global"}, "model", "personal")
-        tail = url_state.pick("Tail", {"5": "5 %", "10": "10 %", "20": "20 %"}, "tail", "5")
+        model = widgets.switch("Model", {"personal": "Personalized", "global": "Global"}, "model", "personal")
+        tail = widgets.pick("Tail", {"5": "5 %", "10": "10 %", "20": "20 %"}, "tail", "5")
         algorithms = {"fedavg": "FedAvg", "ditto": "Ditto"}
-        best = url_state.pick("Best", algorithms, "best", "fedavg" if tail == "5" else "ditto")
+        best = widgets.pick("Best", algorithms, "best", "fedavg" if tail == "5" else "ditto")
         st.button("Take all", key="all", on_click=lambda: url_state.choose(model=None))
         st.button("Other", key="other")
         st.write(f"{model} {tail} {best}")
@@ -207,15 +207,15 @@ def test_only_a_moved_control_is_sent_its_value(page: AppTest) -> None:
 def changing() -> None:
     import streamlit as st
 
-    from app.state import url_state
+    from app.state import url_state, widgets
 
     with url_state.page("test"):
-        of = url_state.pick("Of", {"a": "A", "b": "B"}, "of", "a")
+        of = widgets.pick("Of", {"a": "A", "b": "B"}, "of", "a")
         first = {"a": 1, "b": 4}[of]
         own = {str(first + i): f"seed {i}" for i in range(3 if of == "a" else 2)}
-        seed = url_state.pick("Seed", own, "seed", str(first))
-        at = url_state.slide("At", {str(first + i): f"at {first + i}" for i in range(2)}, "at", str(first + 1))
-        model = url_state.pick("Model", {"personal": "Personalized", "global": "Global"}, "model", "personal")
+        seed = widgets.pick("Seed", own, "seed", str(first))
+        at = widgets.slide("At", {str(first + i): f"at {first + i}" for i in range(2)}, "at", str(first + 1))
+        model = widgets.pick("Model", {"personal": "Personalized", "global": "Global"}, "model", "personal")
         if st.session_state.pop("again", False):
             st.rerun()
         st.button("Again", on_click=lambda: st.session_state.update(again=True))
@@ -254,7 +254,7 @@ def test_rerunning_a_page_preserves_choices() -> None:
 def parting() -> None:
     import streamlit as st
 
-    from app.state import url_state
+    from app.state import url_state, widgets
 
     with url_state.page("test"):
         st.session_state.setdefault("count", 0)
@@ -266,7 +266,7 @@ def parting() -> None:
         if not st.checkbox("Hide"):
             letters = {"a": "a", "b": "b"}
             shown = url_state.value("letter", letters, "a")
-            st.selectbox("Letter", list(letters), key=url_state.key("letters", shown, counted, letters))
+            st.selectbox("Letter", list(letters), key=widgets.key("letters", shown, counted, letters))
         st.write(str(st.session_state["count"]))
 
 
@@ -296,12 +296,12 @@ def test_a_control_shows_the_new_title_of_its_value(in_popover: bool) -> None:
     def script(in_popover: bool) -> None:
         import streamlit as st
 
-        from app.state import url_state
+        from app.state import url_state, widgets
 
         with url_state.page("test"):
             runs = st.session_state.setdefault("runs", 5)
             titles = {1: f"digits, {runs} runs", 2: "other, 3 runs"}
-            key = url_state.key("experiment", 1, lambda _: st.error("pressed"), titles, in_popover=in_popover)
+            key = widgets.key("experiment", 1, lambda _: st.error("pressed"), titles, in_popover=in_popover)
             st.selectbox("Experiment", list(titles), 0 if in_popover else None, titles.__getitem__, key)
             st.button("Retry", key="retry")
 
@@ -322,11 +322,11 @@ def test_a_control_in_a_popover_is_recreated_when_moved_by_the_program() -> None
     def script() -> None:
         import streamlit as st
 
-        from app.state import url_state
+        from app.state import url_state, widgets
 
         with url_state.page("test"):
             shown = url_state.value("letter", ["a", "b"], "a")
-            key = url_state.key("letters", shown, lambda letter: url_state.choose(letter=letter), in_popover=True)
+            key = widgets.key("letters", shown, lambda letter: url_state.choose(letter=letter), in_popover=True)
             with st.popover("Choose"):
                 st.selectbox("Letter", ["a", "b"], ["a", "b"].index(shown), key=key)
             st.button("Other", key="other", on_click=lambda: url_state.choose(letter="b"))
@@ -346,10 +346,10 @@ def test_a_global_choice_survives_an_older_link() -> None:
     def script() -> None:
         import streamlit as st
 
-        from app.state import url_state
+        from app.state import url_state, widgets
 
         with url_state.page("test"):
-            is_presenting = url_state.toggle("Presentation", "presenting")
+            is_presenting = widgets.toggle("Presentation", "presenting")
             st.write(f"{is_presenting} {url_state.get('preset')}")
 
     page = AppTest.from_function(script, default_timeout=30).run()
@@ -368,11 +368,11 @@ def test_a_fragment_sets_its_choices() -> None:
     def script() -> None:
         import streamlit as st
 
-        from app.state import url_state
+        from app.state import url_state, widgets
 
         @url_state.fragment
         def panel() -> None:
-            url_state.switch("Shape", {"line": "Line", "bar": "Bar"}, "shape", "line")
+            widgets.switch("Shape", {"line": "Line", "bar": "Bar"}, "shape", "line")
 
         with url_state.page("test"):
             panel()
@@ -387,14 +387,14 @@ def test_an_outdated_empty_selection_reverts_nothing() -> None:
     def script() -> None:
         import streamlit as st
 
-        from app.state import url_state
+        from app.state import url_state, widgets
 
         with url_state.page("test"):
             chosen = url_state.ids("runs")
             choose = lambda runs: url_state.choose(runs=",".join(map(str, runs)) or None)  # noqa: E731
-            st.multiselect("Runs", [1, 2], key=url_state.key("chosen", chosen, choose, {1: "one", 2: "two"}))
+            st.multiselect("Runs", [1, 2], key=widgets.key("chosen", chosen, choose, {1: "one", 2: "two"}))
             st.button("All", key="all", on_click=lambda: url_state.choose(runs="1,2"))
-            url_state.toggle("Other", "other")
+            widgets.toggle("Other", "other")
             st.write(str(chosen))
 
     page = AppTest.from_function(script, default_timeout=30).run()
