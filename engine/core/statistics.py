@@ -16,7 +16,7 @@ from math import inf, nan, sqrt
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 CONFIDENCE = 0.95
 MIN_BLOCKS = 3  # with fewer, no best method is named, even if the interval excludes 0
@@ -130,7 +130,7 @@ def rank_methods(
 @lru_cache(maxsize=1000)
 def _factor(confidence: float, freedom: float) -> float:
     """The two-sided quantile of Student's t distribution."""
-    return float(student.isf((1 - confidence) / 2, freedom))
+    return -float(stdtrit(freedom, (1 - confidence) / 2))  # scipy.stats.t.isf, which takes a second to import
 
 
 def _known(values: np.ndarray) -> np.ndarray:
