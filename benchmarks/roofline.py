@@ -1,0 +1,170 @@
+"""Every method beside FedAvg and beside the machine's fastest matrix product.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.roofline [--models mlr dnn cnn] [--methods ditto pfedme] [--repeats 5]
+
+20 clients with 640 samples of MNIST's shape (random pixels), batch 32, one epoch, one thread; each method with its
+defaults. Training and aggregation only, without evaluation. Repeats of a method, of FedAvg and of a matrix product of
+1024 x 1024 floats take turns, so that a slower minute slows all three. For each method, a line of a Markdown table:
+
+- ms: median of a round
+- MFLOP: floating-point operations of matrix products and convolutions in a round, counted by torch
+- peak: these operations a second, as a share of those of the matrix product
+- per gradient, per FLOP: seconds per gradient evaluation, and per counted operation, divided by FedAvg's
+- products, gathers, rest: shares of the round's time, by torch's profiler, in matrix products and convolutions, in
+  gathering batches, and in everything else, Python included
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+
+import numpy as np
+import torch
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.flop_counter import FlopCounterMode
+
+from engine.config.schema import parse_experiment
+from engine.core.errors import Unsupported
+from engine.core.registry import ALGORITHMS
+from engine.datasets import Pool
+from engine.federation.clients import Federation, lay_out
+from engine.partitioners import Partition
+from engine.simulation.simulate import Simulation
+
+MODELS = {
+    "mlr": {"name": "mlr"},
+    "dnn": {"name": "dnn", "hidden": 128},
+    "cnn": {"name": "cnn"},
+}
+CLIENTS, SAMPLES, TEST_SAMPLES, BATCH = 20, 640, 32, 32
+REFERENCE = "fedavg"
+PEAK_SIZE = 1024
+PRODUCTS = {
+    *("mm", "bmm", "addmm", "addmm_", "baddbmm", "baddbmm_"),
+    *("convolution", "conv2d", "mkldnn_convolution", "convolution_backward"),
+}
+IN_PLACE = {  # products that FlopCounterMode does not count by itself
+    torch.ops.aten.baddbmm_: lambda _out, a, b, **_: 2 * prod(a) * b[-1],
+    torch.ops.aten.addmm_: lambda _out, a, b, **_: 2 * prod(a) * b[-1],
+}
+GATHERS = ("index", "index_select", "gather", "take", "embedding", "copy_", "_to_copy")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--methods", nargs="+", choices=ALGORITHMS.names(), default=list(ALGORITHMS.names()))
+    parser.add_argument("--repeats", type=int, default=5)
+    given = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    data = federation()
+    print(f"{CLIENTS} clients, {SAMPLES} samples each, batch {BATCH}, 1 thread, torch {torch.__version__}")
+    for model in given.models:
+        print(f"\n{model}\n\n| method | ms | MFLOP | peak | per gradient | per FLOP | products | gathers | rest |")
+        print("|---|" + "--:|" * 8)
+        for method in given.methods:
+            try:
+                print(row(method, model, data, given.repeats), flush=True)
+            except Unsupported as reason:
+                print(f"| {method} | {str(reason).partition(';')[0]} |" + " |" * 7, flush=True)
+
+
+def row(method: str, model: str, data: Federation, repeats: int) -> str:
+    own, reference = Round(method, model, data), Round(REFERENCE, model, data)
+    seconds: list[float] = []
+    ratios: list[float] = []
+    shares: list[float] = []
+    for _ in range(repeats):
+        peak = peak_flops()
+        own_s, reference_s = own.seconds(), reference.seconds()
+        seconds.append(own_s)
+        ratios.append(own_s / reference_s)
+        shares.append(own.flops / own_s / peak)
+    ratio = statistics.median(ratios)
+    per_gradient = ratio * reference.gradients / own.gradients if own.gradients else float("nan")
+    per_flop = ratio * reference.flops / own.flops if own.flops else float("nan")
+    products, gathers, rest = own.parts()
+    cells = (
+        f"{1000 * statistics.median(seconds):.1f}",
+        f"{own.flops / 1e6:,.0f}",
+        f"{100 * statistics.median(shares):.0f} %",
+        f"{per_gradient:.2f}",
+        f"{per_flop:.2f}",
+        f"{100 * products:.0f} %",
+        f"{100 * gathers:.0f} %",
+        f"{100 * rest:.0f} %",
+    )
+    return f"| {method} | " + " | ".join(cells) + " |"
+
+
+class Round:
+    """A run of one method whose rounds are computed one by one. ``flops`` and ``gradients`` are those of a round."""
+
+    def __init__(self, method: str, model: str, data: Federation) -> None:
+        raw = {
+            "dataset": "digits",
+            "partition": "iid",
+            "model": MODELS[model],
+            "algorithms": [{"name": method}],
+            "training": {"rounds": 10_000, "local_epochs": 1, "batch_size": BATCH, "lr": 0.01},
+        }
+        self.run = Simulation(parse_experiment(raw).runs()[0], data=data)
+        self.number = 0
+        self.step()  # the first round allocates memory and compiles kernels
+        with FlopCounterMode(display=False, custom_mapping=IN_PLACE) as counter:
+            self.gradients = self.step()
+        self.flops = counter.get_total_flops()
+
+    def step(self) -> int:
+        """Compute the next round; return its gradient evaluations."""
+        self.number += 1
+        task = self.run.task
+        self.run.state, diagnostics = self.run.algorithm.round(self.run.state, task.cohort(self.number), task)
+        return diagnostics.gradient_evaluations
+
+    def seconds(self) -> float:
+        return timed(self.step)
+
+    def parts(self) -> tuple[float, float, float]:
+        """Return the shares of a round's time in products, in gathers, and in the rest."""
+        with profile(activities=[ProfilerActivity.CPU]) as profiler:
+            whole = timed(self.step)
+        taken = {e.key.removeprefix("aten::"): e.self_cpu_time_total / 1e6 for e in profiler.key_averages()}
+        products = sum(seconds for operator, seconds in taken.items() if operator in PRODUCTS) / whole
+        gathers = sum(seconds for operator, seconds in taken.items() if operator in GATHERS) / whole
+        return products, gathers, 1 - products - gathers
+
+
+def peak_flops() -> float:
+    """Return the floating-point operations a second of a large matrix product."""
+    a, b = torch.rand(PEAK_SIZE, PEAK_SIZE), torch.rand(PEAK_SIZE, PEAK_SIZE)
+    return float(2 * PEAK_SIZE**3 / min(timed(lambda: a @ b) for _ in range(3)))
+
+
+def timed(compute: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    compute()
+    return time.perf_counter() - started
+
+
+def federation() -> Federation:
+    """Return clients with random images and labels."""
+    rng = np.random.default_rng(0)
+    own = SAMPLES + TEST_SAMPLES
+    total = CLIENTS * own
+    pool = Pool(rng.integers(0, 256, (total, 1, 28, 28), np.uint8), rng.integers(0, 10, total), 10, scale=1 / 255)
+    parts = tuple(_ranges(own))
+    train, test = tuple(part[:SAMPLES] for part in parts), tuple(part[SAMPLES:] for part in parts)
+    none = tuple(np.zeros(0, np.int64) for _ in parts)
+    return lay_out(pool, Partition(train, none, test, None), torch.float32, torch.device("cpu"))
+
+
+def _ranges(own: int) -> Iterator[np.ndarray]:
+    for client in range(CLIENTS):
+        yield np.arange(client * own, (client + 1) * own)
+
+
+if __name__ == "__main__":
+    main()
