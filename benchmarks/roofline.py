@@ -18,12 +18,13 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from math import prod
+from typing import Any
 
 import numpy as np
 import torch
 from torch.profiler import ProfilerActivity, profile
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
 from engine.config.schema import parse_experiment
 from engine.core.errors import Unsupported
@@ -44,10 +45,6 @@ PEAK_SIZE = 1024
 PRODUCTS = {
     *("mm", "bmm", "addmm", "addmm_", "baddbmm", "baddbmm_"),
     *("convolution", "conv2d", "mkldnn_convolution", "convolution_backward"),
-}
-IN_PLACE = {  # products that FlopCounterMode does not count by itself
-    torch.ops.aten.baddbmm_: lambda _out, a, b, **_: 2 * prod(a) * b[-1],
-    torch.ops.aten.addmm_: lambda _out, a, b, **_: 2 * prod(a) * b[-1],
 }
 GATHERS = ("index", "index_select", "gather", "take", "embedding", "copy_", "_to_copy")
 
@@ -113,9 +110,9 @@ class Round:
         self.run = Simulation(parse_experiment(raw).runs()[0], data=data)
         self.number = 0
         self.step()  # the first round allocates memory and compiles kernels
-        with FlopCounterMode(display=False, custom_mapping=IN_PLACE) as counter:
+        with Flops() as counter:
             self.gradients = self.step()
-        self.flops = counter.get_total_flops()
+        self.flops = counter.total
 
     def step(self) -> int:
         """Compute the next round; return its gradient evaluations."""
@@ -135,6 +132,22 @@ class Round:
         products = sum(seconds for operator, seconds in taken.items() if operator in PRODUCTS) / whole
         gathers = sum(seconds for operator, seconds in taken.items() if operator in GATHERS) / whole
         return products, gathers, 1 - products - gathers
+
+
+class Flops(TorchDispatchMode):
+    """Counts the floating-point operations of matrix products and convolutions while it is active."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func in (torch.ops.aten.baddbmm_.default, torch.ops.aten.addmm_.default):
+            self.total += 2 * args[1].numel() * args[2].shape[-1]
+        elif count := flop_registry.get(func.overloadpacket):
+            self.total += count(*args, **(kwargs or {}), out_val=result)
+        return result
 
 
 def peak_flops() -> float:

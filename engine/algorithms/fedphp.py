@@ -31,16 +31,17 @@ features apart from its input: mmd needs a body.
 Diagnostics: inherited, mean mu_i over the cohort.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
-from torch.nn import functional as F
 
-from engine.backends import Extras, Objective, add_silently
+from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy
 from engine.core.params import (
     ClientParams,
     SharedParams,
@@ -52,11 +53,11 @@ from engine.core.params import (
 )
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
-from engine.federation.batches import Cohort
+from engine.federation.batches import Batch, Cohort
 from engine.models import Model
 from engine.task import Diagnostics, Predictor, Task
 from engine.training.body_head import require_body
-from engine.training.local import local_sgd
+from engine.training.local import SGD, Live, Trained, for_each_client, local_sgd
 from engine.training.roles import PersonalModels
 
 TEMPERATURE = 4.0
@@ -112,9 +113,7 @@ class FedPhp(PersonalModels):
         past = gather(state.personal_params, cohort.clients)
         earlier = state.participations[cohort.clients]
         lam = self.hparams.lam * (earlier > 0).to(task.dtype)
-        taught: Objective = _taught_by_features if self.hparams.transfer == "mmd" else _taught_by_predictions
-        extras = {"lam": lam, **{f"past.{n}": p for n, p in past.items()}}
-        w = local_sgd(task, broadcast(state.global_params, cohort.size), cohort, objective=taught, extras=extras)
+        w = self._train(broadcast(state.global_params, cohort.size), past, lam, cohort, task)
         expected = task.training.rounds * cohort.size / task.num_clients
         share = self._share_of_past(earlier.to(task.dtype), expected)
         new = State(
@@ -123,6 +122,25 @@ class FedPhp(PersonalModels):
             state.participations.index_copy(0, cohort.clients, earlier + 1),
         )
         return new, Diagnostics(w.loss, w.gradient_evaluations, {"inherited": share.mean()})
+
+    def _train(
+        self, start: ClientParams, past: ClientParams, lam: Float[Tensor, "S"], cohort: Cohort, task: Task
+    ) -> Trained:
+        """Local training, taught by the models ``past``."""
+        sgd, by_features = SGD.of(task), self.hparams.transfer == "mmd"
+        objective = OnFeatures(partial(_loss, _from_features if by_features else _from_predictions))
+
+        def step(c: Live, batch: Batch) -> Tensor:
+            teacher = c.of(past)
+            taught = (
+                task.backend.features(teacher, batch.x)
+                if by_features
+                else task.backend.logits(task.model, teacher, batch.x)
+            )
+            return sgd.step(c, "w", batch, objective=objective, extras={"lam": c.of(lam), "past": taught})
+
+        out = for_each_client(task, cohort.plan, {"w": start}, step)
+        return Trained(out.w, out.loss, cohort.plan.gradient_evaluations)
 
     def _share_of_past(self, earlier: Float[Tensor, "S"], expected: float) -> Float[Tensor, "S"]:
         """mu_i, which reaches mu at the expected number of participations."""
@@ -133,44 +151,47 @@ class FedPhp(PersonalModels):
         return Predictor.of_everyone(first.params, newcomers)
 
 
-def discrepancy(a: Float[Tensor, "B F"], b: Float[Tensor, "B F"], weight: Float[Tensor, "B"]) -> Float[Tensor, ""]:
+def discrepancy(
+    a: Float[Tensor, "*A B F"], b: Float[Tensor, "*A B F"], weight: Float[Tensor, "*A B"]
+) -> Float[Tensor, "*A"]:
     """Squared MMD of two sets of features with the same ``weight``, which sums to 1, under the sum of the kernels."""
-    both = torch.cat([a, b])
-    squares = both.square().sum(1)
-    distance = (squares[:, None] + squares - 2 * both @ both.T).clamp(min=0)
-    share = torch.cat([weight, weight]) / 2
-    mean = (share @ distance @ share / (1 - share @ share)).detach()  # over pairs of different samples
-    scale = torch.where(mean > 0, mean, 1.0)
+    both = torch.cat([a, b], dim=-2)
+    squares = both.square().sum(-1)
+    distance = (squares[..., None] + squares[..., None, :] - 2 * both @ both.mT).clamp(min=0)
+    share = torch.cat([weight, weight], dim=-1) / 2
+    mean = (_form(distance, share) / (1 - share.square().sum(-1))).detach()  # over pairs of different samples
+    scale = torch.where(mean > 0, mean, 1.0)[..., None, None]
     kernel = torch.stack([torch.exp(-distance / (scale * width)) for width in BANDWIDTHS]).sum(0)
-    sign = torch.cat([weight, -weight])
-    return sign @ kernel @ sign
+    return _form(kernel, torch.cat([weight, -weight], dim=-1))
 
 
-def _taught_by_features(
-    model: Model, params: SharedParams, x: Tensor, y: Tensor, weight: Tensor, extras: Extras
+def _form(matrix: Tensor, v: Tensor) -> Tensor:
+    """v^T matrix v."""
+    return ((matrix @ v[..., None])[..., 0] * v).sum(-1)
+
+
+def _loss(
+    transfer: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor],
+    model: Model,
+    params: ClientParams,
+    features: Tensor,
+    y: Tensor,
+    weight: Tensor,
+    extras: Extras,
 ) -> Tensor:
-    """Cross-entropy, and the discrepancy from p_i's features."""
-    features = model.features(params, x)
-    data = (F.cross_entropy(model.head_logits(params, features), y, reduction="none") * weight).sum()
-    return _mixed(data, discrepancy(features, model.features(_past(extras), x), weight), extras)
-
-
-def _taught_by_predictions(
-    model: Model, params: SharedParams, x: Tensor, y: Tensor, weight: Tensor, extras: Extras
-) -> Tensor:
-    """Cross-entropy, and the divergence from p_i's predictions."""
-    logits = model.logits(params, x)
-    data = (F.cross_entropy(logits, y, reduction="none") * weight).sum()
-    own, past = ((z / TEMPERATURE).log_softmax(-1) for z in (logits, model.logits(_past(extras), x)))
-    divergence = (past.exp() * (past - own)).sum(-1)
-    return _mixed(data, (divergence * weight).sum(), extras)
-
-
-def _mixed(data: Tensor, transfer: Tensor, extras: Extras) -> Tensor:
     """(1 - lam) data + lam transfer for the gradient; the data term alone is recorded."""
-    return add_silently(data, extras["lam"] * (transfer - data))
+    logits = model.stacked_head_logits(params, features)
+    data = mean_cross_entropy(logits, y, weight)
+    past = extras["past"][:, : features.shape[1]]  # without padding where the batch has none
+    return add_silently(data, extras["lam"] * (transfer(features, logits, past, weight) - data))
 
 
-def _past(extras: Extras) -> SharedParams:
-    """p_i of one client."""
-    return {n.removeprefix("past."): p for n, p in extras.items() if n.startswith("past.")}
+def _from_features(features: Tensor, logits: Tensor, past: Tensor, weight: Tensor) -> Tensor:
+    """The discrepancy from p_i's features."""
+    return discrepancy(features, past, weight)
+
+
+def _from_predictions(features: Tensor, logits: Tensor, past: Tensor, weight: Tensor) -> Tensor:
+    """The divergence from p_i's predictions."""
+    own, taught = ((z / TEMPERATURE).log_softmax(-1) for z in (logits, past))
+    return ((taught.exp() * (taught - own)).sum(-1) * weight).sum(-1)

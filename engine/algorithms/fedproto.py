@@ -38,7 +38,7 @@ from torch import Tensor
 from torch.func import vmap
 from torch.nn import functional as F
 
-from engine.backends import Extras, add_silently
+from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
@@ -157,16 +157,16 @@ class FedProto:
         return Predictor(personal_params | beside, is_per_client=True, forward=forward)
 
 
-def _objective(lam: float):  # type: ignore[no-untyped-def]  # an Objective
+def _objective(lam: float) -> OnFeatures:
     """Cross-entropy, and lam times the mean squared distance of the features to the prototypes of their classes."""
 
-    def objective(model: Model, params: SharedParams, x: Tensor, y: Tensor, weight: Tensor, extras: Extras) -> Tensor:
-        features = model.features(params, x)
-        data = F.cross_entropy(model.head_logits(params, features), y, reduction="none")
-        gaps = (features - extras["prototypes"][y]).square().mean(-1) * extras["is_known"][y]
-        return add_silently((data * weight).sum(), lam * (gaps * weight).sum())
+    def loss(model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras) -> Tensor:
+        data = mean_cross_entropy(model.stacked_head_logits(params, features), y, weight)
+        own = extras["prototypes"].take_along_dim(y[..., None], -2)
+        gaps = (features - own).square().mean(-1) * extras["is_known"].take_along_dim(y, -1)
+        return add_silently(data, lam * (gaps * weight).sum(-1))
 
-    return objective
+    return OnFeatures(loss)
 
 
 def class_sums(task: Task, models: ClientParams, cohort: Cohort, width: int) -> Float[Tensor, "S C d"]:

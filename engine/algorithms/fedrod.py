@@ -32,9 +32,8 @@ neither. The class counts belong to training, not to prediction.
 from dataclasses import dataclass
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from engine.backends import Extras, add_silently
+from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy
 from engine.core.errors import Unsupported
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, NoOptions
@@ -97,20 +96,18 @@ class FedRod(PersonalModels):
     def _train(self, received: SharedParams, heads: ClientParams, cohort: Cohort, task: Task) -> Trained:
         counts = task.data.class_counts[cohort.clients].to(task.dtype)
         start = broadcast(received, cohort.size) | {PERSONAL + n: p for n, p in heads.items()}
-        return local_sgd(task, start, cohort, objective=_objective, extras={"log_counts": counts.log()})
+        return local_sgd(task, start, cohort, objective=OnFeatures(_loss), extras={"log_counts": counts.log()})
 
 
-def _objective(model: Model, params: SharedParams, x: Tensor, y: Tensor, weight: Tensor, extras: Extras) -> Tensor:
+def _loss(model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras) -> Tensor:
     """Balanced softmax for body and generic head, cross-entropy of the sum for the personal head: recorded.
 
     log 0 = -inf takes a class that the client does not have out of the generic softmax.
     """
-    features = model.features(params, x)
-    generic = model.head_logits(params, features)
-    personal = model.head_logits(_personal(params), features.detach())
-    balanced = F.cross_entropy(generic + extras["log_counts"], y, reduction="none")
-    summed = F.cross_entropy(generic.detach() + personal, y, reduction="none")
-    return add_silently((summed * weight).sum(), (balanced * weight).sum())
+    generic = model.stacked_head_logits(params, features)
+    personal = model.stacked_head_logits(_personal(params), features.detach())
+    balanced = mean_cross_entropy(generic + extras["log_counts"][:, None], y, weight)
+    return add_silently(mean_cross_entropy(generic.detach() + personal, y, weight), balanced)
 
 
 def _personal(params: dict[str, Tensor]) -> dict[str, Tensor]:

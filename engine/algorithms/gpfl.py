@@ -35,22 +35,24 @@ Pitfalls: the published code builds the conditions from the client's old local e
 norm over the batch (``mlg="frobenius"``), which grows with the root of the batch size.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
 
 import torch
+from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.backends import Extras, add_silently
+from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.streams import torch_stream
 from engine.core.style import Style
 from engine.federation.batches import Cohort
-from engine.models import Model
+from engine.models import Model, Params
 from engine.task import Diagnostics, Forward, Predictor, Task
 from engine.training.body_head import part, require_body
 from engine.training.local import Trained, local_sgd
@@ -128,7 +130,8 @@ class Gpfl(SplitModels):
         """h_i(f_P), under the condition stored with the parameters."""
 
         def forward(params: SharedParams, x: Tensor) -> Tensor:
-            return model.head_logits(params, valve(params, model.features(params, x), params[CONDITION]))
+            (bent,) = valves(params, model.features(params, x), params[CONDITION][None])
+            return model.head_logits(params, bent)
 
         return forward
 
@@ -144,27 +147,28 @@ class Gpfl(SplitModels):
         embeddings = received[EMBEDDINGS]
         fixed = broadcast({"received": embeddings, "generic": embeddings.mean(0)}, cohort.size)
         extras = fixed | {CONDITION: _personal_conditions(embeddings, task)[cohort.clients]}
-        objective = partial(_objective, self.hparams)
+        objective = OnFeatures(partial(_loss, self.hparams))
         return local_sgd(task, broadcast(received, cohort.size) | heads, cohort, objective=objective, extras=extras)
 
 
-def _objective(
-    h: Hparams, model: Model, params: SharedParams, x: Tensor, y: Tensor, weight: Tensor, extras: Extras
+def _loss(
+    h: Hparams, model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras
 ) -> Tensor:
     """L of the equations above, of which L_P is recorded."""
-    features = model.features(params, x)
-    generic = valve(params, features, extras["generic"])
-    logits = model.head_logits(params, valve(params, features, extras[CONDITION]))
-    angle = F.cross_entropy(unit(generic) @ unit(params[EMBEDDINGS]).T, y, reduction="none")
-    gap = generic - extras["received"][y]
-    decay = torch.stack([p.square().sum() for n, p in params.items() if n.startswith(("cov.", "gce."))]).sum()
-    guidance = (angle * weight).sum() + h.lam * _magnitude(gap, weight, h.mlg) + h.mu / 2 * decay
-    return add_silently((F.cross_entropy(logits, y, reduction="none") * weight).sum(), guidance)
+    conditions = torch.stack([extras["generic"], extras[CONDITION]], dim=-2)
+    generic, personal = valves(params, features, conditions)
+    logits = model.stacked_head_logits(params, personal)
+    angle = mean_cross_entropy(unit(generic) @ unit(params[EMBEDDINGS]).mT, y, weight)
+    gap = generic - extras["received"].take_along_dim(y[..., None], -2)
+    squares = [p.square().flatten(1).sum(1) for n, p in params.items() if n.startswith(("cov.", "gce."))]
+    guidance = angle + h.lam * _magnitude(gap, weight, h.mlg) + h.mu / 2 * torch.stack(squares).sum(0)
+    return add_silently(mean_cross_entropy(logits, y, weight), guidance)
 
 
-def valve(params: SharedParams, features: Tensor, condition: Tensor) -> Tensor:
-    """CoV and equation 1: features scaled and shifted by the condition."""
-    return F.relu((_affine(params, "gamma", condition) + 1) * features + _affine(params, "beta", condition))
+def valves(params: Params, features: Float[Tensor, "*A B F"], conditions: Float[Tensor, "*A K F"]) -> Sequence[Tensor]:
+    """CoV and equation 1: features scaled and shifted by each condition; of one client, or of A stacked ones."""
+    gamma, beta = (_affine(params, which, conditions).unsqueeze(-2) for which in ("gamma", "beta"))
+    return F.relu((gamma + 1) * features.unsqueeze(-3) + beta).unbind(-3)
 
 
 def unit(rows: Tensor) -> Tensor:
@@ -174,18 +178,19 @@ def unit(rows: Tensor) -> Tensor:
     return rows * squared.masked_fill(is_zero, 1).rsqrt().masked_fill(is_zero, 0)
 
 
-def _affine(params: SharedParams, which: str, condition: Tensor) -> Tensor:
+def _affine(params: Params, which: str, conditions: Tensor) -> Tensor:
     """LayerNorm(relu(linear(condition))), of which gamma and beta have one each."""
-    hidden = F.relu(F.linear(condition, params[f"cov.{which}.weight"], params[f"cov.{which}.bias"]))
-    norm = f"cov.{which}_norm"
-    return F.layer_norm(hidden, hidden.shape, params[f"{norm}.weight"], params[f"{norm}.bias"])
+    layer, norm = f"cov.{which}", f"cov.{which}_norm"
+    linear = conditions @ params[f"{layer}.weight"].mT + params[f"{layer}.bias"].unsqueeze(-2)
+    normal = F.layer_norm(F.relu(linear), linear.shape[-1:])
+    return normal * params[f"{norm}.weight"].unsqueeze(-2) + params[f"{norm}.bias"].unsqueeze(-2)
 
 
 def _magnitude(gap: Tensor, weight: Tensor, mlg: str) -> Tensor:
     """Equation 4. Padding has weight 0 and no part in either norm."""
     if mlg == "frobenius":
-        return torch.linalg.vector_norm(gap * (weight > 0)[:, None])
-    return (torch.linalg.vector_norm(gap, dim=-1) * weight).sum()
+        return torch.linalg.vector_norm(gap * (weight > 0)[..., None], dim=(-2, -1))
+    return (torch.linalg.vector_norm(gap, dim=-1) * weight).sum(-1)
 
 
 def _initial_guidance(task: Task, body: SharedParams) -> SharedParams:

@@ -6,6 +6,7 @@ data term alone, taken at ``params`` before anything is written.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -20,6 +21,24 @@ from engine.models import Model
 Extras = Mapping[str, Tensor]
 Objective = Callable[[Model, SharedParams, Tensor, Tensor, Tensor, Extras], Tensor]
 """(model, one client's params, x [B, ...], y [B], weight [B] summing to 1, one client's extras) -> scalar loss."""
+
+
+@dataclass(frozen=True)
+class OnFeatures:
+    """An objective that uses the samples and the body's parameters only through the body's output.
+
+    ``loss(model, params [A, ...], features [A, B, F], y [A, B], weight [A, B], extras [A, ...]) -> [A]`` is that of A
+    clients at once. The fused backend differentiates it at the features, by autograd, and the body by hand.
+    """
+
+    loss: Callable[[Model, ClientParams, Tensor, Tensor, Tensor, Extras], Float[Tensor, "A"]]
+
+    def __call__(
+        self, model: Model, params: SharedParams, x: Tensor, y: Tensor, weight: Tensor, extras: Extras
+    ) -> Tensor:
+        """The objective of one client."""
+        stacked = {n: p[None] for n, p in params.items()}, model.features(params, x)[None], y[None], weight[None]
+        return self.loss(model, *stacked, {n: e[None] for n, e in extras.items()})[0]
 
 
 class Backend(Protocol):
@@ -72,6 +91,9 @@ class Backend(Protocol):
     def logits(self, model: Model, params: ClientParams, x: Tensor) -> Float[Tensor, "A B C"]:
         """Each client's model on its own samples [A, B, ...]."""
 
+    def features(self, params: ClientParams, x: Tensor) -> Float[Tensor, "A B F"]:
+        """The output of each client's body on its own samples [A, B, ...]."""
+
 
 def cross_entropy(model: Model, params: SharedParams, x: Tensor, y: Tensor, weight: Tensor, extras: Extras) -> Tensor:
     """The default objective: mean cross-entropy of one client's batch."""
@@ -88,6 +110,12 @@ def cross_entropy_error(logits: Tensor, batch: Batch) -> tuple[Float[Tensor, "A"
     if batch.weight is None:
         return -chosen.mean(-1), error.mul_(1 / batch.y.shape[1])
     return -(chosen * batch.weight).sum(-1), error.mul_(batch.weight[..., None])
+
+
+def mean_cross_entropy(logits: Float[Tensor, "A B C"], y: Tensor, weight: Tensor) -> Float[Tensor, "A"]:
+    """Cross-entropy of each client, averaged over its batch with ``weight``."""
+    losses = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none")
+    return (losses.view_as(y) * weight).sum(-1)
 
 
 def add_silently(data: Tensor, term: Tensor) -> Tensor:

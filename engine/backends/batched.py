@@ -68,6 +68,9 @@ class Batched(Backend):
     def logits(self, model: Model, params: ClientParams, x: Tensor) -> Float[Tensor, "A B C"]:
         return vmap(model.logits)(params, x)
 
+    def features(self, params: ClientParams, x: Tensor) -> Float[Tensor, "A B F"]:
+        return vmap(self.model.features)(params, x)
+
     def _loss(self, objective: Objective | None):  # type: ignore[no-untyped-def]  # torch.func takes any callable
         chosen = objective or cross_entropy
 

@@ -61,3 +61,6 @@ class Clipped(Backend):
 
     def logits(self, model: Model, params: ClientParams, x: Tensor) -> Float[Tensor, "A B C"]:
         return self.inner.logits(model, params, x)
+
+    def features(self, params: ClientParams, x: Tensor) -> Float[Tensor, "A B F"]:
+        return self.inner.features(params, x)

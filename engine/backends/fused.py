@@ -2,16 +2,27 @@
 
 For cross-entropy the error at the logits is (softmax - onehot) * weight; it goes back through W and the ReLU masks,
 and each weight's gradient error^T x is added by ``baddbmm_`` straight into ``out``, so that an SGD step reads and
-writes the parameters once. Other objectives and second derivatives are left to the batched backend.
+writes the parameters once. The gradient of an objective on features starts at the features instead of the logits. Other
+objectives and second derivatives are left to the batched backend.
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from engine.backends import Backend, Extras, Objective, cross_entropy_error, gram, scale_out
+from engine.backends import (
+    Backend,
+    Extras,
+    Objective,
+    OnFeatures,
+    batch_weight,
+    cross_entropy_error,
+    gram,
+    scale_out,
+)
 from engine.backends.batched import Batched, live_chunk
 from engine.core.params import ClientParams
 from engine.federation.batches import Batch
@@ -45,6 +56,11 @@ class Fused(Backend):
         last = self.model.module.get_submodule(self.chain[-1])
         object.__setattr__(self, "is_one_column", isinstance(last, OneColumn))
 
+    @cached_property
+    def _depth(self) -> int:
+        """The number of layers of the body."""
+        return sum(f"{layer}.weight" in self.model.body for layer in self.chain)
+
     def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
         return live_chunk(model, batch_bytes, device)
 
@@ -58,25 +74,51 @@ class Fused(Backend):
         objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> Float[Tensor, "A"]:
+        if isinstance(objective, OnFeatures):
+            return self._accumulate_on_features(out, params, batch, alpha, beta, objective, extras)
         if objective is not None:
             return self._batched.accumulate(out, params, batch, alpha, beta, objective, extras)
-        inputs, logits = self._forward(params, batch.x.flatten(2))
-        losses, error = cross_entropy_error(logits, batch)
+        inputs = self._inputs(params, batch.x.flatten(2))
+        losses, error = cross_entropy_error(self._outputs(params, inputs[-1]), batch)
         if self.is_one_column:
             error = error[..., 1:]
         errors = self._backward(out, params, inputs, error)
         if any(self.model.l2_of[n] for n in out):
             scale_out(out, params, alpha, beta, self.model.l2_of)
             beta = 1.0
-        for layer, x, e in zip(self.chain, inputs, errors, strict=True):
-            if e is None:
-                continue
-            if f"{layer}.weight" in out:
-                out[f"{layer}.weight"].baddbmm_(e.transpose(1, 2), x, beta=beta, alpha=alpha)
-            if f"{layer}.bias" in out:
-                bias = out[f"{layer}.bias"]
-                (bias.mul_(beta) if beta else bias.zero_()).add_(e.sum(1), alpha=alpha)
+        self._add_gradients(out, inputs, errors, alpha, beta)
         return losses
+
+    def _accumulate_on_features(
+        self,
+        out: ClientParams,
+        params: ClientParams,
+        batch: Batch,
+        alpha: float,
+        beta: float,
+        objective: OnFeatures,
+        extras: Extras | None,
+    ) -> Float[Tensor, "A"]:
+        """Differentiate the loss at the features by autograd, and the body by hand."""
+        inputs = self._inputs(params, batch.x.flatten(2), self._depth)
+        features = inputs.pop().detach()
+        body = {n: p for n, p in out.items() if n in self.model.body}
+        rest = {n: p for n, p in params.items() if n not in self.model.body}
+        trained = {n: rest[n].detach().requires_grad_() for n in out if n in rest}
+        with torch.enable_grad():
+            leaf = features.requires_grad_(bool(body))
+            own = {**rest, **trained}
+            losses = objective.loss(self.model, own, leaf, batch.y, batch_weight(batch), extras or {})
+        leaves = [*trained.values(), *([leaf] if body else [])]
+        gradients = torch.autograd.grad(losses.sum(), leaves, materialize_grads=True)
+        if body:
+            errors = self._backward(body, params, inputs, gradients[-1].mul_(features > 0))
+        scale_out(out, params, alpha, beta, self.model.l2_of)
+        if body:
+            self._add_gradients(body, inputs, errors, alpha, 1.0)
+        for name, gradient in zip(trained, gradients, strict=False):
+            out[name].add_(gradient, alpha=alpha)
+        return losses.detach()
 
     def proximal_steps(
         self, theta: ClientParams, anchor: ClientParams, batch: Batch, lr: float, lam: float, steps: int
@@ -106,31 +148,54 @@ class Fused(Backend):
         return self._batched.hessian_vector(params, vector, batch, objective, extras)
 
     def logits(self, model: Model, params: ClientParams, x: Tensor) -> Float[Tensor, "A B C"]:
-        return self._forward(params, x.flatten(2))[1]
+        return self._outputs(params, self._inputs(params, x.flatten(2))[-1])
 
-    def _forward(self, params: ClientParams, x: Tensor) -> tuple[list[Tensor], Tensor]:
-        """The input of every layer, and the logits."""
-        inputs: list[Tensor] = []
-        for layer in self.chain:
-            if inputs:
-                x = x.relu_()
-            inputs.append(x)
-            bias, weight = params.get(f"{layer}.bias"), params[f"{layer}.weight"].transpose(1, 2)
-            x = x.bmm(weight) if bias is None else torch.baddbmm(bias[:, None], x, weight)
-        if self.is_one_column:
-            x = torch.cat([torch.zeros_like(x), x], dim=-1)
-        return inputs, x
+    def features(self, params: ClientParams, x: Tensor) -> Float[Tensor, "A B F"]:
+        return self._inputs(params, x.flatten(2), self._depth)[-1]
+
+    def _inputs(self, params: ClientParams, x: Tensor, depth: int | None = None) -> list[Tensor]:
+        """The input of every layer, or of the first ``depth`` layers and what comes after them."""
+        inputs = [x]
+        for layer in self.chain[: len(self.chain) - 1 if depth is None else depth]:
+            inputs.append(_linear(params, layer, inputs[-1]).relu_())
+        return inputs
+
+    def _outputs(self, params: ClientParams, x: Tensor) -> Tensor:
+        """The logits, from the input of the last layer."""
+        logits = _linear(params, self.chain[-1], x)
+        return torch.cat([torch.zeros_like(logits), logits], dim=-1) if self.is_one_column else logits
 
     def _backward(
         self, out: ClientParams, params: ClientParams, inputs: list[Tensor], error: Tensor
     ) -> list[Tensor | None]:
-        """The error at the output of every layer, down to the first one that ``out`` trains."""
-        trained = [any(n.startswith(f"{layer}.") for n in out) for layer in self.chain]
+        """The error at the output of the layers with these ``inputs``, down to the first layer that ``out`` trains.
+
+        ``error`` is that of the last of them.
+        """
+        trained = [any(n.startswith(f"{layer}.") for n in out) for layer in self.chain[: len(inputs)]]
         first = trained.index(True)
-        errors: list[Tensor | None] = [None] * len(self.chain)
-        for i in reversed(range(first, len(self.chain))):
+        errors: list[Tensor | None] = [None] * len(inputs)
+        for i in reversed(range(first, len(inputs))):
             errors[i] = error
             if i > first:
                 error = error.bmm(params[f"{self.chain[i]}.weight"])
                 error.mul_(inputs[i] > 0)  # the layer's input is relu(z): its derivative is 1 where it is positive
         return errors
+
+    def _add_gradients(
+        self, out: ClientParams, inputs: list[Tensor], errors: list[Tensor | None], alpha: float, beta: float
+    ) -> None:
+        """out <- beta * out + alpha * gradient, layer by layer."""
+        for layer, x, e in zip(self.chain, inputs, errors, strict=False):
+            if e is None:
+                continue
+            if f"{layer}.weight" in out:
+                out[f"{layer}.weight"].baddbmm_(e.transpose(1, 2), x, beta=beta, alpha=alpha)
+            if f"{layer}.bias" in out:
+                bias = out[f"{layer}.bias"]
+                (bias.mul_(beta) if beta else bias.zero_()).add_(e.sum(1), alpha=alpha)
+
+
+def _linear(params: ClientParams, layer: str, x: Tensor) -> Tensor:
+    bias, weight = params.get(f"{layer}.bias"), params[f"{layer}.weight"].transpose(1, 2)
+    return x.bmm(weight) if bias is None else torch.baddbmm(bias[:, None], x, weight)

@@ -66,6 +66,9 @@ class Loop(Backend):
     def logits(self, model: Model, params: ClientParams, x: Tensor) -> Float[Tensor, "A B C"]:
         return torch.stack([model.logits(self._row(params, i), x[i]) for i in range(len(x))])
 
+    def features(self, params: ClientParams, x: Tensor) -> Float[Tensor, "A B F"]:
+        return torch.stack([self.model.features(self._row(params, i), x[i]) for i in range(len(x))])
+
     def _row(self, params: ClientParams, client: int) -> SharedParams:
         """One client's model, its kernels [out, in, H, W] as convolutions take them fastest."""
         if not self._pools:

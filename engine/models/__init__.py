@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.func import functional_call, vmap
 
 from engine.core.registry import Options
 from engine.core.streams import key
@@ -111,6 +111,13 @@ class Model:
         """The output of the head on given features; ``params`` may include the body."""
         inner = {n.removeprefix("head."): p for n, p in params.items() if n.startswith("head.")}
         return functional_call(self.module.head, inner, (features,))
+
+    def stacked_head_logits(self, params: Params, features: Tensor) -> Tensor:
+        """``head_logits`` of A clients on their own features [A, B, F]; ``params`` may include the body."""
+        own = {n: params[n] for n in self.head}
+        if type(self.module.head) is nn.Linear and len(own) == 2:
+            return torch.baddbmm(own["head.bias"][:, None], features, own["head.weight"].mT)
+        return vmap(self.head_logits)(own, features)
 
 
 def num_parameters(choice: Any, input_shape: tuple[int, ...], num_classes: int) -> int:

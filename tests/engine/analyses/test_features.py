@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.algorithms.gpfl import CONDITION, valve
+from engine.algorithms.gpfl import CONDITION, valves
 from engine.analyses.features import Features, Options, _separation, features_of
 from engine.analyses.support.loaded_run import Subject
 from engine.core.errors import Unsupported
@@ -46,7 +46,7 @@ def test_without_a_body_the_features_are_the_samples() -> None:
 def test_gpfl_shows_its_conditioned_features() -> None:
     run = subject_of("gpfl", model=DNN)
     x, own = run.task.data.test.x[:3], run.models.personalized[0]
-    expected = valve(own, run.task.model.features(own, x), own[CONDITION])
+    (expected,) = valves(own, run.task.model.features(own, x), own[CONDITION][None])
     np.testing.assert_allclose(features_of(run, x, np.zeros(3, int)), expected.numpy())
 
 

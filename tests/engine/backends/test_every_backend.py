@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from engine.backends import add_silently, choose_backend
+from engine.backends import OnFeatures, add_silently, choose_backend, mean_cross_entropy
 from engine.backends.batched import Batched
 from engine.backends.fused import Fused, linear_chain
 from engine.backends.loop import Loop
@@ -102,6 +102,37 @@ def test_a_custom_objective_gets_one_client_at_a_time(backend):
     assert losses[1] == 0 and float(out["body.1.weight"][1].abs().max()) == 0
     assert float(out["head.weight"].abs().max()) == 0
     assert float(out["body.1.weight"][2].abs().max()) > 0
+
+
+def scaled(model, params, features, y, weight, extras):
+    """A loss of stacked clients, with a parameter that a method adds."""
+    logits = model.stacked_head_logits(params, features * params["scale"][:, None, None])
+    return mean_cross_entropy(logits, y, weight) + extras["lam"] * (features.sum(-1) * weight).sum(-1)
+
+
+@pytest.mark.parametrize("backend", ["loop", "batched", "fused"])
+@pytest.mark.parametrize(("name", "options"), [("mlr", {"l2": 0.3}), ("dnn", {"hidden": 4})])
+@pytest.mark.parametrize("trained", ["all", "head"])
+def test_an_objective_on_features_has_the_gradient_of_autograd(backend, name, options, trained):
+    model = model_of(name, **options)
+    params = {**stacked(model, 2), "scale": torch.tensor([2.0, 3.0], dtype=torch.float64)}
+    batch, lam = batch_of((4, 2)), torch.tensor([0.5, 1.0], dtype=torch.float64)
+    names = tuple(params) if trained == "all" else model.head
+    stepped = clone(params)
+    out = {n: stepped[n] for n in names}
+    maker = choose_backend(backend, model, CPU)
+    losses = maker.accumulate(out, stepped, batch, -0.1, 0.9, OnFeatures(scaled), {"lam": lam})
+    for client, count in enumerate(batch.counts):
+        own = {n: p[client].clone().requires_grad_(n in names) for n, p in params.items()}
+        features = model.features(own, batch.x[client, :count])
+        loss = F.cross_entropy(model.head_logits(own, features * own["scale"]), batch.y[client, :count])
+        loss = loss + lam[client] * features.sum(-1).mean()
+        penalty = sum(model.l2_of.get(n, 0) / 2 * own[n].square().sum() for n in names)
+        gradients = torch.autograd.grad(loss + penalty, [own[n] for n in names])
+        torch.testing.assert_close(losses[client], loss.detach())
+        for n, gradient in zip(names, gradients, strict=True):
+            torch.testing.assert_close(stepped[n][client], 0.9 * params[n][client] - 0.1 * gradient)
+    assert all(torch.equal(stepped[n], p) for n, p in params.items() if n not in names)
 
 
 def test_convolutions_agree_between_backends_in_double_precision():
