@@ -1,6 +1,6 @@
 """Readers of Learn: what their trainings cost, with and without sharing, and what a process for them would take.
 
-    python -m benchmarks.learn_readers [--readers 30] [--story one-model] [--pages 10] [--seconds 40]
+    python -m benchmarks.learn_readers [--readers 30] [--story one-model] [--pages 10] [--seconds 10]
 
 Prints the processor time of ``--readers`` runs at one place of ``--story``, each trained alone and shared, and of one
 run of every story, at the last scene. Then ``--pages`` readers press Play in the app, all at one place or each in the
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--readers", type=int, default=30)
     parser.add_argument("--story", choices=list(stories()), default="one-model")
     parser.add_argument("--pages", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=40.0)
+    parser.add_argument("--seconds", type=float, default=10.0)
     given = parser.parse_args()
     costs: dict[str, float] = {}
     for slug, story in stories().items():

@@ -129,8 +129,6 @@ class OpenPage:
                 if old := self._timers.pop(timer.fragment_id, None):
                     old.cancel()
                 self._timers[timer.fragment_id] = asyncio.create_task(self._repeat(timer.fragment_id, timer.interval))
-            case "new_session" if not message.new_session.fragment_ids_this_run:
-                self._stop_timers()  # as a browser does, also when the server starts the run
             case "page_info_changed":
                 self._query = dict(httpx2.QueryParams(message.page_info_changed.query_string))
             case "script_finished" if self._waiting:
