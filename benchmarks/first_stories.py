@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_digits
 
-from app.stories import dial_example, drift, first_round, leak, skews
+from app.stories import dial_example, drift, first_round, leak, leak_run, skews
 from app.stories.figures import client_images
 from app.stories.leak_attack import similarity
-from app.stories.leak_run import LeakRun
 from benchmarks.story_dials import SEEDS, last_rounds, rounded
 from engine.config.schema import parse_experiment
 from engine.simulation.simulate import Simulation
@@ -46,13 +45,11 @@ def leaks() -> tuple[dict[str, Any], dict[str, Any]]:
     for noise, line in leak.LINES.items():
         lines[line] = []
         for batch in leak.BATCHES:
-            runs = [LeakRun(leak.experiment(int(batch), seed), float(noise)) for seed in SEEDS]
-            runs[0].advance(1)
-            assert runs[0].leak is not None
-            first[batch] = [packed(image.reshape(8, 8) * 16) for image in runs[0].leak.images]
-            for run in runs:
-                run.advance(leak.ROUNDS)
-            lines[line].append(rounded(np.array([run.value for run in runs])))
+            runs = [[*leak_run.steps(leak.experiment(int(batch), seed), float(noise))] for seed in SEEDS]
+            begun = runs[0][1].leak
+            assert begun is not None
+            first[batch] = [packed(image.reshape(8, 8) * 16) for image in begun.images]
+            lines[line].append(rounded(np.array([run[-1].value for run in runs])))
     lines[leak.REFERENCE] = [rounded(np.full(len(SEEDS), of_mean_digits()))] * len(leak.BATCHES)
     return lines, first
 

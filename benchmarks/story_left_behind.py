@@ -13,7 +13,7 @@ import numpy as np
 
 from app.stories import left_behind as story
 from app.stories import sharpness_curve as curve
-from app.stories.sharpness_run import section
+from app.stories.sharpness_run import global_model, section
 from engine.config.schema import parse_experiment
 from engine.core.results import RoundResult
 from engine.simulation.simulate import Simulation
@@ -41,7 +41,7 @@ def main() -> None:
         "radii": [*curve.RADII],
         **{name: [values(runs, name) for runs in ended] for name in ("mean", "lowest5")},
         "accuracies": [rounded(one.result.arrays["personalized.accuracy"]) for one in shown],
-        "sections": [rounded(section(one.simulation)) for one in shown],
+        "sections": [rounded(section(one.simulation.task, global_model(one.simulation))) for one in shown],
         "train_sizes": [*summary.train_sizes],
         "digits": ["".join(str(c) for c, n in enumerate(counts) if n) for counts in summary.class_counts],
         "checks": {name: check(config) for name, config in story.checks().items()},

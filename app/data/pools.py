@@ -114,11 +114,18 @@ def sample_bytes(run: RunConfig) -> int:
 def _data_key(run: RunConfig) -> tuple[Hashable, ...]:
     """Generated data depends on the seed, and a reader's own file may change."""
     options = run.dataset.options.model_dump(mode="json")
-    data_dir = default_data_dir()
-    path = data_dir / str(options.get("path", ""))
-    stamp = (os.stat(path).st_mtime_ns, os.stat(path).st_size) if "path" in options and os.path.exists(path) else None
     seed = run.seed if "num_clients" in options else 0
-    return run.dataset.name, json.dumps(options, sort_keys=True), seed, str(data_dir), stamp
+    return run.dataset.name, json.dumps(options, sort_keys=True), seed, file_state(run)
+
+
+def file_state(run: RunConfig) -> tuple[Hashable, ...]:
+    """The folder of the data and, for a reader's own file, what changes with its content."""
+    data_dir, options = default_data_dir(), run.dataset.options.model_dump(mode="json")
+    path = data_dir / str(options.get("path", ""))
+    if "path" not in options or not os.path.exists(path):
+        return (str(data_dir),)
+    found = os.stat(path)
+    return str(data_dir), found.st_mtime_ns, found.st_size
 
 
 def _partition_key(run: RunConfig) -> tuple[Hashable, ...]:

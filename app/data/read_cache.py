@@ -1,10 +1,10 @@
 """Caches reads until their state changes: for running runs, only the newest result."""
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from functools import wraps
 from typing import TypeVar
+
+from app.data.lru import Lru
 
 What = TypeVar("What", bound=Hashable)
 State = TypeVar("State", bound=Hashable)
@@ -19,22 +19,15 @@ def cached(most: int) -> Callable[[Read[What, State, Answer]], Read[What, State,
     """
 
     def decorate(read: Read[What, State, Answer]) -> Read[What, State, Answer]:
-        answers: OrderedDict[tuple[str, What], tuple[State, Answer]] = OrderedDict()
-        lock = threading.Lock()
+        answers: Lru[tuple[str, What], tuple[State, Answer]] = Lru(most)
 
         @wraps(read)
         def ask(url: str, what: What, state: State) -> Answer:
-            with lock:
-                known = answers.get((url, what))
-                if known is not None and known[0] == state:
-                    answers.move_to_end((url, what))
-                    return known[1]
+            known = answers.get((url, what))
+            if known is not None and known[0] == state:
+                return known[1]
             answer = read(url, what, state)
-            with lock:
-                answers[url, what] = (state, answer)
-                answers.move_to_end((url, what))
-                while len(answers) > most:
-                    answers.popitem(last=False)
+            answers.put((url, what), (state, answer))
             return answer
 
         return ask

@@ -4,6 +4,7 @@ import streamlit as st
 
 from app.charts.plot import palette
 from app.components.moving_figure import hidden_results
+from app.components.queue_position import queue_position
 from app.components.timed import timed
 from app.stories.desk import TICK_S, Desk
 from app.stories.story import Place, picture_of, reading
@@ -17,14 +18,15 @@ def stage(desk: Desk, place: Place) -> None:
 def _tick(desk: Desk, place: Place) -> None:
     """A slice of training, then the figures. The whole page is drawn anew once the run is over."""
     was_asked = desk.asks(place)
-    run = desk.train(place)
-    with hidden_results(desk.asks(place)):
-        picture = picture_of(desk.story, place, run, desk.marks) if palette.is_presenting() else None
-        if picture:
-            picture.draw()
-            reading(desk.story, place, picture.now)
-        else:
-            desk.story.draw(place, run, desk.marks)
+    with queue_position():
+        run = desk.train(place)
+        with hidden_results(desk.asks(place)):
+            picture = picture_of(desk.story, place, run, desk.marks) if palette.is_presenting() else None
+            if picture:
+                picture.draw()
+                reading(desk.story, place, picture.now)
+            else:
+                desk.story.draw(place, run, desk.marks)
     is_over = run is not None and run.is_settled
     if is_over and (desk.is_playing or was_asked != desk.asks(place)):
         desk.pause()

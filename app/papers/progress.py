@@ -5,6 +5,7 @@ import streamlit as st
 from app.access import permits
 from app.actions import launch
 from app.components import page
+from app.components.queue_position import queue_position
 from app.components.timed import timed
 from app.data import queries
 from app.data.preset_catalog import SCALE_WORDS, SCALES, experiments, wanted
@@ -77,9 +78,10 @@ def _estimate_button(preset: Preset, scale: str) -> None:
     bar = st.progress(0.0, "Timing each method")
     costs = []
     try:
-        for i, run in enumerate(runs):
-            costs.append(cost.cost_of(run))
-            bar.progress((i + 1) / len(runs), f"Timed {i + 1} of {plural(len(runs), 'run')}")
+        with queue_position():
+            for i, run in enumerate(runs):
+                costs.append(cost.cost_of(run))
+                bar.progress((i + 1) / len(runs), f"Timed {i + 1} of {plural(len(runs), 'run')}")
     except FedscapeError as error:
         bar.empty()
         st.warning(plain(str(error)))

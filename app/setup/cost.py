@@ -8,13 +8,16 @@ The first two come from two short rounds with few clients and local steps, withi
 import json
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
-from app.data.pools import federation_of, is_present, pool_of, sample_bytes, split_of
+from app.data.lru import Lru
+from app.data.once import Once
+from app.data.pools import federation_of, file_state, is_present, pool_of, sample_bytes, split_of
 from engine.config.schema import RunConfig, Training
 from engine.core.errors import TooLarge
 from engine.federation.clients import Federation
@@ -59,6 +62,9 @@ class Cost:
     disk_bytes: float
 
 
+_moments: Lru[Hashable, Once[Moment]] = Lru(500)
+
+
 class _Enough(Exception):
     """The time budget is used up."""
 
@@ -90,9 +96,10 @@ def together(costs: Iterable[Cost], slots: int) -> Cost:
 
 
 def measure(run: RunConfig) -> Moment:
-    """Time the method, once per configuration, whatever its seed, length or name."""
+    """Time the method in a turn, once per configuration, whatever its seed, length or name."""
     training = {name: value for name, value in run.training.model_dump(mode="json").items() if name != "rounds"}
-    return _measure(_what(run, training=training), run)
+    key = (_what(run, training=training), file_state(run))
+    return _moments.get_or_put(key, lambda: Once(partial(_measured, run))).get()
 
 
 def _what(run: RunConfig, **changed: Any) -> str:
@@ -101,24 +108,23 @@ def _what(run: RunConfig, **changed: Any) -> str:
     return json.dumps({k: v for k, v in (run.to_dict() | changed).items() if k not in left_out}, sort_keys=True)
 
 
-@st.cache_data(max_entries=500, show_spinner=False)
-def _measure(what: str, _run: RunConfig) -> Moment:
-    pool, split = pool_of(_run), split_of(_run)
+def _measured(run: RunConfig) -> Moment:
+    pool, split = pool_of(run), split_of(run)
     clients = len(split["train_sizes"])
-    parameters = num_parameters(_run.model, pool.x.shape[1:], pool.num_classes)
-    if num_numbers(_run, clients, parameters) * _itemsize(_run.training) > LARGEST_STATE:
+    parameters = num_parameters(run.model, pool.x.shape[1:], pool.num_classes)
+    if num_numbers(run, clients, parameters) * _itemsize(run.training) > LARGEST_STATE:
         return Moment(math.nan, parameters, 0.0, math.nan)
     try:
-        data = federation_of(_run)
+        data = federation_of(run)
     except TooLarge:
         return Moment(math.nan, parameters, 0.0, math.nan)
-    steps = local_steps(_run.training, split["train_sizes"])
-    cohort = max(1, round(_run.training.participation * clients))
+    steps = local_steps(run.training, split["train_sizes"])
+    cohort = max(1, round(run.training.participation * clients))
     few, more = ((min(n, cohort), max(1, min(e, round(steps)))) for n, e in POINTS)
     try:
-        first = _one_round(_shortened(_run, few[0] / clients, few[1]), data)
+        first = _one_round(_shortened(run, few[0] / clients, few[1]), data)
         whole = first.gradients * cohort / few[0] * steps / few[1]
-        second = _one_round(_shortened(_run, more[0] / clients, more[1]), data) if first.seconds < SHORT_S else first
+        second = _one_round(_shortened(run, more[0] / clients, more[1]), data) if first.seconds < SHORT_S else first
     except _Enough:
         return Moment(math.nan, parameters, 0.0, math.nan)
     return Moment(
@@ -165,11 +171,11 @@ def notes_of(run: RunConfig) -> tuple[str, ...]:
 
     Raises the errors that would prevent the run's start.
     """
-    return _notes(_what(run), run) if is_present(run.dataset) else ()
+    return _notes(_what(run), file_state(run), run) if is_present(run.dataset) else ()
 
 
 @st.cache_data(max_entries=500, show_spinner=False)
-def _notes(what: str, _run: RunConfig) -> tuple[str, ...]:
+def _notes(what: str, files: tuple[Hashable, ...], _run: RunConfig) -> tuple[str, ...]:
     try:
         return method_notes(_run, federation_of(_run))
     except TooLarge:

@@ -2,10 +2,15 @@
 
 import json
 import math
+from collections.abc import Hashable
+from functools import partial
 
 import streamlit as st
 
-from app.data.pools import federation_of
+from app.components.queue_position import queue_position
+from app.data.lru import Lru
+from app.data.once import Once
+from app.data.pools import federation_of, file_state
 from app.setup.cost import LARGEST_STATE
 from app.wording import plain
 from engine.config.schema import RunConfig
@@ -15,12 +20,13 @@ from engine.simulation.simulate import Simulation
 from engine.training import heterogeneity
 
 ASKED = "setup.measured"
+_r_hats: Lru[Hashable, Once[float]] = Lru(100)
 
 
 @st.fragment
 def measure_panel(run: RunConfig) -> None:
     """A button, and the number for the current split."""
-    what = json.dumps([run.dataset.to_dict(), run.partition.to_dict(), run.seed], sort_keys=True)
+    what = _what(run)
     if st.button(
         "Measure R̂",
         key="measure",
@@ -28,7 +34,8 @@ def measure_panel(run: RunConfig) -> None:
     ):
         st.session_state[ASKED] = what
     if st.session_state.get(ASKED) == what:
-        st.caption(plain(finding(r_hat(what, run))))
+        with queue_position(), st.spinner("Training on each client alone"):
+            st.caption(plain(finding(r_hat(run))))
 
 
 def finding(value: float) -> str:
@@ -44,13 +51,21 @@ def finding(value: float) -> str:
     )
 
 
-@st.cache_data(max_entries=100, ttl=600, show_spinner="Training on each client alone")
-def r_hat(what: str, _run: RunConfig) -> float:
-    """R-hat of the split of ``_run``."""
+def r_hat(run: RunConfig) -> float:
+    """R-hat of the split of ``run``, computed in a turn, once per split."""
+    key = (_what(run), file_state(run))
     try:
-        data = federation_of(_run)
-        if num_bytes(_run, data) > LARGEST_STATE:
-            return math.nan
-        return heterogeneity.estimate(Simulation(_run, data=data).task)[0]
+        return _r_hats.get_or_put(key, lambda: Once(partial(_computed, run))).get()
     except FedscapeError:
         return math.nan
+
+
+def _what(run: RunConfig) -> str:
+    return json.dumps([run.dataset.to_dict(), run.partition.to_dict(), run.seed], sort_keys=True)
+
+
+def _computed(run: RunConfig) -> float:
+    data = federation_of(run)
+    if num_bytes(run, data) > LARGEST_STATE:
+        return math.nan
+    return heterogeneity.estimate(Simulation(run, data=data).task)[0]

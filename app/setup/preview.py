@@ -14,6 +14,7 @@ from app.actions import launch
 from app.charts import split as split_chart
 from app.components import terms
 from app.components.page import chart, landing
+from app.components.queue_position import queue_position
 from app.data import pools, queries
 from app.setup import cost as costs
 from app.setup.measure import measure_panel
@@ -91,7 +92,7 @@ def cost_panel(experiment: ExperimentConfig) -> list[str]:
         st.html(_facts(runs, None, slots, 0))
         return []
     try:
-        with st.spinner("Timing each method"):
+        with queue_position(), st.spinner("Timing each method"):
             each = [costs.cost_of(run) for run in _one_seed(runs)]
     except FedscapeError as error:
         each, problems = [], [f"algorithms: {error}"]

@@ -4,7 +4,7 @@ The clients are those of the previous story at a rotation range of 90 degrees. W
 beats a local model that has seen almost no data; with many, rotation is the shared model's only remaining error.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent, percent_pm, signed_points
 
 if TYPE_CHECKING:
-    from app.stories.accuracy_run import AccuracyRun
+    from app.stories.accuracy_run import AccuracyRun, AccuracyStep
 
 CLIENTS = 10
 TURN = 90
@@ -58,10 +58,10 @@ class Alone:
     def dials(self, place: Place) -> Sequence[Dial]:
         return [Dial("samples", "Training images per client", {n: n for n in SAMPLES})]
 
-    def start(self, place: Place) -> "AccuracyRun":
-        from app.stories.accuracy_run import AccuracyRun
+    def steps(self, place: Place) -> Iterator["AccuracyStep"]:
+        from app.stories.accuracy_run import steps
 
-        return AccuracyRun(self.config(place))
+        return steps(self.config(place))
 
     def pace(self, round: int) -> float:
         return 8 + round / 4
@@ -170,7 +170,7 @@ def _forty() -> Scene:
             f"Now forty images each. How many of the {CLIENTS} clients are still better off together?",
             np.array([gaining]),
             f"mean of {example().over}",
-            lambda run: float((run.accuracies[0] > run.accuracies[1]).sum()),
+            lambda run: float((run.now.accuracies[0] > run.now.accuracies[1]).sum()),
             tuple(range(CLIENTS + 1)),
             lambda count, pm=None: f"{count:g} of {CLIENTS}",
         ),
@@ -192,7 +192,7 @@ def _many() -> Scene:
             "With 150 images each, how accurate is a client that learns alone?",
             example().values_at(ALONE, samples),
             example().over,
-            lambda run: float(run.accuracies[1].mean()),
+            lambda run: float(run.now.accuracies[1].mean()),
         ),
         "Both ends of the dial are now known: share when data is scarce, learn alone when it is plentiful. Most "
         "clients are in between, which is where the next story begins.",
@@ -242,13 +242,13 @@ def _pm(name: str, samples: str) -> str:
 
 
 def _by_name(run: "AccuracyRun | None") -> dict[str, np.ndarray]:
-    return dict(zip(NAMES, run.accuracies, strict=True)) if run else {}
+    return dict(zip(NAMES, run.now.accuracies, strict=True)) if run else {}
 
 
 def standing(run: "AccuracyRun | None") -> str:
     if run is None:
         return "This run: press Play"
-    together, alone = run.accuracies
+    together, alone = run.now.accuracies
     gain = int((together > alone).sum())
     means = f"alone {percent(float(alone.mean()), 0)} · together {percent(float(together.mean()), 0)}"
     return f"This run, round {run.round}: {means} · {gain} of {len(alone)} clients gain by sharing"

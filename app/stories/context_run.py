@@ -1,55 +1,54 @@
 """A run of clustered clients: their models in the plane in which they differ most, and their clusters."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from app.stories.mini_run import MiniRun
+from app.stories.mini_run import Trained, rounds
+from app.stories.shared_steps import Run
 
 
 @dataclass(frozen=True)
-class Standing:
-    """The state of a run after a round."""
+class ContextStep:
+    """The clients after a round of CGPFL with one number of clusters, or of CGPFL-Heur."""
 
     round: int
     places: np.ndarray  # [N, 2] the clients' models
     centres: np.ndarray  # [N, 2] the model of each client's cluster
     clusters: np.ndarray  # [N]
     accuracies: np.ndarray  # [N] of the clients' models, on their own test samples
-
-    @property
-    def accuracy(self) -> float:
-        return float(self.accuracies.mean())
-
-
-class ContextRun(MiniRun):
-    """CGPFL with one number of clusters, or CGPFL-Heur."""
-
-    standing: Standing  # after the last round
-
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        self.accuracies: list[float] = []  # after every round so far
-        super().__init__(config)
+    is_settled: bool
 
     @property
     def value(self) -> float:
-        return self.accuracies[-1]
+        """The mean accuracy of the clients."""
+        return float(self.accuracies.mean())
 
-    def _next(self) -> None:
-        super()._next()
-        (result,), models = self.results, self.simulations[0].models()
-        assert models.global_model is not None  # a clustered method's: for each client the model of its cluster
-        personal = {n: np.stack([_plain(model[n]) for model in models.personalized]) for n in models.personalized[0]}
-        centres = {n: _plain(p) for n, p in models.global_model.items()}
-        N = len(models.personalized)
-        before = self.standing.places if self.accuracies else np.zeros((N, 2))
-        places, centre_places = in_plane(_flat(personal), _flat(centres), before)
-        clusters = np.zeros(N, int) if result.clusters is None else result.clusters
-        accuracies = result.arrays["personalized.accuracy"]
-        self.standing = Standing(result.round, places, centre_places, clusters, accuracies)
-        self.accuracies.append(self.standing.accuracy)
+
+ContextRun = Run[ContextStep]
+
+
+def steps(config: Mapping[str, Any]) -> Iterator[ContextStep]:
+    before = None
+    for trained in rounds(config):
+        step = _step(trained, before)
+        yield step
+        before = step.places
+
+
+def _step(trained: Trained, before: np.ndarray | None) -> ContextStep:
+    """``before`` are the places after the last round."""
+    (result,), models = trained.results, trained.simulations[0].models()
+    assert models.global_model is not None  # a clustered method's: for each client the model of its cluster
+    personal = {n: np.stack([_plain(model[n]) for model in models.personalized]) for n in models.personalized[0]}
+    centres = {n: _plain(p) for n, p in models.global_model.items()}
+    N = len(models.personalized)
+    places, centre_places = in_plane(_flat(personal), _flat(centres), np.zeros((N, 2)) if before is None else before)
+    clusters = np.zeros(N, int) if result.clusters is None else result.clusters
+    accuracies = result.arrays["personalized.accuracy"]
+    return ContextStep(trained.round, places, centre_places, clusters, accuracies, trained.is_over)
 
 
 def in_plane(models: np.ndarray, centres: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

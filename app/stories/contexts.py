@@ -5,7 +5,7 @@ K clusters of clients by k-means on their models, and pulls every client towards
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent, percent_pm
 
 if TYPE_CHECKING:
-    from app.stories.context_run import ContextRun
+    from app.stories.context_run import ContextRun, ContextStep
 
 SEED = 0
 ROUNDS = 30
@@ -61,10 +61,10 @@ class ContextsAndClusters:
         }
         return [Dial("clusters", "Number of clusters (K)", titles)]
 
-    def start(self, place: Place) -> "ContextRun":
-        from app.stories.context_run import ContextRun
+    def steps(self, place: Place) -> Iterator["ContextStep"]:
+        from app.stories.context_run import steps
 
-        return ContextRun(experiment(method(_read(place))))
+        return steps(experiment(method(_read(place))))
 
     def pace(self, round: int) -> float:
         return 8 + round / 4
@@ -82,7 +82,7 @@ class ContextsAndClusters:
             reading(self, place, picture.now)
 
     def picture(self, place: Place, run: "ContextRun | None", marks: Sequence[Mark]) -> Picture:
-        stop, accuracies = _read(place), run.accuracies if run else []
+        stop, accuracies = _read(place), [step.value for step in run.steps] if run else []
         ends = [(example().K_of(_read(mark.place)), mark.value) for mark in marks]
         return Picture(
             _still_count(),
@@ -375,7 +375,7 @@ def _now(stop: Stop, run: "ContextRun | None") -> str:
     setting = "heuristic" if isinstance(stop, str) else f"K = {stop}"
     if run is None:
         return f"This run: {setting} · press Play"
-    accuracy = percent(run.standing.accuracy, samples=TEST_SAMPLES)
+    accuracy = percent(run.value, samples=TEST_SAMPLES)
     return f"This run, round {run.round}: {setting} · accuracy {accuracy}, n = {NUM_CLIENTS}"
 
 
@@ -385,7 +385,7 @@ def _models(run: "ContextRun | None") -> pd.DataFrame:
         start = np.zeros((NUM_CLIENTS, 2))
         unknown = np.full(NUM_CLIENTS, np.nan)
         return context_plane.data(start, start, np.zeros(NUM_CLIENTS, int), unknown, NUM_CONTEXTS)
-    now = run.standing
+    now = run.now
     return context_plane.data(now.places, now.centres, now.clusters, now.accuracies, NUM_CONTEXTS)
 
 

@@ -5,15 +5,14 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.stories import stories
+from app.stories import shared_run, stories
 from app.stories.questions import Guess
-from app.stories.story import Mark, Place, Run, Scene, Story, scene_at
+from app.stories.shared_steps import Run
+from app.stories.story import Key, Mark, Place, Scene, Story, key_of, scene_at
 
 MAX_MARKS = 40
 MAX_WAIT_S = 2.0
 TICK_S = 0.25
-Key = tuple[tuple[str, str], ...]
-"""A place that can be looked up."""
 
 
 class Desk:
@@ -26,7 +25,7 @@ class Desk:
         self.story = story
         self.place: Place | None = None  # once it is known
         self.scene = 0  # the latest one
-        self.run: Run | None = None
+        self.run: Run[Any] | None = None
         self.is_playing = False
         self._guesses: dict[Key, Guess] = {}
         self._marks: dict[Key, float] = {}
@@ -105,16 +104,16 @@ class Desk:
         with self._is_training:
             if self.run and self._run_place != place:
                 self._put_away(self.run)
-            steps, self._steps_due = self._steps_due, 0
-            if steps or self.is_playing:
+            if self._steps_due or self.is_playing:
                 if self.run is None:
-                    self.run, self._run_place = self.story.start(place), dict(place)
-                self.run.advance(steps or self._rounds_due(self.run.round))
+                    self.run, self._run_place = shared_run.start(self.story, place), dict(place)
+                self.run.advance(self._steps_due or self._rounds_due(self.run.round))
+                self._steps_due = 0  # if the page was stopped while it waited for its turn, the step is still due
                 if self.run.is_settled:
                     self._settle(place, self.run)
             return self.run
 
-    def _settle(self, place: Place, run: Run) -> None:
+    def _settle(self, place: Place, run: Run[Any]) -> None:
         scene = scene_at(self.story, place)
         if scene and scene.question:
             self._revealed[key_of(place)] = scene.question.of_run(run)
@@ -127,7 +126,7 @@ class Desk:
         least = max(1, int(self.story.pace(0) * TICK_S))
         return max(least, min(int(passed * self.story.pace(round)), least + round // 3))
 
-    def _put_away(self, run: Run) -> None:
+    def _put_away(self, run: Run[Any]) -> None:
         """Mark where a completed run ended, and clear it for the next one."""
         if run.is_settled:
             key = key_of(self._run_place)
@@ -136,10 +135,6 @@ class Desk:
             while len(self._marks) > MAX_MARKS:
                 del self._marks[next(iter(self._marks))]
         self.run = None
-
-
-def key_of(place: Place) -> Key:
-    return tuple(sorted(place.items()))
 
 
 @dataclass

@@ -4,7 +4,7 @@ Two clients with quadratic losses of a model of two numbers. Each loss is steep 
 that local paths bend towards the clients' own optima, and their average misses the minimum of the mean loss.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any
 
@@ -14,9 +14,10 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from app.components.moving_figure import Picture, are_results_hidden, moving_figure, still
+from app.stories import drift_run
 from app.stories.compared import side, word
 from app.stories.dial_example import DialExample, load
-from app.stories.drift_run import CLIENTS, LR, NAMES, ROUNDS, DriftRun, ended
+from app.stories.drift_run import CLIENTS, LR, NAMES, ROUNDS, DriftRun, DriftStep, untrained
 from app.stories.figures import drift_distance, drift_plane
 from app.stories.questions import Choice, Estimate, Exercise
 from app.stories.story import Dial, Mark, Place, Scene, reading
@@ -55,14 +56,14 @@ class Drift:
     def dials(self, place: Place) -> Sequence[Dial]:
         return [Dial("steps", "Local steps per round (E)", {E: E for E in STEPS})]
 
-    def start(self, place: Place) -> DriftRun:
-        return DriftRun(int(place["steps"]))
+    def steps(self, place: Place) -> Iterator[DriftStep]:
+        return drift_run.steps(int(place["steps"]))
 
     def pace(self, round: int) -> float:
         return 4 + round / 2
 
     def draw(self, place: Place, run: DriftRun | None, marks: Sequence[Mark]) -> None:
-        steps, shown = place["steps"], run or DriftRun(int(place["steps"]))
+        steps, shown = place["steps"], run.now if run else untrained(int(place["steps"]))
         *planes, side = st.columns(3, gap="medium")
         for column, name in zip(planes, NAMES, strict=True):
             with column:
@@ -81,7 +82,7 @@ class Drift:
         """FedAvg's plane; SCAFFOLD's where it is the point of the scene."""
         steps = place["steps"]
         name = "SCAFFOLD" if steps == CORRECTED else "FedAvg"
-        return _plane(name, steps, run or DriftRun(int(steps)), run)
+        return _plane(name, steps, run.now if run else untrained(int(steps)), run)
 
     def finding(self, place: Place) -> str:
         return finding(place["steps"])
@@ -130,9 +131,16 @@ def example() -> DialExample:
 
 
 @cache
+def _ended(steps: str) -> DriftStep:
+    """Both methods after the last round. At most 0.1 s of arithmetic, so it takes no turn."""
+    *_, last = drift_run.steps(int(steps))
+    return last
+
+
+@cache
 def _distances(steps: str) -> Mapping[str, Any]:
     """[ROUNDS + 1] of each method."""
-    return {name: method.distances for name, method in ended(int(steps)).methods.items()}
+    return {name: method.distances for name, method in _ended(steps).methods.items()}
 
 
 def heading(name: str, steps: str) -> str:
@@ -304,15 +312,15 @@ def _pm(name: str, steps: str) -> str:
 def standing(run: DriftRun | None) -> str:
     if run is None:
         return "This run: press Play"
-    fedavg, scaffold = (run.methods[name].distances[-1] for name in NAMES)
+    fedavg, scaffold = (run.now.methods[name].distances[-1] for name in NAMES)
     return f"This run, round {run.round}: FedAvg {fedavg:.2f} from the minimum, SCAFFOLD {scaffold:.2f}"
 
 
-def _plane(name: str, steps: str, shown: DriftRun, run: DriftRun | None) -> Picture:
+def _plane(name: str, steps: str, shown: DriftStep, run: DriftRun | None) -> Picture:
     method = shown.methods[name]
     return Picture(
         _still_plane(name, steps),
-        drift_plane.moving(np.stack(method.server), method.paths),
+        drift_plane.moving(method.server, method.paths),
         key=f"{name.lower()}_figure",
         alt=f"Local paths of two clients and the path of their average with {name}. {finding(steps)}",
         name=name,
@@ -323,7 +331,7 @@ def _plane(name: str, steps: str, shown: DriftRun, run: DriftRun | None) -> Pict
 
 @still
 def _still_plane(name: str, steps: str) -> go.Figure:
-    return drift_plane.figure(ended(int(steps)).methods[name].server[-1])
+    return drift_plane.figure(_ended(steps).methods[name].server[-1])
 
 
 @still

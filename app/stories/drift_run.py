@@ -1,8 +1,12 @@
 """FedAvg and SCAFFOLD side by side on the two clients of the story on drift."""
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
 import numpy as np
 
 from app.stories.quadratics import Clients, Method
+from app.stories.shared_steps import Run
 
 LR, ROUNDS = 0.3, 60
 START = np.array([-1.6, 1.7])
@@ -22,15 +26,11 @@ CLIENTS = Clients(
 )
 
 
-class DriftRun:
-    """Both methods with ``E`` local steps, from the same start."""
+@dataclass(frozen=True)
+class DriftStep:
+    """Both methods after a round."""
 
-    def __init__(self, E: int) -> None:
-        self.E = E
-        self.methods = {
-            name: Method(CLIENTS, E, LR, START, is_corrected)
-            for name, is_corrected in zip(NAMES, (False, True), strict=True)
-        }
+    methods: Mapping[str, Method]
 
     @property
     def round(self) -> int:
@@ -45,14 +45,23 @@ class DriftRun:
     def is_settled(self) -> bool:
         return self.round >= ROUNDS
 
-    def advance(self, rounds: int) -> None:
-        for _ in range(min(rounds, ROUNDS - self.round)):
-            for method in self.methods.values():
-                method.round()
+
+DriftRun = Run[DriftStep]
 
 
-def ended(E: int) -> DriftRun:
-    """A finished run."""
-    run = DriftRun(E)
-    run.advance(ROUNDS)
-    return run
+def untrained(E: int) -> DriftStep:
+    """Both methods with ``E`` local steps, at the same start."""
+    return DriftStep(
+        {
+            name: Method.untrained(CLIENTS, E, LR, START, is_corrected=is_corrected)
+            for name, is_corrected in zip(NAMES, (False, True), strict=True)
+        }
+    )
+
+
+def steps(E: int) -> Iterator[DriftStep]:
+    step = untrained(E)
+    yield step
+    while not step.is_settled:
+        step = DriftStep({name: method.round() for name, method in step.methods.items()})
+        yield step

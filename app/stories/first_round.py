@@ -4,7 +4,7 @@ Every client has 30 images of its own. The dial is the number of clients: with e
 more images, although none of them leaves its client.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent, percent_pm, plural, size_bytes
 
 if TYPE_CHECKING:
-    from app.stories.first_round_run import FirstRoundRun
+    from app.stories.first_round_run import FirstRoundRun, PhaseStep
 
 DIGITS = 1797
 IMAGES = 30  # training images of every client
@@ -53,10 +53,10 @@ class FirstRound:
     def dials(self, place: Place) -> Sequence[Dial]:
         return [Dial("clients", "Clients", {n: n for n in CLIENTS})]
 
-    def start(self, place: Place) -> "FirstRoundRun":
-        from app.stories.first_round_run import FirstRoundRun
+    def steps(self, place: Place) -> Iterator["PhaseStep"]:
+        from app.stories.first_round_run import steps
 
-        return FirstRoundRun(config(place["clients"], "fedavg"))
+        return steps(config(place["clients"], "fedavg"))
 
     def pace(self, round: int) -> float:
         """Phases per second: the first rounds slowly, later ones as a whole."""
@@ -71,7 +71,7 @@ class FirstRound:
         with side:
             st.header("Accuracy of the shared model", anchor=False)
             ends = [(ROUNDS, mark.value) for mark in marks]
-            curve = accuracy_by_round.moving(run.accuracies if run else [], ends)
+            curve = accuracy_by_round.moving(_accuracies(run) if run else [], ends)
             moving_figure(_still_curve(clients), curve, key="dial_figure", alt=finding(clients), name="first-rounds")
             reading(self, place, picture.now)
 
@@ -79,7 +79,7 @@ class FirstRound:
         clients = place["clients"]
         moves = round_picture.untrained(int(clients))
         if run:
-            moves = round_picture.moving(run.phase, run.shared, run.copies, run.num_clients)
+            moves = round_picture.moving(run.now.phase, run.now.shared, run.now.copies, run.now.num_clients)
         return Picture(
             _still_picture(clients),
             moves,
@@ -225,12 +225,18 @@ def _pm(name: str, clients: str) -> str:
     return percent_pm(*example().at(name, clients), samples=100)
 
 
+def _accuracies(run: "FirstRoundRun") -> list[float]:
+    """Of the shared model, after every complete round so far."""
+    return [step.value for step in run.steps if step.phase == round_phases.AVERAGE]
+
+
 def standing(clients: str, run: "FirstRoundRun | None") -> str:
     """``This run, round 1: phase 2 of 4, ... · 13 kB down, 13 kB up · accuracy 61 %``."""
     if run is None:
         return "This run: press Play"
-    sent = f"{size_bytes(run.bytes_down)} down, {size_bytes(run.bytes_up)} up"
-    phase = f"phase {run.phase + 1} of 4, {round_phases.in_words(run.phase, int(clients))}"
+    now = run.now
+    sent = f"{size_bytes(now.bytes_down)} down, {size_bytes(now.bytes_up)} up"
+    phase = f"phase {now.phase + 1} of 4, {round_phases.in_words(now.phase, int(clients))}"
     return f"This run, round {run.round}: {phase} · {sent} · accuracy {percent(run.value, 0)}"
 
 

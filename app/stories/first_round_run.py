@@ -1,74 +1,76 @@
-"""A run of FedAvg that stops four times a round, so that a reader sees each phase."""
+"""A run of FedAvg in four steps a round, so that a reader sees each phase."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from app.stories.mini_run import MiniRun
+from app.stories.mini_run import Trained, rounds
 from app.stories.round_phases import AVERAGE, RETURN, SEND, TRAIN
+from app.stories.shared_steps import Run
 from engine.simulation.sent_models import sent_models
+from engine.simulation.simulate import Simulation
 
 DIGIT = 0  # whose weights are shown
 PIXELS = 8
 
 
-class FirstRoundRun(MiniRun):
-    """FedAvg, a phase at a time. ``round`` is the round that is under way."""
+@dataclass(frozen=True)
+class PhaseStep:
+    """FedAvg after a phase."""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        self.phase = AVERAGE  # the last completed one; before round 1 as if a round had ended
-        self.accuracies: list[float] = []  # of the shared model on all test images, after every round
-        self.bytes_down = self.bytes_up = 0
-        self.copies: np.ndarray | None = None  # [N, 8, 8] weights of the clients' copies, once trained
-        super().__init__(config)
+    round: int  # the current one, also before it is complete
+    phase: int  # the last completed one; ``AVERAGE`` before round 1, as after a round
+    value: float  # accuracy of the shared model on all test images
+    shared: np.ndarray  # [8, 8] the shared model's weights for one digit
+    copies: np.ndarray | None  # [N, 8, 8] weights of the clients' copies, once trained
+    num_clients: int
+    bytes_down: int
+    bytes_up: int
+    is_settled: bool
 
-    @property
-    def round(self) -> int:
-        return self.averaged + (self.phase != AVERAGE)
 
-    @property
-    def value(self) -> float:
-        return self.accuracies[-1]
+FirstRoundRun = Run[PhaseStep]
 
-    @property
-    def num_clients(self) -> int:
-        return self.simulations[0].task.num_clients
 
-    @property
-    def shared(self) -> np.ndarray:
-        """[8, 8] the shared model's weights for one digit."""
-        model = self.simulations[0].models().global_model
-        assert model is not None
-        return picture(model["head.weight"])
+def steps(config: Mapping[str, Any]) -> Iterator[PhaseStep]:
+    step = None
+    for trained in rounds(config):
+        step = _averaged(trained, step)
+        yield step
+        if step.is_settled:
+            return
+        simulation = trained.simulations[0]
+        sent_bytes = step.num_clients * model_bytes(simulation)
+        step = replace(step, round=step.round + 1, phase=SEND, bytes_down=step.bytes_down + sent_bytes)
+        yield step
+        step = replace(step, phase=TRAIN, copies=picture(sent_models(simulation)["head.weight"]))
+        yield step
+        step = replace(step, phase=RETURN, bytes_up=step.bytes_up + sent_bytes)
+        yield step
 
-    @property
-    def model_bytes(self) -> int:
-        """Of one model on its way."""
-        sent: int = self.simulations[0].algorithm.shared(self.simulations[0].state).bytes_up
-        return sent
 
-    def advance(self, rounds: int) -> None:
-        """So many phases, at most to the end."""
-        for _ in range(rounds):
-            if self.is_over:
-                return
-            self._next_phase()
+def _averaged(trained: Trained, before: PhaseStep | None) -> PhaseStep:
+    model = trained.simulations[0].models().global_model
+    assert model is not None
+    return PhaseStep(
+        trained.round,
+        AVERAGE,
+        value=trained.results[0].scalars["global.weighted_mean"],
+        shared=picture(model["head.weight"]),
+        copies=before.copies if before else None,
+        num_clients=trained.simulations[0].task.num_clients,
+        bytes_down=before.bytes_down if before else 0,
+        bytes_up=before.bytes_up if before else 0,
+        is_settled=trained.is_over,
+    )
 
-    def _next_phase(self) -> None:
-        self.phase = (self.phase + 1) % 4
-        if self.phase == SEND:
-            self.bytes_down += self.num_clients * self.model_bytes
-        elif self.phase == TRAIN:
-            self.copies = picture(sent_models(self.simulations[0])["head.weight"])
-        elif self.phase == RETURN:
-            self.bytes_up += self.num_clients * self.model_bytes
-        else:
-            self._next()
 
-    def _next(self) -> None:
-        super()._next()
-        self.accuracies.append(self.results[0].scalars["global.weighted_mean"])
+def model_bytes(simulation: Simulation) -> int:
+    """Bytes of one model that a client sends."""
+    sent: int = simulation.algorithm.shared(simulation.state).bytes_up
+    return sent
 
 
 def picture(weights: Any) -> np.ndarray:

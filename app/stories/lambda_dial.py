@@ -4,7 +4,7 @@ Ten clients, ten true models, R apart. One-stage FedProx trains a model for each
 with strength lambda: at one end every client learns alone, at the other all share one model.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from app.stories.questions import Choice, Estimate, Exercise
 from app.stories.story import Dial, Mark, Place, Scene, reading
 
 if TYPE_CHECKING:
-    from app.stories.lambda_run import LambdaRun
+    from app.stories.lambda_run import LambdaRun, LambdaStep
 
 SEED = 3
 ROUNDS = 1500
@@ -56,18 +56,18 @@ class LambdaDial:
             Dial("share", "How much they share (λ)", titles),
         ]
 
-    def start(self, place: Place) -> "LambdaRun":
-        from app.stories.lambda_run import LambdaRun
+    def steps(self, place: Place) -> Iterator["LambdaStep"]:
+        from app.stories.lambda_run import steps
 
         R, stop = _read(place)
-        return LambdaRun(config(R, stop), R)
+        return steps(config(R, stop), R)
 
     def pace(self, round: int) -> float:
         return 12 + round / 4
 
     def draw(self, place: Place, run: "LambdaRun | None", marks: Sequence[Mark]) -> None:
         R, stop = _read(place)
-        standing, picture = run.standing if run else untrained(R), self.picture(place, run, marks)
+        standing, picture = run.now.standing if run else untrained(R), self.picture(place, run, marks)
         wide, side = st.columns([3, 2], gap="large")
         with wide:
             st.header(picture.title, anchor=False)
@@ -84,7 +84,7 @@ class LambdaDial:
 
     def picture(self, place: Place, run: "LambdaRun | None", marks: Sequence[Mark]) -> Picture:
         R, stop = _read(place)
-        errors = run.errors if run else [untrained(R).error]
+        errors = [step.value for step in run.steps] if run else [untrained(R).error]
         ends = [
             (example().lam_of(R, _read(mark.place)[1]), mark.value)
             for mark in marks
@@ -321,7 +321,7 @@ def _read(place: Place) -> tuple[float, Stop]:
 
 def _now(R: float, stop: Stop, run: "LambdaRun | None") -> str:
     """The state of the run."""
-    lam, standing = example().lam_of(R, stop), run.standing if run else untrained(R)
+    lam, standing = example().lam_of(R, stop), run.now.standing if run else untrained(R)
     setting = "one model for all" if lam is None else f"λ = {lam:.2g}"
     return f"This run, round {standing.round}: {setting} · error {standing.error:.2f}"
 

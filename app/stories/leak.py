@@ -5,8 +5,8 @@ a linear model and a batch of one image, the result is the image.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from functools import cache, cached_property
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from app.components.moving_figure import Picture, are_results_hidden, moving_figure, still
+from app.stories import shared_run
 from app.stories.compared import side_of_two, word
 from app.stories.dial_example import DialExample, load
 from app.stories.figures import leaked_images, similarity_curve
@@ -23,7 +24,7 @@ from app.stories.questions import Choice, Estimate, Exercise
 from app.stories.story import Dial, Mark, Place, Scene, reading
 
 if TYPE_CHECKING:
-    from app.stories.leak_run import Leak, LeakRun
+    from app.stories.leak_run import Leak, LeakRun, LeakStep
 
 ROUNDS = 20
 BATCHES = ("1", "2", "4", "8", "16")
@@ -59,10 +60,10 @@ class LeakStory:
             Dial("batch", "Images in the batch", {batch: batch for batch in BATCHES}),
         ]
 
-    def start(self, place: Place) -> "LeakRun":
-        from app.stories.leak_run import LeakRun
+    def steps(self, place: Place) -> Iterator["LeakStep"]:
+        from app.stories.leak_run import steps
 
-        return LeakRun(self.config(place), float(place["noise"]))
+        return steps(self.config(place), float(place["noise"]))
 
     def pace(self, round: int) -> float:
         return 4
@@ -76,12 +77,12 @@ class LeakStory:
         with side:
             st.header("How similar, by batch size", anchor=False)
             ends = [(int(mark.place["batch"]), mark.value) for mark in marks if mark.place["noise"] == noise]
-            curve = similarity_curve.moving(int(batch), run.value if run and run.similarities else None, ends)
+            curve = similarity_curve.moving(int(batch), run.value if run and run.now.leak else None, ends)
             moving_figure(_still_curve(), curve, key="dial_figure", alt=finding(place), name="leak")
             reading(self, place, picture.now)
 
     def picture(self, place: Place, run: "LeakRun | None" = None, marks: Sequence[Mark] = ()) -> Picture:
-        leak = run.leak if run else None if are_results_hidden() else _first_round(place["noise"], place["batch"])
+        leak = run.now.leak if run else None if are_results_hidden() else _first_round(place)
         return Picture(
             _still_images(place["noise"], place["batch"]),
             leaked_images.moving(
@@ -176,14 +177,11 @@ def _first_images(batch: str) -> np.ndarray:
     return np.asarray(pictures.reshape(len(pictures), -1) / WHITE)
 
 
-@cache
-def _first_round(noise: str, batch: str) -> "Leak | None":
-    """What the server computes in the first round, for a reader who asks for the result without a run."""
-    from app.stories.leak_run import LeakRun
-
-    run = LeakRun(experiment(int(batch)), float(noise))
+def _first_round(place: Place) -> "Leak | None":
+    """What the server computes in the first round, for a reader who shows the result without a run."""
+    run = shared_run.start(STORY, place)
     run.advance(1)
-    return run.leak
+    return run.now.leak
 
 
 def _one_image() -> Scene:
@@ -288,12 +286,13 @@ def _correlation(value: float, pm: float | None = None) -> str:
 def standing(run: "LeakRun | None") -> str:
     if run is None:
         return "This run: press Play"
-    if run.leak is None:
+    leak = run.now.leak
+    if leak is None:
         return "This run, round 0"
-    now = f"This run, round {run.round}: correlation {run.leak.similarity.mean():.2f}, mean so far {run.value:.2f}"
-    if run.leak.largest_error > EXACT:
+    now = f"This run, round {run.round}: correlation {leak.similarity.mean():.2f}, mean so far {run.value:.2f}"
+    if leak.largest_error > EXACT:
         return now
-    return f"{now} · all pixels equal to {math.floor(-math.log10(run.leak.largest_error))} decimals"
+    return f"{now} · all pixels equal to {math.floor(-math.log10(leak.largest_error))} decimals"
 
 
 @still

@@ -5,7 +5,7 @@ fits some and fails others. FedSAM follows the gradient at the worst point withi
 the model. At rho = 0 it is FedAvg.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from app.wording import percent, percent_pm, signed_points
 from engine.core.statistics import ROUNDING
 
 if TYPE_CHECKING:
-    from app.stories.sharpness_run import SharpnessRun
+    from app.stories.sharpness_run import SharpnessRun, SharpnessStep
 
 SEED = 0
 ROUNDS = 60
@@ -62,10 +62,10 @@ class LeftBehind:
         titles = {stop: stop for stop in OF_ADDRESS} | {"0": "0, FedAvg"}
         return [Dial("rho", "Radius in which the loss must stay low (ρ)", titles)]
 
-    def start(self, place: Place) -> "SharpnessRun":
-        from app.stories.sharpness_run import SharpnessRun
+    def steps(self, place: Place) -> Iterator["SharpnessStep"]:
+        from app.stories.sharpness_run import steps
 
-        return SharpnessRun(self.config(place))
+        return steps(self.config(place))
 
     def pace(self, round: int) -> float:
         return 10 + round / 4
@@ -302,7 +302,7 @@ def _too_far() -> Scene:
             f"At ρ = 0.3 the mean is {_mean(0.3)}. What is it at ρ = {rho:g}?",
             example().mean[RADII.index(rho)],
             DRAWS,
-            lambda run: float(run.scores[-1][0]),
+            lambda run: float(run.now.scores[0]),
         ),
         "Close with the whole curve: a broad plateau, then a cliff. Ask how one would find the plateau without test "
         "data.",
@@ -366,7 +366,7 @@ def _digits(client: int) -> str:
 def _standing(rho: float, run: "SharpnessRun | None") -> Standing | None:
     """Where the run is; before it starts its final results, unless they are to be predicted."""
     if run:
-        return run.standing()
+        return run.now.standing()
     return None if are_results_hidden() else example().ended(rho)
 
 
@@ -405,7 +405,7 @@ def _radius(rho: float, run: "SharpnessRun | None", marks: Sequence[Mark], *, he
     )
     return Picture(
         _still_radius(f"{rho:g}", height),
-        radius.moving(rho, run.scores[-1] if run else None, ends),
+        radius.moving(rho, run.now.scores if run else None, ends),
         key="radius_figure",
         alt=alt,
         name="accuracy-over-rho",

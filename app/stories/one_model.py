@@ -4,7 +4,7 @@ Client i of 20 has its digits rotated by i/20 of the dial. At 0 all clients are 
 everyone; the larger the rotation range, the lower its mean and the wider the spread of the clients.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent, percent_pm
 
 if TYPE_CHECKING:
-    from app.stories.accuracy_run import AccuracyRun
+    from app.stories.accuracy_run import AccuracyRun, AccuracyStep
 
 CLIENTS = 20
 TURNS = ("0", "18", "36", "54", "72", "90", "135", "180", "270", "360")
@@ -56,10 +56,10 @@ class OneModel:
         titles = {turn: f"{turn}°" for turn in TURNS}
         return [Dial("turn", "Rotation between clients", titles)]
 
-    def start(self, place: Place) -> "AccuracyRun":
-        from app.stories.accuracy_run import AccuracyRun
+    def steps(self, place: Place) -> Iterator["AccuracyStep"]:
+        from app.stories.accuracy_run import steps
 
-        return AccuracyRun(config(place["turn"], "fedavg"))
+        return steps(config(place["turn"], "fedavg"))
 
     def pace(self, round: int) -> float:
         return 8 + round / 4
@@ -73,14 +73,14 @@ class OneModel:
         with side:
             st.header("What if we rotate more?", anchor=False)
             means = [(mark.place["turn"], mark.value) for mark in marks]
-            now = {"mean": run.value, "lowest client": float(run.accuracies[0].min())} if run else {}
+            now = {"mean": run.value, "lowest client": float(run.now.accuracies[0].min())} if run else {}
             moves = dial_curve.moving(turn, now, means)
             moving_figure(_still_curve(), moves, key="dial_figure", alt=finding(turn), name="one-model")
             reading(self, place, picture.now)
 
     def picture(self, place: Place, run: "AccuracyRun | None", marks: Sequence[Mark]) -> Picture:
         turn = place["turn"]
-        df = rotated_clients.data({"One model": run.accuracies[0]} if run else {}, angles(turn))
+        df = rotated_clients.data({"One model": run.now.accuracies[0]} if run else {}, angles(turn))
         return Picture(
             _still_clients(turn),
             rotated_clients.moving(df, ["One model"], with_mean=True),
@@ -246,7 +246,7 @@ def _pm(line: str, turn: str) -> str:
 def standing(run: "AccuracyRun | None") -> str:
     if run is None:
         return "This run: press Play"
-    lowest = percent(float(run.accuracies[0].min()), 0)
+    lowest = percent(float(run.now.accuracies[0].min()), 0)
     return f"This run, round {run.round}: mean {percent(run.value, 0)} · worst of {CLIENTS} clients {lowest}"
 
 

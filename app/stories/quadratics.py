@@ -10,7 +10,7 @@ Karimireddy, Kale, Mohri, Reddi, Stich, Suresh. SCAFFOLD: Stochastic Controlled 
 ICML 2020. https://arxiv.org/abs/1910.06378, Algorithm 1, option II, with all clients and server_lr = 1.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -46,36 +46,34 @@ class Clients:
         return np.asarray(np.einsum("nij,nj->i", matrices, self.optima))
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Method:
-    """FedAvg, or SCAFFOLD where it ``is_corrected``, from a start."""
+    """FedAvg, or SCAFFOLD where it ``is_corrected``, after some rounds."""
 
     clients: Clients
     E: int
     lr: float
-    start: np.ndarray  # [2]
     is_corrected: bool
-    server: list[np.ndarray] = field(default_factory=list)  # [2] after every round
+    server: np.ndarray  # [rounds + 1, 2] its model, from the start on
+    own: np.ndarray  # [N, 2] c_i
     paths: np.ndarray | None = None  # [E + 1, N, 2] local steps of the last round
 
-    def __post_init__(self) -> None:
-        self.server.append(self.start)
-        self._own = np.zeros_like(self.clients.optima)  # c_i
-        self._common = np.zeros(2)  # c
+    @classmethod
+    def untrained(cls, clients: Clients, E: int, lr: float, start: np.ndarray, *, is_corrected: bool) -> "Method":
+        """At ``start`` [2]."""
+        return cls(clients, E, lr, is_corrected, start[None], np.zeros_like(clients.optima))
 
-    def round(self) -> None:
+    def round(self) -> "Method":
         """Every client takes ``E`` steps from the server's model, and the server takes the mean."""
-        received = self.server[-1]
+        received, common = self.server[-1], self.own.mean(0)
         path = [np.repeat(received[None], len(self.clients.optima), 0)]
-        correction = self._common - self._own if self.is_corrected else 0.0
+        correction = common - self.own if self.is_corrected else 0.0
         for _ in range(self.E):
             path.append(path[-1] - self.lr * (self.clients.gradients(path[-1]) + correction))
-        self.paths = np.stack(path)
-        self.server.append(path[-1].mean(0))
-        self._own = self._own - self._common + (received - path[-1]) / (self.E * self.lr)
-        self._common = self._own.mean(0)
+        own = self.own - common + (received - path[-1]) / (self.E * self.lr)
+        return replace(self, server=np.vstack([self.server, path[-1].mean(0)]), own=own, paths=np.stack(path))
 
     @property
     def distances(self) -> np.ndarray:
         """[rounds + 1] of the server's model from the minimum, after every round."""
-        return np.asarray(np.linalg.norm(np.stack(self.server) - self.clients.minimum, axis=1))
+        return np.asarray(np.linalg.norm(self.server - self.clients.minimum, axis=1))

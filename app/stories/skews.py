@@ -4,7 +4,7 @@ Ten clients with digits, split in three ways: few digits each, rotated images, o
 how strongly they differ. Every client is tested on images like its own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent, percent_pm, points
 
 if TYPE_CHECKING:
-    from app.stories.accuracy_run import AccuracyRun
+    from app.stories.accuracy_run import AccuracyRun, AccuracyStep
 
 CLIENTS = 10
 EVERY = 2  # how many clients there are for each whose images are shown
@@ -110,10 +110,10 @@ class Skews:
             Dial("strength", "How strongly", {strength: strength for strength in STRENGTHS}),
         ]
 
-    def start(self, place: Place) -> "AccuracyRun":
-        from app.stories.accuracy_run import AccuracyRun
+    def steps(self, place: Place) -> Iterator["AccuracyStep"]:
+        from app.stories.accuracy_run import steps
 
-        return AccuracyRun(self.config(place))
+        return steps(self.config(place))
 
     def pace(self, round: int) -> float:
         return 8 + round / 4
@@ -134,7 +134,7 @@ class Skews:
             reading(self, place, picture.now)
 
     def picture(self, place: Place, run: "AccuracyRun | None" = None, marks: Sequence[Mark] = ()) -> Picture:
-        now = tuple(float(own.mean()) for own in run.accuracies) if run else None
+        now = tuple(float(own.mean()) for own in run.now.accuracies) if run else None
         return Picture(
             _still_costs(place["strength"]),
             skew_costs.moving(list(SKEWS).index(place["skew"]), now),
@@ -247,7 +247,7 @@ def _labels() -> Scene:
             "Each client now has only two digits. How accurate is a client that trains alone?",
             example().values_at(line("labels", ALONE), "strong"),
             example().over,
-            lambda run: float(run.accuracies[1].mean()),
+            lambda run: float(run.now.accuracies[1].mean()),
         ),
         "Ask what a model that has never seen a 7 does with one. Here no client is tested on digits it does not have; "
         "tested on all ten, a client that knows two could not reach much more than 20 %.",
@@ -267,7 +267,7 @@ def _features() -> Scene:
             "Each client's images are rotated by another angle. How accurate is one shared model?",
             example().values_at(line("features", TOGETHER), "strong"),
             example().over,
-            lambda run: float(run.accuracies[0].mean()),
+            lambda run: float(run.now.accuracies[0].mean()),
         ),
         "The next stories follow this one: the more the clients' images differ, the less one model fits.",
     )
@@ -286,7 +286,7 @@ def _quantity() -> Scene:
             "A few clients have most of the images. How accurate are clients that train alone, on average?",
             example().values_at(line("quantity", ALONE), "strong"),
             example().over,
-            lambda run: float(run.accuracies[1].mean()),
+            lambda run: float(run.now.accuracies[1].mean()),
         ),
         "Who gains and who pays? The large client could do without the others, the small ones could not.",
     )
@@ -329,7 +329,7 @@ def _change(skew: str, how: str) -> str:
 def standing(skew: str, run: "AccuracyRun | None") -> str:
     if run is None:
         return "This run: press Play"
-    together, alone = (float(own.mean()) for own in run.accuracies)
+    together, alone = (float(own.mean()) for own in run.now.accuracies)
     words = f"together {percent(together, 0)}, alone {percent(alone, 0)}"
     return f"This run, round {run.round}: {SKEWS[skew].title.lower()}, {words}"
 

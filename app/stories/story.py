@@ -2,16 +2,16 @@
 
 A story is one file of this folder with a ``STORY`` in it. The page draws everything around it: the row of stories, the
 scenes, the question and the finding above the figures, the dials, Play, Step, Reset, exercises, notes, the handout and
-the link to Set up. Nothing is trained before the reader presses Play; ``start`` does.
+the link to Set up. ``steps`` trains, once the reader presses Play and one step at a time, for all readers at the place.
 
 A scene with a question hides the shipped results until its run has finished (``moving_figure.RESULT`` marks them).
 Three members are optional: ``finding``, ``picture`` and ``exercises``; the functions below stand in for them.
 """
 
 import html
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import pandas as pd
 import streamlit as st
@@ -20,9 +20,12 @@ from app.charts.plot import palette
 from app.components import terms
 from app.components.moving_figure import Picture, are_results_hidden
 from app.stories.questions import Exercise, Question
+from app.stories.shared_steps import Run, StepT
 
 Place = Mapping[str, str]
 """The stop of each dial of a story: dial name -> stop, as in the address."""
+Key = tuple[tuple[str, str], ...]
+"""A place that can be looked up."""
 
 
 @dataclass(frozen=True)
@@ -54,31 +57,7 @@ class Mark(NamedTuple):
     value: float
 
 
-class Run(Protocol):
-    """A run of the engine that pauses between two ticks of the page."""
-
-    @property
-    def round(self) -> int: ...
-
-    @property
-    def value(self) -> float:
-        """The one number that a mark keeps of the run."""
-        ...
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether there is nothing more to see."""
-        ...
-
-    def advance(self, rounds: int) -> None:
-        """Train some rounds, at most to the end."""
-        ...
-
-
-RunT = TypeVar("RunT")
-
-
-class Story(Protocol[RunT]):
+class Story(Protocol[StepT]):
     """One question of the Learn page."""
 
     order: int  # among the stories
@@ -95,15 +74,15 @@ class Story(Protocol[RunT]):
         """The sliders, given the others' stops in ``place``, which may be incomplete or invalid."""
         ...
 
-    def start(self, place: Place) -> RunT:
-        """An untrained run. Loads the engine."""
+    def steps(self, place: Place) -> Iterator[StepT]:
+        """A generator of the states of a run: untrained first, then after every step of training. Loads the engine."""
         ...
 
     def pace(self, round: int) -> float:
         """Rounds per second at a round: slow where much happens."""
         ...
 
-    def draw(self, place: Place, run: RunT | None, marks: Sequence[Mark]) -> None:
+    def draw(self, place: Place, run: Run[StepT] | None, marks: Sequence[Mark]) -> None:
         """The figures and the text beside them, at every tick; ``run`` is None before it starts."""
         ...
 
@@ -132,6 +111,10 @@ def place_of(story: Story[Any], given: Place) -> dict[str, str]:
         if place.get(dial.name) not in dial.stops:
             place[dial.name] = start[dial.name]
     return {dial.name: place[dial.name] for dial in story.dials(place)}
+
+
+def key_of(place: Place) -> Key:
+    return tuple(sorted(place.items()))
 
 
 def start_of(story: Story[Any]) -> dict[str, str]:

@@ -9,6 +9,7 @@ import streamlit as st
 from app import learn
 from app.charts.plot import palette
 from app.components import page
+from app.components.queue_position import queue_position
 from app.learn.controls import controls
 from app.learn.lesson import exercises, teaching
 from app.learn.prediction import prediction, sentence
@@ -18,6 +19,7 @@ from app.learn.stepper import stepper
 from app.state import links, url_state, widgets
 from app.stories import stories
 from app.stories.desk import Reader
+from app.stories.shared_run import warm_up
 from app.stories.story import Place, Story, place_of, scene_at, start_of
 from app.wording import unbroken
 
@@ -33,7 +35,8 @@ def render() -> None:
         slide(reader, place)
     else:
         lesson(reader, place)
-    warm_up(reader.slug, place)
+    with queue_position():
+        warm_up(reader.desk.story, place)
 
 
 def lesson(reader: Reader, place: Place) -> None:
@@ -111,12 +114,6 @@ def below(reader: Reader, place: Place) -> None:
         )
         teaching(reader.desk, place)
     st.caption(story.caption)
-
-
-@st.cache_resource(show_spinner=False)
-def warm_up(slug: str, _place: Place) -> None:
-    """Load the engine in advance, so that Play starts at once."""
-    stories()[slug].start(_place)
 
 
 with url_state.page("learn"):

@@ -1,6 +1,8 @@
 """Models: a body and a head, applied functionally with stacked parameters. One file per model."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -14,6 +16,7 @@ from engine.core.registry import Options
 from engine.core.streams import key
 
 Params = dict[str, Tensor]
+_drawing = threading.Lock()  # all threads initialize modules from one generator
 _NORMALISATIONS = (nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)
 
 
@@ -94,8 +97,7 @@ class Model:
         """Initial parameters number ``which``, from the stream (seed, "initial model", which): device-independent."""
         if self.init == "zeros":
             return {n: torch.zeros_like(p) for n, p in self.module.named_parameters()}
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(key(seed, "initial model", which))
+        with _cpu_generator_seeded(key(seed, "initial model", which)):
             drawn = self.make()
         return {n: p.detach() for n, p in drawn.named_parameters()}
 
@@ -135,4 +137,21 @@ def build_model(choice: Any, input_shape: tuple[int, ...], num_classes: int) -> 
 
     recipe = MODELS.get(choice.name).make(choice.options)
     make = lambda: recipe.build(input_shape, num_classes)  # noqa: E731
-    return Model(make(), make, choice.options.init, getattr(choice.options, "l2", 0.0))
+    with _drawing:
+        module = make()
+    return Model(module, make, choice.options.init, getattr(choice.options, "l2", 0.0))
+
+
+@contextmanager
+def _cpu_generator_seeded(seed: int) -> Iterator[None]:
+    """Seed the generator from which PyTorch initializes modules for the block, and restore it.
+
+    Only the CPU's: ``torch.manual_seed`` also formats the stack for each kind of GPU that this machine lacks.
+    """
+    with _drawing:
+        before = torch.default_generator.get_state()
+        torch.default_generator.manual_seed(seed)
+        try:
+            yield
+        finally:
+            torch.default_generator.set_state(before)

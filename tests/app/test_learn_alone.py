@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from app.stories import rotated_digits
-from app.stories.accuracy_run import AccuracyRun
 from app.stories.alone import ANGLES, NAMES, SAMPLES, STORY, example
 from app.stories.figures import rotated_clients
 from app.wording import percent_pm
 from engine.config.schema import parse_experiment
+from tests.support.stories import run_of, simulations_of
 
 
 def place(samples: str) -> dict[str, str]:
@@ -19,16 +19,16 @@ def place(samples: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("samples", ["10", "120"])
 def test_the_shipped_numbers_match_the_engine(samples: str) -> None:
-    run = AccuracyRun(STORY.config(place(samples)))
+    run = run_of(STORY.steps(place(samples)))
     run.advance(rotated_digits.ROUNDS)
     seed, at = example().seeds.index(0), SAMPLES.index(samples)
-    for name, accuracy in zip(NAMES, run.accuracies, strict=True):
+    for name, accuracy in zip(NAMES, run.now.accuracies, strict=True):
         assert accuracy.mean() == pytest.approx(example().lines[name][at, seed], abs=0.005)
 
 
 @pytest.mark.parametrize("samples", SAMPLES)
 def test_clients_have_as_many_samples_as_the_slider_says(samples: str) -> None:
-    sizes = AccuracyRun(STORY.config(place(samples))).simulations[0].task.data.summary.train_sizes
+    sizes = simulations_of(STORY.steps(place(samples)))[0].task.data.summary.train_sizes
     assert all(abs(size - int(samples)) <= 1 for size in sizes)
 
 

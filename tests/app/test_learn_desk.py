@@ -1,7 +1,7 @@
 """The state of a story on the Learn page, with a story that only counts rounds."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -9,29 +9,31 @@ from typing import Any
 import numpy as np
 import pytest
 
+from app.data.lru import Lru
+from app.stories import shared_run
 from app.stories.desk import Desk
 from app.stories.questions import Estimate
 from app.stories.story import Dial, Mark, Place, Scene, place_of
 
-LEAST = 3
+LEAST, ROUNDS = 3, 100
 WAIT_S = 20
 HERE, THERE = {"k": "1"}, {"k": "2"}
 
 
-@dataclass
-class CountingRun:
+@dataclass(frozen=True)
+class Count:
     """Counts rounds instead of training."""
 
     place: Place
-    round: int = 0
-    is_settled: bool = False
+    round: int
 
     @property
     def value(self) -> float:
         return float(self.place["k"])
 
-    def advance(self, rounds: int) -> None:
-        self.round += rounds
+    @property
+    def is_settled(self) -> bool:
+        return self.round == ROUNDS
 
 
 class Counting:
@@ -42,8 +44,9 @@ class Counting:
     def dials(self, place: Mapping[str, str]) -> list[Dial]:
         return [Dial("k", "K", {"1": "one", "2": "two"}, "2")]
 
-    def start(self, place: Place) -> CountingRun:
-        return CountingRun(place)
+    def steps(self, place: Place) -> Iterator[Count]:
+        for round in range(ROUNDS + 1):
+            yield Count(place, round)
 
     def pace(self, round: int) -> float:
         return 4 * LEAST
@@ -98,12 +101,12 @@ def test_moving_a_slider_trains_from_the_start(desk: Desk) -> None:
     desk.pause()
     desk.turn(THERE)
     run = desk.train(THERE)
-    assert (run.place, run.round, desk.is_playing) == (THERE, LEAST, True)
+    assert (run.now.place, run.round, desk.is_playing) == (THERE, LEAST, True)
 
 
 def test_a_finished_run_leaves_a_mark_and_an_abandoned_one_does_not(desk: Desk) -> None:
     desk.play()
-    desk.train(HERE).is_settled = True
+    desk.train(HERE).advance(ROUNDS)
     desk.turn(THERE)
     desk.train(THERE)
     desk.turn(HERE)
@@ -114,20 +117,37 @@ def test_a_finished_run_leaves_a_mark_and_an_abandoned_one_does_not(desk: Desk) 
 def test_two_runs_with_equal_settings_are_one_mark(desk: Desk) -> None:
     for _ in range(3):
         desk.play()
-        desk.train(HERE).is_settled = True
+        desk.train(HERE).advance(ROUNDS)
     assert desk.marks == [Mark(HERE, 1.0)]
 
 
 def test_playing_a_finished_run_restarts_it(desk: Desk) -> None:
     desk.play()
-    desk.train(HERE).is_settled = True
+    desk.train(HERE).advance(ROUNDS)
     desk.play()
     assert desk.train(HERE).round == LEAST
 
 
+def test_a_step_is_still_due_if_the_page_was_stopped_while_it_waited(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class _Stopped(BaseException):
+        """Stands for Streamlit's StopException."""
+
+    def stopped(*_: object) -> None:
+        raise _Stopped
+
+    desk.step()
+    with monkeypatch.context() as patch:
+        patch.setattr(shared_run, "start", stopped)
+        with pytest.raises(_Stopped):
+            desk.train(HERE)
+    assert desk.train(HERE).round == 1
+
+
 def test_reset_clears_the_state(desk: Desk) -> None:
     desk.play()
-    desk.train(HERE).is_settled = True
+    desk.train(HERE).advance(ROUNDS)
     desk.turn(THERE)
     desk.train(THERE)
     desk.reset()
@@ -146,7 +166,7 @@ def test_the_end_of_a_run_reveals_and_keeps_the_guess_and_its_own_result(asking:
     asking.turn(THERE)
     asking.train(THERE)
     assert asking.asks(THERE) and asking.has_begun(THERE)
-    asking.run.is_settled = True
+    asking.run.advance(ROUNDS)
     asking.train(THERE)
     assert not asking.asks(THERE)
     assert (asking.guess_at(THERE), asking.ended(THERE)) == (1.0, 2.0)
@@ -174,18 +194,24 @@ def test_missing_values_in_an_address_are_the_defaults() -> None:
     assert place_of(story, {"k": "1"}) == {"k": "1"}
 
 
-def test_a_press_waits_for_the_training_of_the_last_run_of_the_page() -> None:
-    desk, begun, may_end = Desk(Counting()), threading.Event(), threading.Event()
+def test_a_press_waits_for_the_training_of_the_last_run_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_run, "_trainings", Lru(1))
+    begun, may_end = threading.Event(), threading.Event()
     seen: list[int] = []
 
-    class SlowRun(CountingRun):
-        def advance(self, rounds: int) -> None:
+    class Slow(Counting):
+        slug = "slow"
+
+        def steps(self, place: Place) -> Iterator[Count]:
+            yield Count(place, 0)
             seen.append(+1)
             begun.set()
             may_end.wait(WAIT_S)
             seen.append(-1)
+            yield Count(place, ROUNDS)
 
-    desk.run, desk._run_place, desk.is_playing = SlowRun(HERE), HERE, True
+    desk: Any = Desk(Slow())
+    desk.step()
     training = [threading.Thread(target=desk.train, args=(HERE,)), threading.Thread(target=desk.train, args=(HERE,))]
     pressing = threading.Thread(target=desk.reset)
     training[0].start()
@@ -198,4 +224,4 @@ def test_a_press_waits_for_the_training_of_the_last_run_of_the_page() -> None:
     for thread in (*training, pressing):
         thread.join(WAIT_S)
     assert desk.run is None
-    assert seen in ([+1, -1], [+1, -1, +1, -1])  # never two at once
+    assert seen == [+1, -1]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from app.stories.drift import CLOSE, STEPS, STORY, example, finding, heading, real_clients, rounds_to
-from app.stories.drift_run import CLIENTS, LR, NAMES, ROUNDS, START, DriftRun, ended
+from app.stories.drift_run import CLIENTS, LR, NAMES, ROUNDS, START, DriftStep, steps
 from app.stories.figures import drift_distance, drift_plane
 from app.stories.quadratics import Clients, Method
 from engine.backends import Backend
@@ -19,6 +19,7 @@ from engine.federation.clients import lay_out
 from engine.partitioners import Partition
 from engine.simulation.simulate import Simulation
 from tests.support import builders
+from tests.support.stories import run_of
 
 
 @dataclass(frozen=True)
@@ -57,34 +58,38 @@ def server_path(method: str, E: int, rounds: int) -> np.ndarray:
     return START + np.stack(path)
 
 
+def ended(E: int) -> DriftStep:
+    *_, last = steps(E)
+    return last
+
+
 @pytest.mark.parametrize("E", [1, 7])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_paths_are_those_of_the_engines_methods(name: str, E: int) -> None:
-    run = DriftRun(E)
+    run = run_of(steps(E))
     run.advance(5)
-    np.testing.assert_allclose(run.methods[name].server, server_path(name.lower(), E, 5), atol=1e-12)
+    np.testing.assert_allclose(run.now.methods[name].server, server_path(name.lower(), E, 5), atol=1e-12)
 
 
 @pytest.mark.parametrize("E", [int(E) for E in STEPS])
 def test_fedavg_stops_where_the_closed_form_says(E: int) -> None:
     end = CLIENTS.fedavg_end(E, LR)
-    there = Method(CLIENTS, E, LR, end, is_corrected=False)
-    there.round()
-    np.testing.assert_allclose(there.server[-1], end, atol=1e-12)
+    there = Method.untrained(CLIENTS, E, LR, end, is_corrected=False)
+    np.testing.assert_allclose(there.round().server[-1], end, atol=1e-12)
 
 
 @pytest.mark.parametrize("E", [int(E) for E in STEPS])
 def test_scaffold_converges_to_the_minimum(E: int) -> None:
-    method = Method(CLIENTS, E, LR, START, is_corrected=True)
+    method = Method.untrained(CLIENTS, E, LR, START, is_corrected=True)
     for _ in range(400):
-        method.round()
+        method = method.round()
     assert method.distances[-1] < 1e-9
 
 
 def test_one_local_step_is_gradient_descent_on_the_mean_loss() -> None:
     np.testing.assert_allclose(CLIENTS.fedavg_end(1, LR), CLIENTS.minimum, atol=1e-12)
-    method = Method(CLIENTS, 1, LR, START, is_corrected=False)
-    method.round()
+    method = Method.untrained(CLIENTS, 1, LR, START, is_corrected=False)
+    method = method.round()
     slope = CLIENTS.gradients(np.stack([START, START])).mean(0)
     np.testing.assert_allclose(method.server[-1], START - LR * slope)
 
@@ -147,7 +152,7 @@ def test_headings_and_findings_say_where_methods_end() -> None:
 
 
 def test_the_run_ends_after_its_last_round() -> None:
-    run = DriftRun(2)
+    run = run_of(steps(2))
     run.advance(ROUNDS - 1)
     assert not run.is_settled
     run.advance(9)
@@ -156,21 +161,21 @@ def test_the_run_ends_after_its_last_round() -> None:
 
 
 def test_a_local_path_has_a_point_for_every_step() -> None:
-    run = DriftRun(5)
+    run = run_of(steps(5))
     run.advance(1)
-    method = run.methods["FedAvg"]
-    moves = drift_plane.moving(np.stack(method.server), method.paths)
+    method = run.now.methods["FedAvg"]
+    moves = drift_plane.moving(method.server, method.paths)
     assert len(moves["path A"]["x"]) == 6 and moves["path A"]["x"][0] == moves["path B"]["x"][0] == START[0]
     middle = (moves["path A"]["x"][-1] + moves["path B"]["x"][-1]) / 2
     assert moves["your run"]["x"] == moves["server"]["x"][-1:] == [pytest.approx(middle)]
 
 
 def test_everything_animated_has_a_trace() -> None:
-    run = ended(2)
-    method = run.methods["FedAvg"]
-    df = drift_distance.data({name: own.distances for name, own in run.methods.items()})
+    step = ended(2)
+    method = step.methods["FedAvg"]
+    df = drift_distance.data({name: own.distances for name, own in step.methods.items()})
     plane, curve = drift_plane.figure(method.server[-1]), drift_distance.figure(df)
-    assert set(drift_plane.moving(np.stack(method.server), method.paths)) <= {trace.name for trace in plane.data}
+    assert set(drift_plane.moving(method.server, method.paths)) <= {trace.name for trace in plane.data}
     assert set(drift_distance.moving(df)) == set(NAMES) <= {trace.name for trace in curve.data}
 
 

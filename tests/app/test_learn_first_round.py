@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from app.stories import first_round_run
 from app.stories.dial_example import pack
 from app.stories.figures import accuracy_by_round, mosaic, round_picture
 from app.stories.first_round import (
@@ -17,52 +18,61 @@ from app.stories.first_round import (
     finding,
     model_bytes,
 )
-from app.stories.first_round_run import FirstRoundRun
+from app.stories.first_round_run import FirstRoundRun, PhaseStep, steps
 from app.stories.round_phases import AVERAGE, RETURN, SEND, TRAIN
 from app.wording import percent_pm
+from engine.simulation.simulate import Simulation
+from tests.support.stories import run_of, simulations_of
 
 
 def begun(clients: str, phases: int) -> FirstRoundRun:
-    run = FirstRoundRun(config(clients, "fedavg"))
+    run = run_of(steps(config(clients, "fedavg")))
     run.advance(phases)
     return run
 
 
+def after(clients: str, phases: int) -> PhaseStep:
+    return begun(clients, phases).now
+
+
+def simulation(clients: str) -> Simulation:
+    return simulations_of(STORY.steps({"clients": clients}))[0]
+
+
 @pytest.mark.parametrize("clients", CLIENTS)
 def test_every_client_has_thirty_images(clients: str) -> None:
-    assert begun(clients, 0).simulations[0].task.data.summary.train_sizes == (IMAGES,) * int(clients)
+    assert simulation(clients).task.data.summary.train_sizes == (IMAGES,) * int(clients)
 
 
 def test_a_model_is_650_numbers_of_4_bytes() -> None:
-    assert begun("5", 0).model_bytes == model_bytes() == 2600
+    assert first_round_run.model_bytes(simulation("5")) == model_bytes() == 2600
 
 
 def test_bytes_are_those_that_the_engine_counts() -> None:
-    run = begun("5", 3 * 4)
-    costs = run.results[0].scalars
-    assert run.bytes_down == 3 * costs["bytes_down"] == 3 * 5 * 2600
-    assert run.bytes_up == 3 * costs["bytes_up"]
+    step = after("5", 3 * 4)
+    costs = next(simulation("5").rounds()).scalars
+    assert step.bytes_down == 3 * costs["bytes_down"] == 3 * 5 * 2600
+    assert step.bytes_up == 3 * costs["bytes_up"]
 
 
 def test_models_are_sent_first_and_returned_after_training() -> None:
-    phases = [begun("2", n) for n in (1, 2, 3, 4)]
-    assert [run.phase for run in phases] == [SEND, TRAIN, RETURN, AVERAGE]
-    assert [(run.bytes_down, run.bytes_up) for run in phases] == [(5200, 0), (5200, 0), (5200, 5200), (5200, 5200)]
-    assert [run.round for run in phases] == [1, 1, 1, 1]
-    assert [run.averaged for run in phases] == [0, 0, 0, 1]
+    phases = begun("2", 4).steps[1:]
+    assert [step.phase for step in phases] == [SEND, TRAIN, RETURN, AVERAGE]
+    assert [(step.bytes_down, step.bytes_up) for step in phases] == [(5200, 0), (5200, 0), (5200, 5200), (5200, 5200)]
+    assert [step.round for step in phases] == [1, 1, 1, 1]
 
 
 def test_the_shared_picture_is_the_mean_of_the_copies() -> None:
-    run = begun("5", 4)
-    assert run.copies is not None and run.copies.shape == (5, 8, 8)
-    np.testing.assert_allclose(run.shared, run.copies.mean(0), atol=1e-6)
+    step = after("5", 4)
+    assert step.copies is not None and step.copies.shape == (5, 8, 8)
+    np.testing.assert_allclose(step.shared, step.copies.mean(0), atol=1e-6)
 
 
 def test_the_run_ends_after_the_average_of_its_last_round() -> None:
     run = begun("1", 4 * ROUNDS - 1)
     assert not run.is_settled and run.round == ROUNDS
     run.advance(7)
-    assert run.is_settled and run.phase == AVERAGE and len(run.accuracies) == ROUNDS + 1
+    assert run.is_settled and run.now.phase == AVERAGE and len(run.steps) == 4 * ROUNDS + 1
 
 
 @pytest.mark.parametrize("clients", CLIENTS)
@@ -72,7 +82,7 @@ def test_the_shipped_numbers_match_the_engine(clients: str) -> None:
 
 
 def test_the_shipped_images_are_the_clients_own() -> None:
-    data = begun("2", 0).simulations[0].task.data.train
+    data = simulation("2").task.data.train
     first = np.minimum(data.x[int(data.offsets[1]), 0].numpy(), 15)
     assert pack(example().pictures["2"][4]) == pack(first)
 

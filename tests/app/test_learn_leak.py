@@ -1,5 +1,7 @@
 """The story on leaks: what a gradient reveals, exactly, and its claims."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,8 @@ from app.components.moving_figure import hidden_results
 from app.stories.figures import leaked_images, similarity_curve
 from app.stories.leak import BATCHES, LINES, REFERENCE, ROUNDS, STORY, at, example, experiment, finding
 from app.stories.leak_attack import recovered, similarity, with_noise
-from app.stories.leak_run import LeakRun
+from app.stories.leak_run import LeakStep, steps
+from tests.support.stories import simulations_of
 
 
 def gradient(images: np.ndarray, digits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -19,10 +22,8 @@ def gradient(images: np.ndarray, digits: np.ndarray) -> tuple[np.ndarray, np.nda
     return error.T @ images, error.sum(0)
 
 
-def ended(batch: str, noise: float = 0.0) -> LeakRun:
-    run = LeakRun(experiment(int(batch)), noise)
-    run.advance(ROUNDS)
-    return run
+def after(rounds: int, batch: str, noise: float = 0.0) -> LeakStep:
+    return next(islice(steps(experiment(int(batch)), noise), rounds, None))
 
 
 def test_the_gradient_of_one_image_is_the_image() -> None:
@@ -39,19 +40,19 @@ def test_two_images_of_a_digit_are_mixed() -> None:
 
 
 def test_one_image_is_recovered_from_what_the_engine_sends() -> None:
-    run = ended("1")
-    assert run.leak is not None and run.leak.images.shape == (1, 64)
-    assert run.leak.largest_error < 1e-5
-    assert min(run.similarities) == pytest.approx(1, abs=1e-6) and len(run.similarities) == ROUNDS
+    untrained, *later = steps(experiment(1), 0.0)
+    assert untrained.leak is None and len(later) == ROUNDS and later[-1].is_settled
+    leaks = [step.leak for step in later if step.leak]
+    assert leaks[-1].images.shape == (1, 64) and leaks[-1].largest_error < 1e-5
+    assert min(leak.similarity.mean() for leak in leaks) == pytest.approx(1, abs=1e-6)
 
 
 def test_the_batch_is_the_one_that_the_engine_trains_on() -> None:
-    run = LeakRun(experiment(4), 0.0)
-    run.advance(1)
-    assert run.leak is not None
-    x, _ = run.simulations[0].task.data.train.of_client(0)
+    leak = after(1, "4").leak
+    assert leak is not None
+    x, _ = simulations_of(STORY.steps({"noise": "0", "batch": "4"}))[0].task.data.train.of_client(0)
     own = x.flatten(1).double().numpy()
-    assert all((own == image).all(1).any() for image in run.leak.images)
+    assert all((own == image).all(1).any() for image in leak.images)
 
 
 def test_noise_has_the_requested_size() -> None:
@@ -72,7 +73,7 @@ def test_similarity_is_the_correlation_of_pixels() -> None:
 @pytest.mark.parametrize(("batch", "noise"), [("4", "0"), ("1", "3")])
 def test_the_shipped_numbers_match_the_run(batch: str, noise: str) -> None:
     shipped = example().lines[LINES[noise]][BATCHES.index(batch), example().seeds.index(0)]
-    assert ended(batch, float(noise)).value == pytest.approx(shipped, abs=1e-3)
+    assert after(ROUNDS, batch, float(noise)).value == pytest.approx(shipped, abs=1e-3)
 
 
 def test_larger_batches_and_more_noise_hide_more() -> None:
@@ -108,11 +109,10 @@ def test_every_scene_and_finding_has_its_number() -> None:
 
 
 def test_the_shipped_first_images_are_those_of_the_first_round() -> None:
-    run = LeakRun(experiment(2), 0.0)
-    run.advance(1)
-    assert run.leak is not None
+    leak = after(1, "2").leak
+    assert leak is not None
     shown = example().pictures["2"].reshape(2, -1)
-    assert (shown == np.minimum(np.rint(run.leak.images * 16), 15)).all()
+    assert (shown == np.minimum(np.rint(leak.images * 16), 15)).all()
 
 
 @pytest.mark.parametrize(("batch", "columns"), [(1, 1), (2, 2), (4, 2), (8, 3), (16, 4)])

@@ -4,18 +4,19 @@ import numpy as np
 import pytest
 
 from app.stories import rotated_digits
-from app.stories.accuracy_run import AccuracyRun
+from app.stories.accuracy_run import AccuracyRun, steps
 from app.stories.dial_example import pack
 from app.stories.figures import dial_curve, rotated_clients
 from app.stories.one_model import STORY, TURNS, angles, config, example, finding, standing
 from app.wording import percent_pm
 from engine.config.schema import parse_experiment
+from tests.support.stories import run_of
 
 UPRIGHT, QUARTER = {"turn": "0"}, {"turn": "90"}
 
 
 def ended(turn: str) -> AccuracyRun:
-    run = AccuracyRun(config(turn, "fedavg"))
+    run = run_of(steps(config(turn, "fedavg")))
     run.advance(rotated_digits.ROUNDS)
     return run
 
@@ -25,7 +26,7 @@ def test_the_shipped_numbers_match_the_engine(turn: str) -> None:
     run, at = ended(turn), TURNS.index(turn)
     seed = example().seeds.index(0)
     assert run.value == pytest.approx(example().lines["mean"][at, seed], abs=0.005)
-    assert run.accuracies[0].min() == pytest.approx(example().lines["lowest client"][at, seed], abs=0.03)
+    assert run.now.accuracies[0].min() == pytest.approx(example().lines["lowest client"][at, seed], abs=0.03)
 
 
 def test_clients_in_the_middle_are_best_and_both_ends_worst() -> None:
@@ -48,7 +49,7 @@ def test_learning_alone_is_unaffected_by_rotation() -> None:
 
 
 def test_the_run_ends_after_its_last_round() -> None:
-    run = AccuracyRun(config("18", "fedavg"))
+    run = run_of(steps(config("18", "fedavg")))
     run.advance(rotated_digits.ROUNDS - 1)
     assert not run.is_settled
     run.advance(5)
@@ -108,7 +109,7 @@ def test_everything_animated_has_a_trace() -> None:
 
 
 def test_numbers_of_the_run_and_means_over_seeds_are_distinguished() -> None:
-    run = STORY.start({"turn": "90"})
+    run = run_of(STORY.steps({"turn": "90"}))
     assert standing(run).startswith("This run, round 0: mean ") and "worst of 20 clients" in standing(run)
     assert all(scene.text.endswith("Mean ± standard deviation over 5 seeds.") for scene in STORY.scenes)
     assert finding("90").endswith("(5 seeds).")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from app.stories.accuracy_run import AccuracyRun
+from app.stories.accuracy_run import steps
 from app.stories.figures import client_images, skew_costs
 from app.stories.skews import (
     ALONE,
@@ -21,12 +21,13 @@ from app.stories.skews import (
     line,
 )
 from app.wording import percent_pm
+from tests.support.stories import run_of, simulations_of
 
 
 def summary(skew: str, strength: str) -> np.ndarray:
     """[N, C] samples of each client by digit."""
-    run = AccuracyRun(experiment(skew, strength))
-    return np.array(run.simulations[0].task.data.summary.class_counts)
+    simulation, *_ = simulations_of(steps(experiment(skew, strength)))
+    return np.array(simulation.task.data.summary.class_counts)
 
 
 @pytest.mark.parametrize("strength", STRENGTHS)
@@ -50,22 +51,21 @@ def test_only_quantity_changes_the_sizes() -> None:
 
 @pytest.mark.parametrize("skew", SKEWS)
 def test_the_shipped_numbers_match_the_engine(skew: str) -> None:
-    run = AccuracyRun(experiment(skew, "strong"))
+    run = run_of(steps(experiment(skew, "strong")))
     run.advance(ROUNDS)
     at, seed = STRENGTHS.index("strong"), example().seeds.index(0)
-    for how, accuracy in zip((TOGETHER, ALONE), run.accuracies, strict=True):
+    for how, accuracy in zip((TOGETHER, ALONE), run.now.accuracies, strict=True):
         assert accuracy.mean() == pytest.approx(example().lines[line(skew, how)][at, seed], abs=0.01)
 
 
 @pytest.mark.parametrize("skew", SKEWS)
 def test_the_shown_clients_are_every_second(skew: str) -> None:
-    run = AccuracyRun(experiment(skew, "strong"))
-    sizes = run.simulations[0].task.data.summary.train_sizes[::EVERY]
+    sizes = simulations_of(steps(experiment(skew, "strong")))[0].task.data.summary.train_sizes[::EVERY]
     assert example().clients[skew][STRENGTHS.index("strong")].tolist() == list(sizes) and len(sizes) == SHOWN
 
 
 def test_the_shipped_images_are_the_clients_own() -> None:
-    data = AccuracyRun(experiment("features", "strong")).simulations[0].task.data.train
+    data = simulations_of(steps(experiment("features", "strong")))[0].task.data.train
     second = data.x[int(data.offsets[EVERY]), 0].numpy()
     assert (example().pictures["features strong 1"][0] == np.minimum(second, 15)).all()
 

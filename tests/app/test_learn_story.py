@@ -9,9 +9,10 @@ from app.stories import lambda_curves as curves
 from app.stories import lambda_dial as story
 from app.stories.lambda_curves import ADAPTIVE, ALONE, TOGETHER, Stop, example
 from app.stories.lambda_dial import STORY
-from app.stories.lambda_run import LambdaRun
+from app.stories.lambda_run import LambdaRun, steps
 from engine.config.schema import parse_experiment
 from engine.simulation.simulate import Simulation
+from tests.support.stories import run_of
 
 
 @pytest.mark.parametrize("R", curves.SPREADS)
@@ -56,22 +57,22 @@ def test_the_shipped_results_match_the_engine() -> None:
 
 
 def run_at(R: float, stop: Stop) -> LambdaRun:
-    return LambdaRun(story.config(R, stop), R)
+    return run_of(steps(story.config(R, stop), R))
 
 
 def test_a_run_starts_at_zero_and_converges_to_the_curve() -> None:
     run = run_at(1.0, 0.05)
-    assert run.standing.error == pytest.approx(curves.untrained(1.0).error)
+    assert run.now.standing.error == pytest.approx(curves.untrained(1.0).error)
     run.advance(40)
-    assert run.standing.round == 40 and len(run.errors) == 41
-    assert run.standing.error == pytest.approx(example().goal(1.0, 0.05), rel=0.03)
+    assert run.now.standing.round == 40 and len(run.steps) == 41
+    assert run.now.standing.error == pytest.approx(example().goal(1.0, 0.05), rel=0.03)
 
 
 def test_together_all_clients_have_the_global_model() -> None:
     run = run_at(1.0, TOGETHER)
     run.advance(1)
-    assert run.standing.models == pytest.approx(np.tile(run.standing.shared, (10, 1)))
+    assert run.now.standing.models == pytest.approx(np.tile(run.now.standing.shared, (10, 1)))
 
 
 def test_alone_there_is_no_global_model() -> None:
-    assert run_at(1.0, ALONE).standing.shared is None
+    assert run_at(1.0, ALONE).now.standing.shared is None

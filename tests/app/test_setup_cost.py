@@ -1,11 +1,17 @@
 """The estimated cost of runs."""
 
 import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+from app.data.lru import Lru
 from app.setup import cost
 from app.setup.cost import Cost, Timed
+from app.setup.measure import r_hat
 from engine.config.schema import RunConfig, Training, parse_experiment
 from tests.app.samples import DIGITS
 
@@ -50,3 +56,41 @@ def test_models_of_more_clients_need_more_disk():
 def test_models_too_large_for_memory_are_not_built(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(cost, "LARGEST_STATE", 10)
     assert cost.cost_of(a_run(training={"lr": 0.123})).seconds is None
+
+
+@pytest.fixture
+def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], RunConfig]:
+    """Writes a table with this many features, always to the same file; returns a run on it."""
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+
+    def write(features: int) -> RunConfig:
+        rng = np.random.default_rng(features)
+        np.savez(tmp_path / "own.npz", x=rng.normal(size=(200, features)), y=np.arange(200) % 2)
+        clients = {"name": "iid", "num_clients": 4}
+        return a_run(dataset={"name": "custom", "path": "own.npz"}, partition=clients, model="mlr")
+
+    return write
+
+
+def test_a_file_that_changes_is_measured_anew(own_data: Callable[[int], RunConfig]):
+    first = cost.measure(own_data(3)).parameters
+    assert (first, cost.measure(own_data(5)).parameters) == (2 * 4, 2 * 6)
+
+
+def test_r_hat_of_a_file_that_changes_is_computed_anew(own_data: Callable[[int], RunConfig]):
+    first = r_hat(own_data(3))
+    assert math.isfinite(first) and r_hat(own_data(5)) != first
+
+
+def test_a_method_is_timed_once_for_readers_who_need_it_at_once(monkeypatch: pytest.MonkeyPatch):
+    timed: list[RunConfig] = []
+
+    def one_round(run: RunConfig, data: object) -> Timed:
+        timed.append(run)
+        return Timed(cost.SHORT_S, 1.0, 1.0)
+
+    monkeypatch.setattr(cost, "_one_round", one_round)
+    monkeypatch.setattr(cost, "_moments", Lru(1))
+    with ThreadPoolExecutor(8) as pool:
+        moments = [*pool.map(cost.measure, [a_run()] * 8)]
+    assert len(timed) == 1 and all(moment is moments[0] for moment in moments)

@@ -5,11 +5,12 @@ import pytest
 
 from app.stories import contexts as story
 from app.stories.context_curve import CLUSTERS, HEUR, NUM_CLIENTS, NUM_CONTEXTS, Example, Guesses, example, stops
-from app.stories.context_run import ContextRun, in_plane
+from app.stories.context_run import in_plane, steps
 from app.stories.contexts import STORY
 from app.stories.figures import context_count, context_plane
 from engine.config.schema import parse_experiment
 from engine.simulation.simulate import Simulation
+from tests.support.stories import run_of, simulations_of
 
 FULL = len(CLUSTERS)
 SMALL = Example(
@@ -24,16 +25,15 @@ TURN = np.array([[0.0, 1.0], [-1.0, 0.0]])
 
 
 def test_the_shipped_accuracies_match_the_engine() -> None:
-    run = STORY.start({"clusters": "4"})
+    run = run_of(STORY.steps({"clusters": "4"}))
     run.advance(story.ROUNDS)
     assert run.is_settled
     assert run.value == pytest.approx(example().goal(4), abs=5e-4)
 
 
 def test_the_shipped_number_of_clusters_matches_the_heuristic() -> None:
-    run = STORY.start({"clusters": HEUR})
-    run.advance(1)
-    assert run.results[0].scalars["diagnostics.K_hat"] == example().K_hat
+    (simulation,) = simulations_of(STORY.steps({"clusters": HEUR}))
+    assert next(simulation.rounds()).scalars["diagnostics.K_hat"] == example().K_hat
 
 
 def test_wrong_estimates_of_the_heuristic_match_the_engine() -> None:
@@ -44,7 +44,7 @@ def test_wrong_estimates_of_the_heuristic_match_the_engine() -> None:
 
 
 def test_clients_have_the_stated_numbers_of_samples() -> None:
-    summary = STORY.start({"clusters": "1"}).simulations[0].task.data.summary
+    summary = simulations_of(STORY.steps({"clusters": "1"}))[0].task.data.summary
     assert set(summary.train_sizes) == {story.TRAINING_SAMPLES}
     assert set(summary.test_sizes) == {story.TEST_SAMPLES}
     assert summary.contexts == tuple(i % NUM_CONTEXTS for i in range(NUM_CLIENTS))
@@ -53,7 +53,7 @@ def test_clients_have_the_stated_numbers_of_samples() -> None:
 @pytest.mark.parametrize("clusters", ["1", "4", HEUR])
 def test_set_up_opens_the_shown_run_with_both_references(clusters: str) -> None:
     opened = parse_experiment(STORY.config({"clusters": clusters})).runs()
-    shown = STORY.start({"clusters": clusters}).simulations[0].config
+    shown = simulations_of(STORY.steps({"clusters": clusters}))[0].config
     assert shown.digest in {run.digest for run in opened}
     assert {"Alone", "Together", "Heuristic"} <= {run.label for run in opened}
 
@@ -106,16 +106,16 @@ def test_equal_models_are_one_point() -> None:
 
 
 def test_with_the_true_number_each_cluster_is_a_context() -> None:
-    run = STORY.start({"clusters": "4"})
+    run = run_of(STORY.steps({"clusters": "4"}))
     run.advance(5)
     contexts = np.arange(NUM_CLIENTS) % NUM_CONTEXTS
-    assert len({*zip(contexts.tolist(), run.standing.clusters.tolist(), strict=True)}) == NUM_CONTEXTS
-    assert len(run.accuracies) == 6
+    assert len({*zip(contexts.tolist(), run.now.clusters.tolist(), strict=True)}) == NUM_CONTEXTS
+    assert len(run.steps) == 6
 
 
 def test_a_run_starts_with_one_model_for_all() -> None:
-    run = ContextRun(story.experiment(story.method(3)))
-    assert run.round == 0 and not run.standing.places.any() and set(run.standing.clusters) == {0}
+    run = run_of(steps(story.experiment(story.method(3))))
+    assert run.round == 0 and not run.now.places.any() and set(run.now.clusters) == {0}
 
 
 def test_the_curve_has_the_shipped_accuracies_and_spread() -> None:

@@ -11,6 +11,7 @@ from app.stories.sharpness_curve import NUM_CLIENTS, NUM_LEFT_BEHIND, RADII, STE
 from app.wording import percent
 from engine.config.schema import parse_experiment
 from engine.metrics import tail_size
+from tests.support.stories import run_of, simulations_of
 
 SMALL = Example(
     command="python -m benchmarks.story_left_behind",
@@ -25,9 +26,9 @@ SMALL = Example(
 
 
 def test_the_shipped_results_match_the_engine() -> None:
-    run = STORY.start({"rho": "0.2"})
+    run = run_of(STORY.steps({"rho": "0.2"}))
     run.advance(story.ROUNDS)
-    there, at, now = example(), RADII.index(0.2), run.standing()
+    there, at, now = example(), RADII.index(0.2), run.now.standing()
     assert run.is_settled
     assert now.mean == pytest.approx(there.mean[[0, at], 0], abs=2e-3)
     assert now.lowest5 == pytest.approx(there.lowest5[[0, at], 0], abs=5e-3)
@@ -36,7 +37,7 @@ def test_the_shipped_results_match_the_engine() -> None:
 
 
 def test_the_clients_are_the_named_ones() -> None:
-    summary = STORY.start({"rho": "0"}).simulations[0].task.data.summary
+    summary = simulations_of(STORY.steps({"rho": "0"}))[0].task.data.summary
     held = ["".join(str(c) for c, n in enumerate(counts) if n) for counts in summary.class_counts]
     assert summary.train_sizes == tuple(example().train_sizes) and tuple(held) == example().digits
     assert tail_size(NUM_CLIENTS) == NUM_LEFT_BEHIND
@@ -47,7 +48,7 @@ def test_the_clients_are_the_named_ones() -> None:
 @pytest.mark.parametrize("rho", ["0", "0.1"])
 def test_set_up_opens_the_shown_runs(rho: str) -> None:
     opened = parse_experiment(STORY.config({"rho": rho})).runs()
-    shown = [simulation.config for simulation in STORY.start({"rho": rho}).simulations]
+    shown = [simulation.config for simulation in simulations_of(STORY.steps({"rho": rho}))]
     assert [run.digest for run in opened] == [run.digest for run in shown]
     assert len(opened) == (1 if rho == "0" else 2)
 
@@ -156,8 +157,8 @@ def test_numbers_of_the_shown_draw_match_its_clients() -> None:
 
 
 def test_without_a_radius_one_cross_section_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    run, measured = STORY.start({"rho": "0"}), []
-    monkeypatch.setattr(sharpness_run, "section", lambda simulation: measured.append(simulation) or np.zeros(3))
-    standing = run.standing()
+    run, measured = run_of(STORY.steps({"rho": "0"})), []
+    monkeypatch.setattr(sharpness_run, "section", lambda task, w: measured.append(w) or np.zeros(3))
+    standing = run.now.standing()
     assert len(measured) == 1
     assert standing.sections.shape == (2, 3) and (standing.accuracies[0] == standing.accuracies[1]).all()
