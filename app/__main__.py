@@ -46,12 +46,14 @@ class Child:
     start_at: float = 0.0
 
     def start(self) -> None:
-        # In its own session, so that Ctrl-C reaches only the supervisor, which then stops its children in order.
+        # In its own process group, so that Ctrl-C reaches only the supervisor, which then stops its children in order.
+        # Not in its own session: Linux shares cores among sessions first, so niceness counts only within one.
         self.process = subprocess.Popen(
             self.command,
             cwd=ROOT,
             env=dict(self.environment),
-            start_new_session=True,
+            stdin=subprocess.DEVNULL,  # a background process group is stopped when it reads from the terminal
+            process_group=0,
             preexec_fn=_end_with_supervisor,
         )
         self.started_at = time.monotonic()

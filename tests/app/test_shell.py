@@ -196,6 +196,15 @@ def test_the_app_ends_with_its_web_server(supervisor: Supervisor) -> None:
     assert not supervisor.dispatcher.is_running
 
 
+def test_children_have_process_groups_of_their_own_in_the_session_of_the_supervisor(supervisor: Supervisor) -> None:
+    started = (supervisor.dispatcher, supervisor.web)
+    for child in started:
+        child.start()
+    pids = [child.process.pid for child in started if child.process]
+    assert {os.getsid(pid) for pid in pids} == {os.getsid(0)}
+    assert [os.getpgid(pid) for pid in pids] == pids
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent is gone")
 def test_children_of_a_killed_supervisor_end() -> None:
     start = "import app.__main__ as a, os, sys, time; c = a.Child('engine', sys.argv[1:], os.environ); c.start(); "
