@@ -22,12 +22,12 @@ def host(environment: Mapping[str, str]) -> str:
 
 def port(environment: Mapping[str, str]) -> int:
     """The port of the first web server."""
-    return _whole_number(environment, "PORT", DEFAULT_PORT, LAST_PORT)
+    return _whole_number("PORT", environment.get("PORT"), DEFAULT_PORT, LAST_PORT)
 
 
 def web_servers(environment: Mapping[str, str]) -> int:
     """The number of web servers."""
-    return _whole_number(environment, "FEDSCAPE_WEB", 1, MOST_WEB_SERVERS)
+    return _whole_number("FEDSCAPE_WEB", environment.get("FEDSCAPE_WEB"), 1, MOST_WEB_SERVERS)
 
 
 def ports(environment: Mapping[str, str]) -> range:
@@ -41,8 +41,8 @@ def ports(environment: Mapping[str, str]) -> range:
     return range(first, first + number)
 
 
-def _whole_number(environment: Mapping[str, str], name: str, default: int, most: int) -> int:
-    text = environment.get(name) or str(default)
+def _whole_number(name: str, given: str | None, default: int, most: int) -> int:
+    text = given or str(default)
     if not text.isdecimal() or len(text) > len(str(most)) or not 1 <= int(text) <= most:
         raise InvalidSetting(f"{name} is {text!r}, but must be a whole number from 1 to {most}")
     return int(text)
