@@ -29,7 +29,7 @@ from tests.support.signing_in import MEMBER, SECRET
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 200.0  # two web servers start, on a machine that may be busy
 STOP_S = 30.0
-LIMIT = 7  # two of the experiments that Set up opens with, and a place that is too few for a third
+LIMIT = 13  # two of the experiments that Set up opens with, and a place that is too few for a third
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 
@@ -214,7 +214,7 @@ def test_six_presses_at_once_on_both_web_servers_keep_the_limit(
     app: App, signed_in: tuple[str, httpx2.Cookies]
 ) -> None:
     queued(app, 0)
-    before = len(app.store.experiments.list(include_archived=True))
+    before = {made.id for made in app.store.experiments.list(include_archived=True)}
 
     async def scenario() -> None:
         async with app.reader(0, signed_in[1]) as first, app.reader(1, signed_in[1]) as second:
@@ -230,8 +230,9 @@ def test_six_presses_at_once_on_both_web_servers_keep_the_limit(
             assert not times.errors
 
     event_loop.run(scenario())
-    assert app.store.shares.usage(MEMBER.name).queued == 6
-    assert len(app.store.experiments.list(include_archived=True)) == before + 2
+    sizes = [made.num_runs for made in app.store.experiments.list(include_archived=True) if made.id not in before]
+    assert len(sizes) == 2 and app.store.shares.usage(MEMBER.name).queued == sum(sizes)
+    assert LIMIT - min(sizes) < sum(sizes) <= LIMIT
 
 
 def test_a_killed_web_server_is_restarted_while_the_other_one_serves(
