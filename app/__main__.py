@@ -47,7 +47,7 @@ class Child:
 
     def start(self) -> None:
         # In its own process group, so that Ctrl-C reaches only the supervisor, which then stops its children in order.
-        # Not in its own session: Linux shares cores among sessions first, so niceness counts only within one.
+        # Not in its own session: Linux divides cores among sessions first, so niceness counts only within one.
         self.process = subprocess.Popen(
             self.command,
             cwd=ROOT,
@@ -98,7 +98,7 @@ class Supervisor:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self, addresses: Sequence[str]) -> int:
-        """Run until stopped (0) or no web server is left (1). Prints ``addresses`` once pages are served at all."""
+        """Run until stopped (0) or no web server is left (1). Prints ``addresses`` once all of them respond."""
         children = (self.dispatcher, *self.web)
         for child in children:
             child.start()

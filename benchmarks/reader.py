@@ -64,7 +64,7 @@ class OpenPage:
     def __init__(self, url: str, name: str, query: dict[str, str], socket: ClientConnection, errors: list[str]) -> None:
         self.widgets: dict[str, Widget] = {}
         self.redirect = ""
-        """Where the server last sent the browser to sign in."""
+        """The address of the latest redirect to sign in."""
         self._url, self._name, self._query = url, name, query
         self._socket, self._errors = socket, errors
         self._values: dict[str, WidgetState] = {}

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 web_servers = 1
-"""How many divide the memory. The web server sets it at its start."""
+"""The number of web servers that divide the memory; set when a web server starts."""
 
 
 def most_bytes() -> float:

@@ -132,8 +132,9 @@ def app(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise
-            lock.release()
-            store.close()
+            finally:
+                lock.release()
+                store.close()
     assert ended == 0, running.log.read_text()
 
 

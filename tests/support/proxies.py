@@ -16,7 +16,7 @@ import httpx2
 
 FOLDERS = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin"
 OLDEST_CADDY = (2, 8)
-START_S = 60.0
+START_S, STOP_S = 60.0, 30.0
 NGINX = """
 user root;
 daemon off;
@@ -138,7 +138,12 @@ def _running(command: list[str], folder: Path, port: int, certificate: Certifica
         yield url
     finally:
         process.terminate()
-        process.wait()
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
 
 
 def _answers(url: str, certificate: Certificate) -> bool:
