@@ -1,7 +1,7 @@
-"""``python -m app``: the dispatcher and the web server as children of a supervisor that does nothing else.
+"""``python -m app``: the dispatcher and the web servers as children of a supervisor that does nothing else.
 
-The dispatcher is restarted when it dies, at growing intervals while it keeps dying; when the web server ends, so does
-the app. Ctrl-C or SIGTERM stops both.
+A child that dies is restarted, at growing intervals while it keeps dying; when no web server is left, the app ends.
+Ctrl-C or SIGTERM stops all of them.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.access.rules import rules
@@ -22,7 +22,7 @@ from engine.cli.broken_pipe import ignoring_broken_pipes
 from engine.core.paths import ROOT
 
 RESTART_AFTER_S = (1.0, 2.0, 5.0, 10.0, 30.0)
-STEADY_AFTER_S = 60.0  # after living this long, a dispatcher restarts with the shortest wait
+STEADY_AFTER_S = 60.0  # after living this long, a child restarts with the shortest wait
 STOP_S = 8.0
 LOOK_EVERY_S = 0.2
 SECRETS = (
@@ -46,12 +46,14 @@ class Child:
     start_at: float = 0.0
 
     def start(self) -> None:
-        # In its own session, so that Ctrl-C reaches only the supervisor, which then stops its children in order.
+        # In its own process group, so that Ctrl-C reaches only the supervisor, which then stops its children in order.
+        # Not in its own session: Linux divides cores among sessions first, so niceness counts only within one.
         self.process = subprocess.Popen(
             self.command,
             cwd=ROOT,
             env=dict(self.environment),
-            start_new_session=True,
+            stdin=subprocess.DEVNULL,  # a background process group is stopped when it reads from the terminal
+            process_group=0,
             preexec_fn=_end_with_supervisor,
         )
         self.started_at = time.monotonic()
@@ -59,6 +61,19 @@ class Child:
     @property
     def is_running(self) -> bool:
         return self.process is not None and self.process.poll() is None
+
+    def keep_running(self, at: float) -> None:
+        """Detect that it died, and restart it after its wait."""
+        if self.is_running:
+            return
+        if self.start_at == 0.0:
+            self.failures = 0 if at - self.started_at > STEADY_AFTER_S else self.failures
+            wait = RESTART_AFTER_S[min(self.failures, len(RESTART_AFTER_S) - 1)]
+            self.failures, self.start_at = self.failures + 1, at + wait
+            print(f"The {self.name} has stopped; restarting in {wait:g} s.", file=sys.stderr, flush=True)
+        elif at >= self.start_at:
+            self.start_at = 0.0
+            self.start()
 
     def ask_to_stop(self) -> None:
         if self.process is not None and self.is_running:
@@ -76,46 +91,35 @@ class Child:
 
 @dataclass
 class Supervisor:
-    """Keeps ``dispatcher`` alive while ``web`` runs."""
+    """Keeps the dispatcher and the web servers running."""
 
     dispatcher: Child
-    web: Child
+    web: Sequence[Child]
     stop: threading.Event = field(default_factory=threading.Event)
 
-    def run(self, ready: str) -> int:
-        """Run until stopped (0) or the web server ends (1). Prints ``ready`` once pages are served."""
-        self.dispatcher.start()
-        self.web.start()
+    def run(self, addresses: Sequence[str]) -> int:
+        """Run until stopped (0) or no web server is left (1). Prints ``addresses`` once all of them respond."""
+        children = (self.dispatcher, *self.web)
+        for child in children:
+            child.start()
         announced = False
         try:
             while not self.stop.wait(LOOK_EVERY_S):
-                if not self.web.is_running:
-                    print("The web server has stopped; see the reason above.", file=sys.stderr, flush=True)
+                if not any(child.is_running for child in self.web):
+                    what = "The web server has" if len(self.web) == 1 else "All web servers have"
+                    print(f"{what} stopped; see the reason above.", file=sys.stderr, flush=True)
                     return 1
-                if not announced and _answers(ready):
+                if not announced and all(map(_answers, addresses)):
                     announced = True
-                    print(f"Fedscape is at {ready}  (Ctrl-C stops it)", flush=True)
-                self.keep_dispatcher(time.monotonic())
+                    print(f"Fedscape is at {' and '.join(addresses)}  (Ctrl-C stops it)", flush=True)
+                for child in children:
+                    child.keep_running(time.monotonic())
             return 0
         finally:
             self.stop_children()
 
-    def keep_dispatcher(self, at: float) -> None:
-        """Detect that the dispatcher died, and restart it after its wait."""
-        child = self.dispatcher
-        if child.is_running:
-            return
-        if child.start_at == 0.0:
-            child.failures = 0 if at - child.started_at > STEADY_AFTER_S else child.failures
-            wait = RESTART_AFTER_S[min(child.failures, len(RESTART_AFTER_S) - 1)]
-            child.failures, child.start_at = child.failures + 1, at + wait
-            print(f"The worker has stopped; restarting in {wait:g} s.", file=sys.stderr, flush=True)
-        elif at >= child.start_at:
-            child.start_at = 0.0
-            child.start()
-
     def stop_children(self) -> None:
-        children = (self.web, self.dispatcher)
+        children = (*self.web, self.dispatcher)
         for child in children:
             child.ask_to_stop()
         until = time.monotonic() + STOP_S
@@ -124,13 +128,12 @@ class Supervisor:
 
 
 def children(environment: Mapping[str, str]) -> Supervisor:
-    """The two programs, configured by the environment. Raises InvalidSetting."""
+    """The programs, configured by the environment. Raises InvalidSetting."""
     paths = [str(ROOT), environment.get("PYTHONPATH")]
     given = {**environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     host = settings.host(environment)
     server = {
         "server.address": host,
-        "server.port": str(settings.port(environment)),
         "server.headless": "true",
         "browser.serverAddress": settings.DEFAULT_HOST if settings.listens_everywhere(environment) else host,
     }
@@ -138,11 +141,22 @@ def children(environment: Mapping[str, str]) -> Supervisor:
     options += [f"--server.allowedHosts={name}" for name in settings.allowed_hosts(environment)]
     if sign_in := rules(environment).sign_in:
         given["STREAMLIT_SERVER_COOKIE_SECRET"] = sign_in.cookie_secret  # not as an option: those are seen by all users
-    web = [sys.executable, "-m", "streamlit", "run", "app/server/asgi.py", *options]
     engine = [sys.executable, "-m", "engine", "worker"]
-    # The small runs of Learn gain nothing from threads, which would compete with busy workers.
     without_secrets = {name: value for name, value in given.items() if name not in SECRETS}
-    return Supervisor(Child("engine", engine, without_secrets), Child("web", web, {"OMP_NUM_THREADS": "1", **given}))
+    # The small runs of Learn gain nothing from threads, which would compete with busy workers.
+    of_web = {"OMP_NUM_THREADS": "1", **given}
+    ports = settings.ports(environment)
+    return Supervisor(
+        Child("worker", engine, without_secrets),
+        [
+            Child(
+                "web server" if len(ports) == 1 else f"web server on port {port}",
+                [sys.executable, "-m", "streamlit", "run", "app/server/asgi.py", *options, f"--server.port={port}"],
+                of_web,
+            )
+            for port in ports
+        ],
+    )
 
 
 def main() -> int:
@@ -153,7 +167,7 @@ def main() -> int:
 def _supervise() -> int:
     try:
         settings.check_access(os.environ)
-        settings.check_port(os.environ)
+        settings.check_ports(os.environ)
         settings.check_database(os.environ)
         supervisor = children(os.environ)
     except settings.InvalidSetting as error:
@@ -161,7 +175,7 @@ def _supervise() -> int:
         return 2
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: supervisor.stop.set())
-    return supervisor.run(settings.address(os.environ))
+    return supervisor.run(settings.addresses(os.environ))
 
 
 def _end_with_supervisor() -> None:

@@ -1,12 +1,12 @@
 """A class reads while runs train: how long pages and presses take.
 
-    python -m benchmarks.classroom [--readers 30] [--minutes 10] [--runs 2] [--think 10] [--out FILE.json]
+    python -m benchmarks.classroom [--readers 30] [--minutes 10] [--runs 2] [--think 10] [--servers 1] [--out FILE.json]
 
-Starts the app with a slot for each run and trains endless runs. Every reader opens Learn, Compare and Live in turn,
-presses six controls on each, and thinks in between, for ``--think`` seconds on average. The readers speak Streamlit's
-protocol, poll as the pages do, and draw nothing: a time is from the request until everything has arrived. It prints
-the median, the 95th percentile and the worst of each action, errors, rounds a second, and the web server's memory and
-processor time at the start and at the end.
+Starts the app with a slot for each run, and trains endless runs. The readers are spread over ``--servers`` web servers.
+Each opens Learn, Compare and Live in turn, presses six controls on each, and thinks in between, for ``--think`` seconds
+on average. The readers speak Streamlit's protocol, poll as the pages do, and draw nothing: a time is from the request
+until everything has arrived. It prints the median, the 95th percentile and the worst of each action, errors, rounds a
+second, and the memory and processor time of all web servers together at the start and at the end.
 """
 
 import argparse
@@ -182,7 +182,8 @@ async def measured(
 ) -> tuple[Times, tuple[Usage, Usage]]:
     times, until = Times(), time.monotonic() + 60 * minutes
     before = web_usage(app)
-    await asyncio.gather(*(read(app.url, visits, think_s, until, times, SEED + reader) for reader in range(readers)))
+    urls = itertools.islice(itertools.cycle(app.urls), readers)
+    await asyncio.gather(*(read(url, visits, think_s, until, times, SEED + i) for i, url in enumerate(urls)))
     return times, (before, web_usage(app))
 
 
@@ -192,17 +193,18 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--think", type=float, default=10.0, help="seconds between presses, on average")
+    parser.add_argument("--servers", type=int, default=1, help="number of web servers")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = classroom(Path(folder), given.readers, given.minutes, given.runs, given.think).report()
+        found = classroom(Path(folder), given.readers, given.minutes, given.runs, given.think, given.servers).report()
     show(found)
     if given.out:
         given.out.write_text(json.dumps(found, indent=2))
 
 
-def classroom(folder: Path, readers: int, minutes: float, runs: int, think_s: float) -> Found:
-    with soaked(folder, runs, train_compared) as (app, store, long):
+def classroom(folder: Path, readers: int, minutes: float, runs: int, think_s: float, servers: int) -> Found:
+    with soaked(folder, runs, train_compared, servers) as (app, store, long):
         ids = [run.id for run in long]
         compared = next(made.id for made in store.experiments.list() if made.name == COMPARED["name"])
         rounds = _rounds(store, ids)

@@ -15,6 +15,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.Delta_pb2 import Delta
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.WidgetStates_pb2 import WidgetState
+from streamlit.web.server.starlette.starlette_server_config import XSRF_COOKIE_NAME
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin, Subprotocol
@@ -62,6 +63,8 @@ class OpenPage:
 
     def __init__(self, url: str, name: str, query: dict[str, str], socket: ClientConnection, errors: list[str]) -> None:
         self.widgets: dict[str, Widget] = {}
+        self.redirect = ""
+        """The address of the latest redirect to sign in."""
         self._url, self._name, self._query = url, name, query
         self._socket, self._errors = socket, errors
         self._values: dict[str, WidgetState] = {}
@@ -129,6 +132,8 @@ class OpenPage:
                 if old := self._timers.pop(timer.fragment_id, None):
                     old.cancel()
                 self._timers[timer.fragment_id] = asyncio.create_task(self._repeat(timer.fragment_id, timer.interval))
+            case "auth_redirect":
+                self.redirect = message.auth_redirect.url
             case "page_info_changed":
                 self._query = dict(httpx2.QueryParams(message.page_info_changed.query_string))
             case "script_finished" if self._waiting:
@@ -179,18 +184,25 @@ async def opened(
     times: Times,
     trust: ssl.SSLContext | None = None,
     headers: Mapping[str, str] | None = None,
+    port: int | None = None,
 ) -> OpenPage:
-    """Loads the page as for a first visit with cached files: its HTML, a WebSocket, one run. The strip polls."""
+    """Loads the page as for a first visit with cached files: its HTML, a WebSocket, one run. The strip polls.
+
+    The WebSocket has the cookies of ``client``. ``port`` is that of the web server, if not the one of ``url``.
+    """
     with times.timed(f"open {name or 'learn'}"):
         (await client.get(f"/{name}", params=query)).raise_for_status()
         stream = f"{url.replace('http', 'ws', 1)}/_stcore/stream"
+        cookies = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+        token = client.cookies.get(XSRF_COOKIE_NAME)  # Streamlit reads who is signed in only with it
         socket = await connect(
             stream,
-            subprotocols=[Subprotocol("streamlit")],
+            subprotocols=[Subprotocol("streamlit"), *([Subprotocol(token)] if token else [])],
             origin=Origin(url),
             max_size=None,
             ssl=trust,
-            additional_headers=headers,
+            additional_headers={**(headers or {}), **({"Cookie": cookies} if cookies else {})},
+            **({"port": port} if port else {}),
         )
         page = OpenPage(url, name, query, socket, times.errors)
         await page.run()

@@ -16,6 +16,7 @@ from urllib.request import urlopen
 from playwright.sync_api import Browser, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
+START_S, STOP_S = 120.0, 60.0
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -36,13 +37,18 @@ def running_app() -> Iterator[str]:
 
 
 class App:
-    """``python -m app`` on a local port; can be restarted. ``changed``: environment variables."""
+    """``python -m app`` on local ports; can be restarted. ``changed``: environment variables."""
 
-    def __init__(self, port: int, log: BinaryIO | None = None, **changed: str) -> None:
-        """``log`` receives the app's output; by default only errors are shown."""
-        self.url, self._log = f"http://127.0.0.1:{port}", log
-        self._environment = os.environ | {"HOST": "127.0.0.1", "PORT": str(port)} | changed
+    def __init__(self, port: int, log: BinaryIO | None = None, servers: int = 1, **changed: str) -> None:
+        """``log`` receives the app's output; by default only errors are shown. ``port`` is that of the first server."""
+        self.urls, self._log = [f"http://127.0.0.1:{port + i}" for i in range(servers)], log
+        own = {"HOST": "127.0.0.1", "PORT": str(port), "FEDSCAPE_WEB": str(servers)}
+        self._environment = os.environ | own | changed
         self.supervisor: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return self.urls[0]
 
     @contextmanager
     def running(self) -> Iterator["App"]:
@@ -68,16 +74,22 @@ class App:
         return self.supervisor is not None and self.supervisor.poll() is None
 
     def wait_until_healthy(self) -> None:
-        while not _is_healthy(self.url):
-            if not self.is_running:
-                raise SystemExit("the app did not start; run `python -m app` to see why")
+        until = time.monotonic() + START_S
+        while not all(map(_is_healthy, self.urls)):
+            if not self.is_running or time.monotonic() > until:
+                raise SystemExit(f"the app did not start within {START_S:g} s; run `python -m app` to see why")
             time.sleep(0.2)
 
     def stop(self) -> None:
         """As with Ctrl-C."""
         if self.supervisor is not None:
             self.supervisor.send_signal(signal.SIGINT)
-            self.supervisor.wait()
+            try:
+                self.supervisor.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self.supervisor.kill()
+                self.supervisor.wait()
+                raise
 
 
 def free_port() -> int:

@@ -26,8 +26,9 @@ from playwright.sync_api import TimeoutError as NotThere
 
 from benchmarks.mixed_runs import queue_long
 from benchmarks.processes import NO_USAGE, WEB, Usage, parts_of_app, process_tree, usage
-from benchmarks.running import App, chromium, free_port
+from benchmarks.running import App, chromium
 from storage import RunRecord, Store
+from tests.support.ports import free_ports
 
 SAMPLE_S = 10.0
 CLICK_S = 5.0
@@ -120,13 +121,14 @@ def sample(app: App, feed: Feed, at_s: float) -> Sample:
 
 @contextmanager
 def soaked(
-    folder: Path, num_runs: int, first: Callable[[Store], object] = lambda _: None
+    folder: Path, num_runs: int, first: Callable[[Store], object] = lambda _: None, servers: int = 1
 ) -> Iterator[tuple[App, Store, list[RunRecord]]]:
     """The app while it trains ``num_runs`` endless runs; ``first`` trains others before them."""
     url = f"sqlite:///{folder / 'soak.db'}"
     store = Store(url)
     with (folder / "app.log").open("wb") as log:
-        app = App(free_port(), log, DATABASE_URL=url, FEDSCAPE_SLOTS=str(num_runs), FEDSCAPE_THREADS="1")
+        (port, *_) = free_ports(servers)
+        app = App(port, log, servers, DATABASE_URL=url, FEDSCAPE_SLOTS=str(num_runs), FEDSCAPE_THREADS="1")
         app.start()
         try:
             app.wait_until_healthy()
@@ -134,7 +136,9 @@ def soaked(
             first(store)
             runs = queue_long(store, num_runs)
             ids, until = [run.id for run in runs], time.monotonic() + PATIENCE_S
-            while any(run.round < 1 for run in store.queue.runs(run_ids=ids)) and time.monotonic() < until:
+            while any(run.round < 1 for run in store.queue.runs(run_ids=ids)):
+                if time.monotonic() > until:
+                    raise SystemExit(f"the runs did not start within {PATIENCE_S:g} s; see {log.name}")
                 time.sleep(0.2)
             yield app, store, runs
         finally:

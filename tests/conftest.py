@@ -21,7 +21,7 @@ from xdist.scheduler import LoadScopeScheduling
 from engine.core.registry import ALGORITHMS, ANALYSES, DATASETS, METRICS, MODELS, PARTITIONERS
 from storage import Store
 from tests.support import postgres
-from tests.support.nginx import nginx_program
+from tests.support.proxies import OLDEST_CADDY, caddy_program, nginx_program
 
 torch.set_num_threads(1)
 os.environ.setdefault("FEDSCAPE_THREADS", "1")  # in workers, too: on busy cores threads wait for one another
@@ -46,8 +46,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     on_postgres = [item for item in items if item.get_closest_marker("postgres")]
     if postgres.missing():
         _leave_out(on_postgres, config, items)
-    if nginx_program() is None:
-        _leave_out([item for item in items if item.get_closest_marker("nginx")], config, items)
+    for program, found in (("nginx", nginx_program()), ("caddy", caddy_program())):
+        if found is None:
+            _leave_out([item for item in items if item.get_closest_marker(program)], config, items)
     if not WITH_RAY:
         _leave_out([item for item in items if item.get_closest_marker("ray")], config, items)
 
@@ -61,6 +62,7 @@ TOGETHER = {
     "test_chaos.py": "engines",
     "cli/test_process.py": "engines",
     "test_dispatchers.py": "engines",
+    "app/test_web_servers.py": "engines",
 }
 
 
@@ -89,7 +91,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if WITHOUT_BROWSER:
         terminalreporter.section("BROWSER=0: THE BROWSER TESTS WERE LEFT OUT", red=True, bold=True)
     if nginx_program() is None:
-        terminalreporter.section("NO NGINX: THE TESTS BEHIND A PROXY WERE LEFT OUT", red=True, bold=True)
+        terminalreporter.section("NO NGINX: THE TESTS BEHIND IT WERE LEFT OUT", red=True, bold=True)
+    if caddy_program() is None:
+        oldest = ".".join(map(str, OLDEST_CADDY))
+        terminalreporter.section(f"NO CADDY >= {oldest}: THE TESTS BEHIND IT WERE LEFT OUT", red=True, bold=True)
     if not os.environ.get("RAY"):
         terminalreporter.section("RAY=1 IS NOT SET: THE TESTS OF THE RAY CLUSTER WERE LEFT OUT", red=True, bold=True)
     if what := postgres.missing():

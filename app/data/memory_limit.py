@@ -1,6 +1,6 @@
-"""The memory limit for data in the web process: larger data is rejected before it is read.
+"""The memory limit for data in a web server: larger data is rejected before it is read.
 
-Data is cached and released after a while without use.
+Data is cached and released after a while without use. Several web servers divide the memory among them.
 """
 
 import os
@@ -20,12 +20,16 @@ IDLE_S, TICK_S = 120.0, 0.1
 T = TypeVar("T")
 
 
+web_servers = 1
+"""The number of web servers that divide the memory; set when a web server starts."""
+
+
 def most_bytes() -> float:
-    """``FEDSCAPE_DATA_MB``; by default 3 GB, or half of this machine's memory if that is less."""
+    """This web server's share of ``FEDSCAPE_DATA_MB``; by default of 3 GB, or of half the memory if that is less."""
     limit = nonnegative_number(DATA_MB)
-    if limit is not None:
-        return limit * 1e6
-    return min(DEFAULT_BYTES, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2)
+    if limit is None:
+        return min(DEFAULT_BYTES, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2) / web_servers
+    return limit * 1e6 / web_servers
 
 
 def require_room(needed: float) -> None:
@@ -35,7 +39,7 @@ def require_room(needed: float) -> None:
         raise TooLarge(
             f"this data takes about {size_bytes(needed)} of memory, and the app's limit is {size_bytes(limit)}; use "
             "fewer clients, samples or features, run it with `python -m engine run`, or start Fedscape with "
-            f"{DATA_MB}={-(-needed // 1e6):.0f}"
+            f"{DATA_MB}={-(-needed * web_servers // 1e6):.0f}"
         )
 
 

@@ -12,7 +12,8 @@ from engine.core.errors import InvalidConfig
 from engine.core.paths import ROOT
 from storage import StorageError, Store
 
-DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8501
+DEFAULT_HOST, DEFAULT_PORT, LAST_PORT = "127.0.0.1", 8501, 65535
+MOST_WEB_SERVERS = 16
 
 
 def host(environment: Mapping[str, str]) -> str:
@@ -20,9 +21,30 @@ def host(environment: Mapping[str, str]) -> str:
 
 
 def port(environment: Mapping[str, str]) -> int:
-    text = environment.get("PORT") or str(DEFAULT_PORT)
-    if not text.isdigit() or not 1 <= int(text) <= 65535:
-        raise InvalidSetting(f"PORT is {text!r}, but must be a whole number from 1 to 65535")
+    """The port of the first web server."""
+    return _whole_number("PORT", environment.get("PORT"), DEFAULT_PORT, LAST_PORT)
+
+
+def web_servers(environment: Mapping[str, str]) -> int:
+    """The number of web servers."""
+    return _whole_number("FEDSCAPE_WEB", environment.get("FEDSCAPE_WEB"), 1, MOST_WEB_SERVERS)
+
+
+def ports(environment: Mapping[str, str]) -> range:
+    """The ports of the web servers. Raises InvalidSetting."""
+    first, number = port(environment), web_servers(environment)
+    if first + number - 1 > LAST_PORT:
+        raise InvalidSetting(
+            f"PORT is {first}, and FEDSCAPE_WEB is {number}: the ports would go beyond {LAST_PORT}; choose PORT="
+            f"{LAST_PORT - number + 1} or lower"
+        )
+    return range(first, first + number)
+
+
+def _whole_number(name: str, given: str | None, default: int, most: int) -> int:
+    text = given or str(default)
+    if not text.isdecimal() or len(text) > len(str(most)) or not 1 <= int(text) <= most:
+        raise InvalidSetting(f"{name} is {text!r}, but must be a whole number from 1 to {most}")
     return int(text)
 
 
@@ -50,10 +72,10 @@ def listens_everywhere(environment: Mapping[str, str]) -> bool:
         return False
 
 
-def address(environment: Mapping[str, str]) -> str:
-    """The URL of the app."""
+def addresses(environment: Mapping[str, str]) -> list[str]:
+    """The URLs of the web servers."""
     name = DEFAULT_HOST if listens_everywhere(environment) else host(environment)
-    return f"http://{_in_address(name)}:{port(environment)}"
+    return [f"http://{_in_address(name)}:{number}" for number in ports(environment)]
 
 
 def check_access(environment: Mapping[str, str]) -> None:
@@ -93,23 +115,30 @@ def check_database(environment: Mapping[str, str]) -> None:
         raise InvalidSetting(f"DATABASE_URL cannot be used: {error}") from error
 
 
-def check_port(environment: Mapping[str, str]) -> None:
-    """Raises InvalidSetting if HOST and PORT cannot be bound now."""
-    name, number = host(environment), port(environment)
-    try:
-        family, _, _, _, place = socket.getaddrinfo(name, number, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does: a recently closed port
-            probe.bind(place)
-            probe.listen(1)
-    except OSError as error:
-        raise InvalidSetting(_cannot_listen(name, number, error)) from error
+def check_ports(environment: Mapping[str, str]) -> None:
+    """Raises InvalidSetting if HOST and the ports cannot be bound now."""
+    name = host(environment)
+    for number in ports(environment):
+        try:
+            family, _, _, _, place = socket.getaddrinfo(name, number, type=socket.SOCK_STREAM)[0]
+            with socket.socket(family, socket.SOCK_STREAM) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does: a just closed port
+                probe.bind(place)
+                probe.listen(1)
+        except OSError as error:
+            raise InvalidSetting(_cannot_listen(environment, number, error)) from error
 
 
-def _cannot_listen(name: str, number: int, error: OSError) -> str:
-    other = f"choose another port, for example PORT={9000 if number != 9000 else 9001} make run"
+def _cannot_listen(environment: Mapping[str, str], number: int, error: OSError) -> str:
+    name = host(environment)
+    other = f"choose another port, for example PORT={9100 if 9000 in ports(environment) else 9000} make run"
     if error.errno == errno.EADDRINUSE:
-        return f"Port {number} is already in use on {name} by another program or another Fedscape: stop it, or {other}"
+        number_of = web_servers(environment)
+        needed = f" (FEDSCAPE_WEB={number_of} needs {number_of} successive ports)" if number_of > 1 else ""
+        return (
+            f"Port {number} is already in use on {name} by another program or another Fedscape{needed}: stop it, or "
+            f"{other}"
+        )
     if error.errno == errno.EACCES:
         return f"PORT is {number}, which requires administrator rights; {other}"
     return f"HOST is {name!r}, but this machine cannot listen there ({error.strerror}); the default is {DEFAULT_HOST}"

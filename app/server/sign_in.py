@@ -1,15 +1,17 @@
 """Who may send which request, where people sign in or the app is read only: before Streamlit, and before our routes.
 
 Without a valid cookie a browser gets the empty page, its scripts, and a connection that shows the button to sign in:
-nothing that was computed, uploaded or stored. A connection ends when the sign-in does.
+nothing that was computed, uploaded or stored. A connection ends when the sign-in does. After signing in, the browser
+returns to the page with the button.
 """
 
 import asyncio
 import time
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
@@ -21,16 +23,20 @@ from app.access.people import Person
 from app.access.roles import reach
 from app.access.rules import Rules
 
-PUBLIC = ("/_stcore/health", "/_stcore/host-config", "/auth/login", "/auth/logout", "/oauth2callback", "/favicon.png")
+LOGIN, CALLBACK = "/auth/login", "/oauth2callback"
+PUBLIC = ("/_stcore/health", "/_stcore/host-config", LOGIN, "/auth/logout", CALLBACK, "/favicon.png")
 PUBLIC_FOLDERS = ("/static/", "/_stcore/bidi-components/")
 UPLOADS = "/_stcore/upload_file/"
 HARMLESS = ("GET", "HEAD", "OPTIONS")
 POLICY_VIOLATION = 1008  # RFC 6455
+RETURN, RETURN_S = "fedscape_return", 3600
+LONGEST_QUERY = 3000  # a cookie has up to about 4,000 characters
 
 
 def middleware(rules: Rules) -> list[Middleware]:
     """Nothing where everyone may do everything."""
-    return [Middleware(SignInGuard, rules=rules)] if permits.has_restrictions(rules) else []
+    guard = [Middleware(SignInGuard, rules=rules)] if permits.has_restrictions(rules) else []
+    return [Middleware(ReturnToPage, url=rules.sign_in.url), *guard] if rules.sign_in else guard
 
 
 def secrets(rules: Rules) -> Mapping[str, Any] | None:
@@ -40,7 +46,7 @@ def secrets(rules: Rules) -> Mapping[str, Any] | None:
         return None
     return {
         "auth": {
-            "redirect_uri": f"{sign_in.url}/oauth2callback",
+            "redirect_uri": f"{sign_in.url}{CALLBACK}",
             "cookie_secret": sign_in.cookie_secret,
             "client_id": sign_in.client_id,
             "client_secret": sign_in.client_secret,
@@ -91,6 +97,59 @@ class SignInGuard:
         else:
             connection = EndingConnection(receive, send, ends_at)
             await self.app(scope, connection.receive, connection.send)
+
+
+class ReturnToPage:
+    """Redirects a browser that has signed in to the page with the button, where Streamlit redirects to the start page.
+
+    A cookie holds the address of that page until then.
+    """
+
+    def __init__(self, app: ASGIApp, url: str) -> None:
+        self.app, self.url = app, url
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"] if scope["type"] == "http" else ""
+        if path == LOGIN:
+            await self.app(scope, receive, self._with(send, self._remember(Headers(scope=scope).get("referer", ""))))
+        elif path == CALLBACK:
+            page = own_page(HTTPConnection(scope).cookies.get(RETURN, ""))
+            await self.app(scope, receive, self._with(send, self._cookie("", 0), page))
+        else:
+            await self.app(scope, receive, send)
+
+    def _remember(self, referer: str) -> str:
+        page = own_page(referer.removeprefix(self.url)) if referer.startswith(f"{self.url}/") else None
+        return self._cookie(page or "/", RETURN_S)
+
+    def _cookie(self, value: str, seconds: int) -> str:
+        secure = "; Secure" if self.url.startswith("https:") else ""
+        return f"{RETURN}={value}; Path={CALLBACK}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
+
+    def _with(self, send: Send, cookie: str, page: str | None = None) -> Send:
+        """Adds the cookie to the response, and redirects to the page instead of the start page."""
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.append("Set-Cookie", cookie)
+                if page and headers.get("Location") == "/":
+                    headers["Location"] = page
+            await send(message)
+
+        return answer
+
+
+def own_page(address: str) -> str | None:
+    """A page of the app with its query, encoded anew, or None: never an address of another host."""
+    try:
+        parts = urlsplit(address)
+        query = urlencode(parse_qsl(parts.query, keep_blank_values=True))
+    except ValueError:
+        return None
+    if parts.scheme or parts.netloc or parts.path not in _shells() or len(query) > LONGEST_QUERY:
+        return None
+    return f"{parts.path}?{query}" if query else parts.path
 
 
 class EndingConnection:

@@ -1,8 +1,14 @@
 """Uploaded files: checked by the engine, stored under DATA_DIR/uploads, never executed or unpickled."""
 
+import fcntl
 import hashlib
 import re
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import IO
 
 from app.access import permits
 from app.access.errors import NotAllowed
@@ -13,6 +19,7 @@ from engine.core.paths import default_data_dir
 
 MAX_MEGABYTES = 200
 KINDS = ("npz", "csv", "parquet")
+LOCK_S, TICK_S = 30.0, 0.02  # how long to wait for another upload of the same person
 
 
 def save_upload(name: str, data: bytes) -> str:
@@ -27,18 +34,47 @@ def save_upload(name: str, data: bytes) -> str:
     if len(data) > MAX_MEGABYTES << 20:
         raise DataUnavailable(f"{name}: has more than {MAX_MEGABYTES} MiB; put it into DATA_DIR and enter its path")
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(name).stem).strip("-")[:60] or "data"
-    if person.name and (full := why_not_store(person, queries.store().shares.usage(person.name), len(data))):
-        raise NotAllowed(full)
     relative = f"{upload_folder(person)}/{stem}-{hashlib.sha256(data).hexdigest()[:12]}.{kind}"
     path = default_data_dir() / relative
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            unfinished = path.with_suffix(".tmp")
-            unfinished.write_bytes(data)
-            unfinished.replace(path)
+        with _locked(path.parent) if person.name else nullcontext():
+            if person.name and (full := why_not_store(person, queries.store().shares.usage(person.name), len(data))):
+                raise NotAllowed(full)
+            if not path.exists():
+                _write(path, data)
     except OSError as error:
         raise DataUnavailable(
             f"{path}: cannot be written ({error.strerror}); check DATA_DIR and its free space"
         ) from error
     return relative
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Lets one upload of a person at a time check the limit and write its file, also of several web servers."""
+    with (folder / ".lock").open("ab") as file:
+        until = time.monotonic() + LOCK_S
+        while not _has_lock(file):
+            if time.monotonic() > until:
+                raise DataUnavailable("Another upload of yours is being stored; try again in a moment")
+            time.sleep(TICK_S)
+        yield
+
+
+def _has_lock(file: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _write(path: Path, data: bytes) -> None:
+    """The file appears under its name only when it is complete."""
+    unfinished = path.with_name(f"{path.stem}-{uuid.uuid4().hex}.tmp")  # not that of an equal upload at the same time
+    try:
+        unfinished.write_bytes(data)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

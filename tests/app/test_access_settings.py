@@ -109,8 +109,8 @@ def test_the_address_of_the_app_is_an_allowed_host() -> None:
 def test_workers_do_not_get_the_secrets_of_the_web_server() -> None:
     app = children(SETTINGS)
     secrets = {"FEDSCAPE_OIDC_CLIENT_SECRET", "FEDSCAPE_COOKIE_SECRET", "STREAMLIT_SERVER_COOKIE_SECRET"}
-    assert secrets <= app.web.environment.keys() and not secrets & app.dispatcher.environment.keys()
-    assert not any(SETTINGS["FEDSCAPE_COOKIE_SECRET"] in part for part in app.web.command)
+    assert secrets <= app.web[0].environment.keys() and not secrets & app.dispatcher.environment.keys()
+    assert not any(SETTINGS["FEDSCAPE_COOKIE_SECRET"] in part for part in app.web[0].command)
 
 
 def test_streamlit_gets_the_provider() -> None:

@@ -1,6 +1,9 @@
 """Limits of a member: each refusal says the limit and when it frees, and nothing is stored beyond it."""
 
+import fcntl
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,8 +17,10 @@ from app.actions import exchange, launch
 from app.inside import analysis
 from app.library import actions, trash
 from app.live import requests
+from app.setup import uploads
 from app.setup.uploads import save_upload
 from engine.config.schema import parse_experiment
+from engine.core.errors import DataUnavailable
 from engine.exchange.records import new_run
 from storage import Limits, Store, Usage
 from storage.shares import DAY
@@ -159,3 +164,50 @@ def test_a_waiting_person_is_told_what_they_wait_for(monkeypatch: pytest.MonkeyP
     assert limits.why_waiting(MEMBER, usage(running=2), NOW) == reason
     assert limits.why_waiting(PEOPLE["admin"], usage(running=2), NOW) == reason
     assert limits.why_waiting(Person("", "admin"), usage(running=2), NOW) is None
+
+
+def all_at_once(number: int, what: Callable[[int], object]) -> list[object]:
+    """Calls it in as many threads; returns results and errors."""
+    start = threading.Barrier(number)
+
+    def call(i: int) -> object:
+        with as_person(MEMBER):
+            start.wait()
+            try:
+                return what(i)
+            except NotAllowed as error:
+                return error
+
+    with ThreadPoolExecutor(number) as pool:
+        return list(pool.map(call, range(number)))
+
+
+def test_uploads_at_the_same_time_do_not_exceed_the_disk_together(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEDSCAPE_MAX_DISK_GB", str(4000 / 2**30))
+    found = all_at_once(6, lambda i: save_upload(f"{i}.csv", b"a,label\n" + b"1,0\n" * 600))
+    assert sorted(isinstance(one, NotAllowed) for one in found) == [False] + [True] * 5
+    assert len(list((tmp_path / "data").rglob("*.csv"))) == 1
+
+
+def test_equal_uploads_at_the_same_time_are_one_file(store: Store, tmp_path: Path) -> None:
+    found = all_at_once(6, lambda i: save_upload("same.csv", b"a,label\n1,0\n"))
+    assert found == [found[0]] * 6
+    assert [file.name for file in (tmp_path / "data").rglob("*.*") if file.is_file() and file.name != ".lock"] == [
+        Path(str(found[0])).name
+    ]
+
+
+def test_an_upload_waits_for_another_one_of_the_same_person_and_gives_up(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "LOCK_S", 0.0)
+    folder = tmp_path / "data" / limits.upload_folder(MEMBER)
+    folder.mkdir(parents=True)
+    with as_person(MEMBER), (folder / ".lock").open("ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(DataUnavailable, match="Another upload of yours is being stored"):
+            save_upload("mine.csv", b"a,label\n1,0\n")
+        fcntl.flock(other, fcntl.LOCK_UN)
+        assert save_upload("mine.csv", b"a,label\n1,0\n")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.actions import launch
-from app.data import pools
+from app.data import memory_limit, pools
 from app.data.memory_limit import DATA_MB, KeptData, most_bytes, require_room
 from app.setup import cost
 from app.stories import stories
@@ -82,6 +82,14 @@ def test_the_limit_is_set_by_the_environment(monkeypatch: pytest.MonkeyPatch) ->
     require_room(1.5e6)
     with pytest.raises(TooLarge, match=r"about 1.6 MB .*limit is 1.5 MB.*python -m engine run.*FEDSCAPE_DATA_MB=2$"):
         require_room(1.6e6)
+
+
+def test_web_servers_divide_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_limit, "web_servers", 3)
+    monkeypatch.setenv(DATA_MB, "6")
+    require_room(2e6)
+    with pytest.raises(TooLarge, match=r"about 3 MB .*limit is 2 MB.*FEDSCAPE_DATA_MB=9$"):
+        require_room(3e6)
 
 
 def test_a_link_to_data_too_large_for_memory_is_refused_first(

@@ -5,6 +5,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from app import endpoints, pages
 from app.__main__ import RESTART_AFTER_S, STEADY_AFTER_S, Child, Supervisor, children, main
 from app.server import routes, settings
 from storage import StorageError, Store
+from tests.support.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -31,20 +33,20 @@ DIE = [sys.executable, "-c", "raise SystemExit(3)"]
 
 
 def test_loopback_is_the_default() -> None:
-    assert settings.address({}) == "http://127.0.0.1:8501"
+    assert settings.addresses({}) == ["http://127.0.0.1:8501"]
     assert settings.allowed_hosts({}) == ["127.0.0.1", "localhost"]
 
 
 def test_another_host_is_allowed_if_the_app_listens_there() -> None:
     environment = {"HOST": "10.0.0.7", "PORT": "9000", "ALLOWED_HOSTS": "lab.example, fed.example"}
-    assert settings.address(environment) == "http://10.0.0.7:9000"
+    assert settings.addresses(environment) == ["http://10.0.0.7:9000"]
     assert settings.allowed_hosts(environment) == ["127.0.0.1", "localhost", "10.0.0.7", "lab.example", "fed.example"]
 
 
 def test_listening_everywhere_does_not_allow_every_name() -> None:
     names = settings.allowed_hosts({"HOST": "0.0.0.0"})
     assert "*" not in names and "0.0.0.0" not in names
-    assert settings.address({"HOST": "0.0.0.0"}) == "http://127.0.0.1:8501"
+    assert settings.addresses({"HOST": "0.0.0.0"}) == ["http://127.0.0.1:8501"]
 
 
 def test_an_ipv6_host_is_allowed_in_the_format_of_browsers() -> None:
@@ -54,12 +56,7 @@ def test_an_ipv6_host_is_allowed_in_the_format_of_browsers() -> None:
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)],
     )
     assert TestClient(app).get("/", headers={"Host": "[::1]:8501"}).status_code == 200
-    assert settings.address({"HOST": "::1"}) == "http://[::1]:8501"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
+    assert settings.addresses({"HOST": "::1"}) == ["http://[::1]:8501"]
 
 
 @pytest.mark.parametrize("url", ["nonsense", "mysql://host/name", "postgresql://host:port/name"])
@@ -67,15 +64,52 @@ def test_an_invalid_database_url_is_refused_before_anything_starts(
     url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", url)
-    monkeypatch.setenv("PORT", str(free_port()))
+    monkeypatch.setenv("PORT", str(free_ports(1)[0]))
     assert main() == 2
     assert "DATABASE_URL cannot be used" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("port", ["0", "65536", "http", "-1"])
+@pytest.mark.parametrize("port", ["0", "65536", "http", "-1", "²"])
 def test_an_invalid_port_is_refused(port: str) -> None:
     with pytest.raises(settings.InvalidSetting, match="PORT"):
         settings.port({"PORT": port})
+
+
+@pytest.mark.parametrize("number", ["0", "17", "-1", "two", "1.5", "²", "9" * 5000])
+def test_an_invalid_number_of_web_servers_is_refused_before_anything_starts(
+    number: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Supervisor, "run", lambda *_: pytest.fail("it was started"))
+    monkeypatch.setenv("FEDSCAPE_WEB", number)
+    assert main() == 2
+    assert f"FEDSCAPE_WEB is {number!r}, but must be a whole number from 1 to 16" in capsys.readouterr().err
+
+
+def test_several_web_servers_listen_on_successive_ports() -> None:
+    environment = {"PORT": "9000", "FEDSCAPE_WEB": "3"}
+    assert settings.addresses(environment) == [f"http://127.0.0.1:{port}" for port in (9000, 9001, 9002)]
+    app = children(environment)
+    assert [child.command[-1] for child in app.web] == [f"--server.port={port}" for port in (9000, 9001, 9002)]
+    assert [child.name for child in app.web][:2] == ["web server on port 9000", "web server on port 9001"]
+
+
+def test_ports_beyond_the_last_one_are_refused() -> None:
+    assert settings.ports({"PORT": "65534", "FEDSCAPE_WEB": "2"}) == range(65534, 65536)
+    with pytest.raises(settings.InvalidSetting, match="PORT=65534 or lower"):
+        settings.ports({"PORT": "65535", "FEDSCAPE_WEB": "2"})
+
+
+def test_a_busy_port_of_a_later_web_server_is_refused_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Supervisor, "run", lambda *_: pytest.fail("it was started"))
+    first, second = free_ports(2)
+    monkeypatch.setenv("PORT", str(first))
+    monkeypatch.setenv("FEDSCAPE_WEB", "2")
+    with socket.create_server(("127.0.0.1", second)):
+        assert main() == 2
+    assert f"Port {second} is already in use on 127.0.0.1" in (error := capsys.readouterr().err)
+    assert "FEDSCAPE_WEB=2 needs 2 successive ports" in error
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "localhost"])
@@ -94,29 +128,32 @@ def test_a_busy_port_is_refused_before_anything_starts(
 
 
 def test_a_just_released_port_is_free() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        with socket.create_connection(("127.0.0.1", port)), server.accept()[0]:
-            pass
-    settings.check_port({"PORT": str(port)})
+    (port,) = free_ports(1)
+    with (
+        socket.create_server(("127.0.0.1", port)) as server,
+        socket.create_connection(("127.0.0.1", port)),
+        server.accept()[0],
+    ):
+        pass
+    settings.check_ports({"PORT": str(port)})
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no such name"])
 def test_a_host_other_than_this_machine_is_refused(host: str) -> None:
     with pytest.raises(settings.InvalidSetting, match=f"HOST is '{host}'"):
-        settings.check_port({"HOST": host})
+        settings.check_ports({"HOST": host})
 
 
 def test_the_web_server_gets_host_and_port() -> None:
-    command = children({"HOST": "127.0.0.1", "PORT": "9001"}).web.command
+    command = children({"HOST": "127.0.0.1", "PORT": "9001"}).web[0].command
     assert "--server.port=9001" in command
     assert "--server.allowedHosts=127.0.0.1" in command
 
 
 def test_small_runs_in_pages_have_one_thread_by_default() -> None:
-    pair = children({})
-    assert pair.web.environment["OMP_NUM_THREADS"] == "1" and "OMP_NUM_THREADS" not in pair.dispatcher.environment
-    assert children({"OMP_NUM_THREADS": "2"}).web.environment["OMP_NUM_THREADS"] == "2"
+    app = children({})
+    assert app.web[0].environment["OMP_NUM_THREADS"] == "1" and "OMP_NUM_THREADS" not in app.dispatcher.environment
+    assert children({"OMP_NUM_THREADS": "2"}).web[0].environment["OMP_NUM_THREADS"] == "2"
 
 
 def test_pages_are_in_reading_order() -> None:
@@ -152,9 +189,10 @@ def test_a_database_error_within_a_page_is_a_message(filled_store: Store, monkey
 
 @pytest.fixture
 def supervisor() -> Iterator[Supervisor]:
-    pair = Supervisor(Child("engine", SLEEP, os.environ), Child("web", SLEEP, os.environ))
-    yield pair
-    pair.stop_children()
+    """With one web server."""
+    app = Supervisor(Child("worker", SLEEP, os.environ), [Child("web server", SLEEP, os.environ)])
+    yield app
+    app.stop_children()
 
 
 def died(child: Child) -> Child:
@@ -170,9 +208,9 @@ def test_an_engine_that_dies_is_restarted_with_growing_delays(supervisor: Superv
     engine.start()
     for wait in RESTART_AFTER_S[:3]:
         noticed_at = died(engine).started_at + 1
-        supervisor.keep_dispatcher(noticed_at)
+        engine.keep_running(noticed_at)
         assert engine.start_at == noticed_at + wait
-        supervisor.keep_dispatcher(engine.start_at)
+        engine.keep_running(engine.start_at)
 
 
 def test_an_engine_that_lived_long_is_restarted_soon(supervisor: Supervisor) -> None:
@@ -180,20 +218,57 @@ def test_an_engine_that_lived_long_is_restarted_soon(supervisor: Supervisor) -> 
     engine.command, engine.failures = DIE, 4
     engine.start()
     noticed_at = died(engine).started_at + STEADY_AFTER_S + 1
-    supervisor.keep_dispatcher(noticed_at)
+    engine.keep_running(noticed_at)
     assert engine.start_at == noticed_at + RESTART_AFTER_S[0]
 
 
 def test_stopping_ends_both_children(supervisor: Supervisor) -> None:
     supervisor.stop.set()
-    assert supervisor.run(NOWHERE) == 0
-    assert not supervisor.dispatcher.is_running and not supervisor.web.is_running
+    assert supervisor.run([NOWHERE]) == 0
+    assert not supervisor.dispatcher.is_running and not supervisor.web[0].is_running
 
 
 def test_the_app_ends_with_its_web_server(supervisor: Supervisor) -> None:
-    supervisor.web.command = DIE
-    assert supervisor.run(NOWHERE) == 1
+    supervisor.web[0].command = DIE
+    assert supervisor.run([NOWHERE]) == 1
     assert not supervisor.dispatcher.is_running
+
+
+def test_children_have_process_groups_of_their_own_in_the_session_of_the_supervisor(supervisor: Supervisor) -> None:
+    started = (supervisor.dispatcher, *supervisor.web)
+    for child in started:
+        child.start()
+    pids = [child.process.pid for child in started if child.process]
+    assert {os.getsid(pid) for pid in pids} == {os.getsid(0)}
+    assert [os.getpgid(pid) for pid in pids] == pids
+
+
+def test_a_web_server_that_dies_is_restarted_while_another_one_runs(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("app.__main__.RESTART_AFTER_S", (0.0,))
+    dying = Child("web server on port 8502", DIE, os.environ)
+    supervisor.web = [*supervisor.web, dying]
+    died_before = threading.Event()
+
+    def start_again() -> None:
+        if died_before.is_set():
+            supervisor.stop.set()
+        died_before.set()
+        Child.start(dying)
+
+    monkeypatch.setattr(dying, "start", start_again)
+    assert supervisor.run([NOWHERE]) == 0
+    assert "The web server on port 8502 has stopped; restarting in 0 s." in capsys.readouterr().err
+
+
+def test_the_app_ends_with_its_last_web_server(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("app.__main__.RESTART_AFTER_S", (60.0,))  # longer than it takes the other one to end
+    supervisor.web = [Child(f"web server on port {port}", DIE, os.environ) for port in (8501, 8502)]
+    assert supervisor.run([NOWHERE]) == 1
+    assert "All web servers have stopped" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent is gone")

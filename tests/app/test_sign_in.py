@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -188,6 +187,79 @@ def test_nothing_is_sent_over_a_connection_that_has_ended() -> None:
     assert sent_messages == ["websocket.close"]
 
 
+# The page to return to after signing in.
+
+WANTED = "/compare?experiment=3&model=global"
+FOREIGN = [
+    "",
+    "https://elsewhere.test/compare",
+    "//elsewhere.test/compare",
+    f"{URL}@elsewhere.test/compare",
+    f"{URL}.elsewhere.test/compare",
+    "/\\elsewhere.test",
+    "javascript:alert(1)",
+    "http://[",
+]
+
+
+@pytest.fixture
+def provider_client() -> Iterator[TestClient]:
+    """Streamlit's routes for signing in, without a provider."""
+
+    def login(request: Request) -> RedirectResponse:
+        return RedirectResponse("https://provider.test/authorize", 302)
+
+    def callback(request: Request) -> RedirectResponse:
+        return RedirectResponse("/", 302)
+
+    app = Starlette(
+        routes=[Route("/auth/login", login), Route("/oauth2callback", callback)],
+        middleware=sign_in.middleware(RULES),
+    )
+    with TestClient(app, URL, follow_redirects=False) as client:
+        yield client
+
+
+def returned_to(client: TestClient, referer: str) -> str:
+    login = client.get("/auth/login", headers={"Referer": referer})
+    assert login.headers["Location"] == "https://provider.test/authorize"
+    return str(client.get("/oauth2callback").headers["Location"])
+
+
+def test_the_browser_returns_to_the_page_with_its_query_once(provider_client: TestClient) -> None:
+    assert returned_to(provider_client, f"{URL}{WANTED}") == WANTED
+    assert provider_client.get("/oauth2callback").headers["Location"] == "/"
+
+
+def test_the_latest_page_counts(provider_client: TestClient) -> None:
+    provider_client.get("/auth/login", headers={"Referer": f"{URL}{WANTED}"})
+    assert returned_to(provider_client, f"{URL}/library") == "/library"
+    provider_client.get("/auth/login", headers={"Referer": f"{URL}{WANTED}"})
+    assert returned_to(provider_client, "") == "/"
+
+
+@pytest.mark.parametrize("referer", [*FOREIGN, f"{URL}/auth/logout", f"{URL}/live?runs={'1' * 4000}"])
+def test_a_page_that_is_not_ours_is_never_returned_to(referer: str, provider_client: TestClient) -> None:
+    assert returned_to(provider_client, referer) == "/"
+
+
+@pytest.mark.parametrize("forged", [*FOREIGN, f"{URL}{WANTED}", "/auth/logout", "/compare/../auth/logout"])
+def test_a_forged_cookie_leads_to_the_start_page(forged: str, provider_client: TestClient) -> None:
+    answer = provider_client.get("/oauth2callback", headers={"Cookie": f"{sign_in.RETURN}={forged}"})
+    assert answer.headers["Location"] == "/"
+
+
+def test_the_query_of_a_forged_cookie_cannot_add_headers() -> None:
+    assert sign_in.own_page("/live?name=a\r\nb; Path=/") == "/live?name=ab%3B+Path%3D%2F"
+    assert sign_in.own_page("/live?name=Zürich") == "/live?name=Z%C3%BCrich"
+
+
+def test_the_cookie_is_sent_over_tls_only_where_the_app_is() -> None:
+    for url, is_secure in ((URL, False), ("https://lab.test", True)):
+        guard = sign_in.ReturnToPage(Starlette(), url)
+        assert ("; Secure" in guard._cookie("/", 1)) is is_secure
+
+
 # Who somebody is.
 
 
@@ -268,5 +340,6 @@ def test_without_sign_in_nobody_is_named(filled_store: Store) -> None:
 
 
 def test_middleware_is_added_only_where_people_differ() -> None:
-    assert [type(one) for one in sign_in.middleware(RULES)] == [Middleware]
+    assert [one.cls for one in sign_in.middleware(RULES)] == [sign_in.ReturnToPage, sign_in.SignInGuard]
+    assert [one.cls for one in sign_in.middleware(rules({"FEDSCAPE_READ_ONLY": "1"}))] == [sign_in.SignInGuard]
     assert sign_in.middleware(rules({})) == []

@@ -51,10 +51,12 @@ def signing_in(browser: Browser, provider: oidc.Provider, tmp_path_factory: pyte
     stop_server(running)
 
 
-def signed_in(context: BrowserContext, app: Server, provider: oidc.Provider, email: str) -> Page:
+def signed_in(
+    context: BrowserContext, app: Server, provider: oidc.Provider, email: str, address: str = "/library"
+) -> Page:
     provider.person = {"email": email, "email_verified": True}
     page = context.new_page()
-    page.goto(f"{app.url}/library")
+    page.goto(f"{app.url}{address}")
     page.get_by_role("button", name="Sign in").click(timeout=LOAD_MS)
     page.locator(PERSON).wait_for(timeout=LOAD_MS)
     return page
@@ -83,7 +85,8 @@ def test_nothing_is_seen_before_and_everything_after_signing_in_until_signing_ou
     assert answers(guest, signing_in) == [401, 401]
     page.close()
 
-    page = signed_in(guest, signing_in, provider, MEMBER)
+    page = signed_in(guest, signing_in, provider, MEMBER, "/live?runs=1")
+    expect(page).to_have_url(f"{signing_in.url}/live?runs=1")
     assert answers(guest, signing_in) == [200, 200]
     page.locator(PERSON).get_by_role("button").first.click()
     with page.expect_response(lambda response: "/auth/logout" in response.url):

@@ -143,6 +143,7 @@ def test_a_running_run_yields_to_pages_and_obeys_a_request_without_being_killed(
         eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, run_id))
         worker = worker_pid(store.queue.get(run_id))
         assert os.getpriority(os.PRIO_PROCESS, worker) == os.getpriority(os.PRIO_PROCESS, 0) + 1
+        assert os.getsid(worker) == os.getsid(0)  # niceness counts only within a session
         store.queue.request([run_id], "pause")
         dispatcher.run(threading.Event(), until_idle=True)
     assert store.queue.get(run_id).status == "paused"
