@@ -1,7 +1,7 @@
 """Forms: the fields of any ``Options`` class as widgets, with labels and help texts from the schema.
 
 A form returns plain values and does not validate: the engine validates the whole configuration, and ``Form.show`` puts
-each of its messages under the field that it is about.
+each message under its field.
 """
 
 import json
@@ -20,14 +20,25 @@ from engine.config.schema import NOT_SET, parse_value
 from engine.core.errors import cut
 from engine.core.registry import Entry, Options, Parameter
 
-WORDS = {"training": "as in training", "full": "all samples", None: "not set"}  # what an empty field stands for
+WORDS = {"training": "as in training", "full": "all samples", None: "not set"}  # the meaning of an empty field
 LARGEST = 2**53  # the largest exact integer of a browser
 MANY_CHOICES = 4
-SPELLED = ("alpha", "beta", "delta", "eps1", "eps2", "gamma", "l2", "lam", "mu", "rho")  # names that spell their symbol
+SPELLED = (
+    "alpha",
+    "beta",
+    "delta",
+    "eps1",
+    "eps2",
+    "gamma",
+    "l2",
+    "lam",
+    "mu",
+    "rho",
+)  # names that spell out their symbol
 SHORT = {"lr": "learning rate", "dim": "dimension"}
 NUMBER_PX = 96  # width of the number beside a slider
-FOLD = "fold"  # begins the keys of folds, which stay open when a form is filled anew
-MOST_TOLD = 3  # changes in the label of a fold
+FOLD = "fold"  # prefix of the keys of expanders, which stay open when a form is filled again
+MAX_TOLD = 3  # changes in the label of a fold
 
 
 class Draw(Protocol):
@@ -63,7 +74,7 @@ class Form:
         """An expander whose fields are drawn while it is open. Closed, its label names what is ``changed`` in it."""
         state, is_open = f"{FOLD}.{self.prefix}.{key}", self.is_open(key)
         st.session_state[state] = is_open  # also under another label
-        label = f"{title} · {names(changed, MOST_TOLD)}" if changed and not is_open else title
+        label = f"{title} · {names(changed, MAX_TOLD)}" if changed and not is_open else title
         return st.expander(plain(label), key=state, type=look, on_change="rerun")
 
     def is_open(self, key: str) -> bool:
@@ -223,7 +234,7 @@ class Form:
         return st.segmented_control(**_labels(parameter), options=choices, required=True, **started)
 
     def _number_or_word(self, parameter: Parameter, value: Any, key: str, stand_in: Any) -> Any:
-        """A number, or the word (auto, training, full, not set) that an empty field stands for."""
+        """A number; an empty field means a word (auto, training, full, not set)."""
         word = parameter.choices[0] if parameter.choices else None
         meaning = WORDS.get(word, str(word)) + ("" if stand_in is None else f" ({_plain(stand_in)})")
         number: type[float] | type[int] = int if parameter.type.partition("|")[0] == "int" else float

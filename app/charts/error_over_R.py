@@ -1,7 +1,7 @@
 """Error by heterogeneity: R, the spread of the clients' true models, or s, their number of classes.
 
-After figure 1 of Yu et al., The Effect of Personalization in FedProx: alone is best where clients differ, together
-where they are alike.
+After figure 1 of Yu et al., The Effect of Personalization in FedProx: training alone is best where clients differ, one
+model for all where they are similar.
 """
 
 from typing import NamedTuple

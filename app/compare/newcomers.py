@@ -1,4 +1,4 @@
-"""The panel on newcomers: how well a method serves clients that join after training."""
+"""The panel on newcomers: the accuracy of clients that join after training."""
 
 from typing import cast
 

@@ -10,7 +10,7 @@ from app.components import page
 from app.state import url_state
 from app.wording import plain
 
-MOST_LINKED = 3  # clients
+MAX_LINKED = 3  # clients
 
 
 def look_inside(view: View) -> None:
@@ -31,7 +31,7 @@ def client_links(view: View, names: Sequence[str], clients: Sequence[int]) -> No
     if not clients:
         return
     with st.container(horizontal=True, key="client_links"):
-        for client in clients[:MOST_LINKED]:
+        for client in clients[:MAX_LINKED]:
             for name in names:
                 run = first[name]
                 page.link("run", plain(f"Client {client} in {name}, seed {run.seed}"), id=run.id, client=client)

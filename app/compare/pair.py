@@ -1,4 +1,4 @@
-"""The panel on two methods: the same clients under both, who gains and who loses."""
+"""The panel on two methods: the same clients under both, and the differences."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ from app.state.url_state import parse_ids
 from app.wording import names, plain, signed_points
 
 UNPAIRED = "Which clients lose?"
-MOST_NAMED = 12  # clients
+MAX_NAMED = 12  # clients
 
 
 def draw(view: View) -> None:
@@ -123,7 +123,7 @@ def _gains(pairs: pd.DataFrame, clients: Sequence[int], a: str, b: str) -> str:
     """``CGPFL K=4 minus Ditto: client 3 +2.10 and client 7 −0.35 points.``"""
     own = pairs[pairs["client"].isin(clients)]
     each = (f"client {row.client} {signed_points(row.difference, row.samples)}" for row in own.itertuples())
-    return f"{a} minus {b}: {names(each, MOST_NAMED)} points."
+    return f"{a} minus {b}: {names(each, MAX_NAMED)} points."
 
 
 def _by_name(view: View) -> dict[str, Method]:

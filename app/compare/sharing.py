@@ -1,4 +1,4 @@
-"""Whether sharing pays: a sentence where training alone may be the best."""
+"""Whether sharing helps: a sentence if training alone may be the best."""
 
 import pandas as pd
 

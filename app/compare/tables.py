@@ -15,7 +15,7 @@ from app.wording import MODELS, WHEN, decimals_pm
 
 NUMBERS = (*SUMMARIES, *COST_NAMES)
 INTERNAL = ("samples", "tail_samples", "may_be_best")  # columns that no file has
-MOST_BARS = 60  # in a narrow cell of the table
+MAX_BARS = 60  # in a narrow cell of the table
 RANKED = ("mean", "weighted_mean", "lowest", "top")
 OF_TAILS = ("lowest", "lowest_pm", "top")
 PERCENT = ("mean", "weighted_mean", "lowest", "top", "std")  # cv is a ratio; it stays one
@@ -44,7 +44,7 @@ def _may_be_best(methods: pd.Series, runs: pd.DataFrame) -> list[tuple[str, ...]
 
 
 def for_screen(table: pd.DataFrame, clients: pd.DataFrame) -> pd.DataFrame:
-    """Percent where it is read as percent, and the clients' accuracies, worst first, as at most MOST_BARS bars.
+    """Percent where it is read as percent, and the clients' accuracies, worst first, as at most MAX_BARS bars.
 
     ``clients`` [method, model, when, accuracy].
     """
@@ -62,7 +62,7 @@ def for_screen(table: pd.DataFrame, clients: pd.DataFrame) -> pd.DataFrame:
 
 
 def _bars(percent: np.ndarray) -> list[float]:
-    return [float(value) for value in np.sort(percent)[evenly(len(percent), MOST_BARS)]]
+    return [float(value) for value in np.sort(percent)[evenly(len(percent), MAX_BARS)]]
 
 
 def for_download(rows: pd.DataFrame) -> pd.DataFrame:

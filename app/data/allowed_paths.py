@@ -17,7 +17,7 @@ from engine.core.paths import default_data_dir
 from storage import RunRecord
 
 FLAG = "FEDSCAPE_ANY_PATH"
-MOST_LETTERS = 80  # of a path in a message
+MAX_LETTERS = 80  # of a path in a message
 
 
 def problem(dataset: Mapping[str, Any]) -> str | None:
@@ -25,7 +25,7 @@ def problem(dataset: Mapping[str, Any]) -> str | None:
     path = dataset.get("path")
     if not isinstance(path, str):
         return None
-    shown = path if len(path) <= MOST_LETTERS else f"{path[:MOST_LETTERS]}…"
+    shown = path if len(path) <= MAX_LETTERS else f"{path[:MAX_LETTERS]}…"
     if permits.refusal("paths"):
         if _is_below(path, default_data_dir() / UPLOADS):
             return None

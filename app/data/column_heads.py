@@ -77,7 +77,7 @@ HEADS: Heads = {
     "is_global": Head("Global model"),
     "ari": Head("Adjusted Rand index", decimals=2),
     "true": Head("True class"),
-    "said": Head("Predicted class"),
+    "predicted": Head("Predicted class"),
     "letter": Head("Letter"),
     "times": Head("Times personal"),
     "personal": Head("Personal"),
@@ -91,8 +91,8 @@ HEADS: Heads = {
     "e": Head("e(K)"),
     "K": Head("K"),
     "path": Head("Method and values"),
-    "asked": Head("Seeds run"),
-    "wanted": Head("Seeds wanted"),
+    "seeds_run": Head("Seeds run"),
+    "seeds_planned": Head("Seeds seeds_planned"),
     "class": Head("Class"),
 }
 LIVE: Heads = {

@@ -18,7 +18,7 @@ from storage import RunRecord
 SUMMARIES = ("mean", "weighted_mean", "lowest", "top", "std", "cv")
 COUNTS = ("clients", "tail", "samples", "tail_samples")  # and how many test samples are behind all, and behind a tail
 REFERENCES = ("fedavg", "local_train")  # both ends of personalization, always drawn
-FEW_SEEDS = {1: "one seed", 2: "two seeds"}  # too few to tell methods apart
+FEW_SEEDS = {1: "one seed", 2: "two seeds"}  # too few to distinguish methods
 NOT_THE_METHOD = {"seed", "name", "label", "device", "backend", "threads", "checkpoint_s", "version"}
 
 

@@ -39,7 +39,7 @@ class Facts:
     """What the form needs to know about the data."""
 
     num_classes: int
-    has_clients: bool  # of its own
+    has_clients: bool  # the data defines its clients
 
 
 def is_present(dataset: Choice) -> bool:

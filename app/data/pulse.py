@@ -18,7 +18,7 @@ ENDLESS = math.inf  # the silence of a run without a worker
 
 
 class Pulse:
-    """What one process has seen of the heartbeats of one database."""
+    """The heartbeats of one database, as seen by this process."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -23,7 +23,7 @@ def cached(most: int) -> Callable[[Read[What, State, Answer]], Read[What, State,
         lock = threading.Lock()
 
         @wraps(read)
-        def ask(url: str, what: What, state: State) -> Answer:
+        def cached_read(url: str, what: What, state: State) -> Answer:
             with lock:
                 known = answers.get((url, what))
                 if known is not None and known[0] == state:
@@ -37,6 +37,6 @@ def cached(most: int) -> Callable[[Read[What, State, Answer]], Read[What, State,
                     answers.popitem(last=False)
             return answer
 
-        return ask
+        return cached_read
 
     return decorate

@@ -35,8 +35,8 @@ def by_family(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
 
 def matching(entries: Iterable[Entry], words: str) -> list[Entry]:
     """Entries that contain all of the words in name, source, family, docstring or options."""
-    wanted = words.casefold().split()
-    return [entry for entry in entries if all(word in _everything(entry) for word in wanted)]
+    terms = words.casefold().split()
+    return [entry for entry in entries if all(word in _everything(entry) for word in terms)]
 
 
 def comparison_table(families: dict[str, list[Entry]], known: dict[str, Measured | None]) -> str:

@@ -1,4 +1,4 @@
-"""Why this many clusters? For a method that optimizes their number: both terms, and a slider for their weight."""
+"""For a method that optimizes the number of clusters: both terms of its criterion, and a slider for their weight."""
 
 from dataclasses import dataclass
 

@@ -34,7 +34,7 @@ def recorded(run: RunRecord, series: pd.DataFrame) -> None:
     if table.empty:
         terms.caption(finding)
         return
-    per_point = " Each point is the mean of several rounds." if run.round > profile.MOST_POINTS else ""
+    per_point = " Each point is the mean of several rounds." if run.round > profile.MAX_POINTS else ""
     for column, (name, title) in zip(st.columns(len(profile.PANELS)), profile.PANELS.items(), strict=True):
         with column:
             st.plotly_chart(

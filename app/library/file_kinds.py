@@ -1,4 +1,4 @@
-"""Explains what an uploaded file is if it is not an export of runs, and where it belongs."""
+"""Explains what an uploaded file is if it is not an export of runs, and how to use it."""
 
 import json
 import zipfile

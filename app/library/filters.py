@@ -67,7 +67,7 @@ def day(label: str, name: str) -> date | None:
 
 
 def zone() -> ZoneInfo:
-    """The reader's time zone, if the browser reports it and this machine knows it; else UTC."""
+    """The reader's time zone, if the browser reports it and this machine supports it; else UTC."""
     try:
         return ZoneInfo(st.context.timezone or "UTC")
     except (ZoneInfoNotFoundError, ValueError):

@@ -58,11 +58,11 @@ def import_files(files: Sequence[UploadedFile]) -> Notice:
     return outcome([e for each in found for e in each.experiments], sum(len(each.known) for each in found), problems)
 
 
-def read(name: str, data: bytes, tell: Progress) -> Imported:
+def read(name: str, data: bytes, on_progress: Progress) -> Imported:
     """Raises InvalidConfig with an explanation if the file is not an export of runs."""
     if other := what_else(name, data):
         raise InvalidConfig([f"{other}."])
-    return exchange.import_bytes(name, data, tell)
+    return exchange.import_bytes(name, data, on_progress)
 
 
 def load_examples() -> Notice:

@@ -17,9 +17,9 @@ from storage import ExperimentRecord, RunRecord
 
 def chosen_runs(experiments: Sequence[ExperimentRecord]) -> list[RunRecord]:
     """The runs in the address (``?runs=1,2`` or ``?experiment=3``), else those training now or trained last."""
-    wanted = url_state.ids("runs")
-    if wanted:
-        return queries.runs(run_ids=wanted, include_archived=True)
+    run_ids = url_state.ids("runs")
+    if run_ids:
+        return queries.runs(run_ids=run_ids, include_archived=True)
     number = url_state.ids("experiment")
     if not number:
         active = [e.id for e in experiments if e.status_counts.get("running") or e.status_counts.get("queued")]
@@ -87,7 +87,7 @@ def _show_runs(run_ids: Sequence[int]) -> None:
 
 
 def everything_control(runs: Sequence[RunRecord]) -> None:
-    """Pause, resume or cancel all that are listed, and belong to the reader."""
+    """Pause, resume or cancel all listed runs of the reader."""
     allowed = permits.theirs("change", runs)
     runs = [run for run in runs if run.id in allowed]
     for action, title in (("pause", "Pause all"), ("resume", "Resume all")):

@@ -24,7 +24,7 @@ from app.wording import plain
 from engine.worker.work_queue import DIED, KILLED
 from storage import EventRecord, RunRecord
 
-MOST_NAMED, MOST_LOGGED = 3, 12
+MAX_NAMED, MAX_LOGGED = 3, 12
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Trouble:
         """``Ditto, seed 0 diverged at round 3 of 50.``"""
         what = _HAPPENED[self.kind]
         if len(self.runs) > 1:
-            named = wording.names((run_name(run) for run in self.runs), MOST_NAMED)
+            named = wording.names((run_name(run) for run in self.runs), MAX_NAMED)
             return f"{wording.count(len(self.runs))} runs {what[1]}: {named}."
         run = self.runs[0]
         where = f"at round {run.round} of {run.rounds}" if run.round >= 0 else "before its first round"
@@ -104,7 +104,7 @@ def card(trouble: Trouble, leads_inside: bool = True) -> None:
             with st.container(horizontal=True, vertical_alignment="center", key=f"{key}_ways"):
                 ways(trouble, leads_inside)
             with st.expander("Log (times in UTC)", key=f"{key}_log"):
-                st.code(log.log_of(queries.store(), runs[:MOST_LOGGED]), language=None, wrap_lines=True)
+                st.code(log.log_of(queries.store(), runs[:MAX_LOGGED]), language=None, wrap_lines=True)
 
 
 def ways(trouble: Trouble, leads_inside: bool) -> None:
@@ -130,7 +130,7 @@ def retry(runs: Sequence[RunRecord], key: str) -> None:
     if again:
         ids = sorted(set(again.values()))
         page.link(
-            "live", f"Retried as {wording.names((f'run {i}' for i in ids), MOST_NAMED)}", runs=",".join(map(str, ids))
+            "live", f"Retried as {wording.names((f'run {i}' for i in ids), MAX_NAMED)}", runs=",".join(map(str, ids))
         )
 
 
@@ -139,7 +139,7 @@ def gentler_links(runs: Sequence[RunRecord]) -> None:
     by_method: dict[tuple[int, str], list[RunRecord]] = {}
     for run in runs:
         by_method.setdefault((run.experiment_id, run.label), []).append(run)
-    for own in list(by_method.values())[:MOST_NAMED]:
+    for own in list(by_method.values())[:MAX_NAMED]:
         of_it = f": {method_name(own[0].label, own[0].algorithm)}" if len(by_method) > 1 else ""
         config = gentler(own[0]) | {"seeds": sorted({run.seed for run in own})}
         page.link("setup", plain(f"Try lr / 3 in Set up{of_it}"), config=links.pack_config(config))

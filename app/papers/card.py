@@ -40,7 +40,7 @@ class Card:
 
 
 def card_of(results: Results) -> Card:
-    """Cached until other runs are behind it."""
+    """Cached until its runs change."""
     return _card(results.preset.name, results.scale, results.stamp, results)
 
 

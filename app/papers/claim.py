@@ -21,7 +21,7 @@ from engine.core.statistics import MIN_BLOCKS, ROUNDING, Interval, t_interval
 
 State = Literal["holds", "fails", "unclear"]
 HEADS: dict[State, str] = {"holds": "Holds here", "fails": "Does not hold here", "unclear": "Not clear here"}
-MOST_SHOWN = 3  # comparisons that the sentence repeats
+MAX_SHOWN = 3  # comparisons that the sentence repeats
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Claim:
-    """``reading``: what we test, where the paper leaves it open."""
+    """``reading``: the criterion that we test, if the paper gives none."""
 
     says: str
     where: str  # section and figure
@@ -72,7 +72,7 @@ class Verdict:
         """``in 7 of 12 comparisons. Farthest from it: MNIST MLR: CGPFL K=2 91.1 %, Ditto 94.2 %.``"""
         agree = sum(check.state == "holds" for check in self.checks)
         against = [check for check in self.checks if check.state == self.state]
-        nearest = sorted(against, key=lambda check: check.margin.mean)[:MOST_SHOWN]
+        nearest = sorted(against, key=lambda check: check.margin.mean)[:MAX_SHOWN]
         shown = "; ".join(check.words for check in nearest)
         if len(self.checks) == 1:
             return f"{shown}. {self.doubt()}"

@@ -1,4 +1,4 @@
-"""The figures of a paper, as panels of Compare, and the one of each that stands for it in the gallery."""
+"""The figures of a paper as panels of Compare, and the one that represents each in the gallery."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -119,7 +119,7 @@ def first_figure(results: Results) -> Shown | None:
 
 
 def panels_of(results: Results) -> Sequence[str]:
-    """Those of the preset; for one without figures, how its methods fare."""
+    """The panels of the preset; without figures, those on the accuracy of its methods."""
     return results.preset.view.panels if results.preset.view else ("distribution", "over_time")
 
 

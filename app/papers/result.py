@@ -87,7 +87,7 @@ def ways(results: Results) -> None:
     if not now.done:
         return
     st.header("Explore the runs", anchor=False)
-    for experiment in dict.fromkeys(wanted.experiment for wanted, _ in now.pairs):
+    for experiment in dict.fromkeys(planned.experiment for planned, _ in now.pairs):
         own = [run for run in now.of(experiment) if run.status == "done"]
         if not own:
             continue

@@ -10,7 +10,7 @@ import pandas as pd
 from app.compare.view import View
 from app.data import queries
 from app.data.comparison import methods_of
-from app.data.preset_catalog import SCALE_WORDS, wanted
+from app.data.preset_catalog import SCALE_WORDS, preset_runs
 from app.data.shipped import Shipped, shipped
 from app.data.source import Source
 from app.papers.preset_progress import Standing
@@ -157,7 +157,7 @@ def results_of(preset: Preset, scale: str, own: Standing) -> Results:
     found = None if own.is_complete else shipped(preset, scale)
     if found is None:
         return Results(preset, scale, own)
-    pairs = tuple((want, found.by_digest.get(want.digest)) for want in wanted(preset, scale))
+    pairs = tuple((want, found.by_digest.get(want.digest)) for want in preset_runs(preset, scale))
     return Results(preset, scale, Standing(pairs), found)
 
 

@@ -19,7 +19,7 @@ from engine.core.errors import cut
 from engine.core.registry import ALGORITHMS, Options
 
 OWN = {f"{OF_TRAINING}{p.name}": p for p in parameters_of(Training)}  # options of the training, as a sweep names them
-MOST_LETTERS = 30  # of a label in the label of a fold
+MAX_LETTERS = 30  # of a method's label in the label of its section
 
 
 def methods_section(form: Form, draft: Mapping[str, Any], training: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -68,7 +68,7 @@ def _method(
     training: Mapping[str, Any],
     shared: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """One method: its name and main hyper-parameters; the others, its label and own training options are folded."""
+    """One method: its name and main hyper-parameters; its other options are in a collapsed section."""
     path = f"algorithms.{place}"
     with st.container(key=f"{form.prefix}.{uid}.card", gap="xsmall"):
         remove = partial(_remove_button, f"{form.prefix}.{uid}.remove", place)
@@ -101,8 +101,8 @@ def _remove_button(key: str, place: int) -> None:
 
 
 def _changed(options: type[Options], values: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
-    """What differs from the defaults in the fold of a method, in words."""
-    label = [f"label “{cut(str(values['label']), MOST_LETTERS)}”"] if values.get("label") else []
+    """The values in a method's section that differ from the defaults, in words."""
+    label = [f"label “{cut(str(values['label']), MAX_LETTERS)}”"] if values.get("label") else []
     set_here = {option: value for option, value in values.items() if option not in given}
     found = label + changes(options, set_here, options.advanced)
     own = {f"{OF_TRAINING}{option}": value for option, value in (values.get("training") or {}).items()}

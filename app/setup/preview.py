@@ -175,7 +175,7 @@ def _queue(experiment: ExperimentConfig) -> None:
 
 
 def _known_runs(experiment: ExperimentConfig) -> None:
-    """Point out runs that already exist."""
+    """List runs that already exist."""
     runs = experiment.runs()
     found = list(launch.same_runs(runs).values())
     if not found:

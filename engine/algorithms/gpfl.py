@@ -1,4 +1,4 @@
-"""GPFL: features are bent towards all clients' classes and towards the client's own, by one shared conditional layer.
+"""GPFL: features are adapted to all clients' classes and to the client's own, by one shared conditional layer.
 
 Zhang, Hua, Wang, Song, Xue, Ma, Cao, Guan. GPFL: Simultaneously Learning Global and Personalized Feature Information
 for Personalized Federated Learning. ICCV 2023. https://arxiv.org/abs/2308.10279, equations 1 to 5.
@@ -19,12 +19,12 @@ Idea: Local training learns what is particular to a client and forgets the rest.
 learned by all, pulls the features in angle and in length. A conditional valve (CoV, V: the layers of gamma and beta)
 gives the client's head a version of the same features that is tuned to the client's own classes.
 
-Travels: phi, V and C, both ways. Stays: h_i.
+Sent: phi, V and C, both ways. Kept: h_i.
 
 Cost: one local training a round; more bytes than FedAvg without the head: two square layers as wide as the features,
 and the embeddings.
 
-Newcomers: a head trained for one participation from the common initial one, beside copies of all that is shared; it is
+Newcomers: a head trained for one participation from the common initial one, with copies of all that is shared; it is
 kept and used on the server's body, valve and embeddings, conditioned on the newcomer's class frequencies.
 
 Deviations: both conditions come from the embeddings received in this round and stay fixed during it; for evaluation
@@ -57,7 +57,7 @@ from engine.training.local import Trained, local_sgd
 from engine.training.roles import SplitModels
 
 EMBEDDINGS = "gce.weight"
-CONDITION = "condition"  # p_i, beside a client's parameters where it predicts
+CONDITION = "condition"  # p_i, stored with a client's parameters for prediction
 
 
 class Hparams(Options):
@@ -140,7 +140,7 @@ class Gpfl(SplitModels):
         return Predictor(params, is_per_client=True, forward=self.forward(task.model))
 
     def _train(self, received: SharedParams, heads: ClientParams, cohort: Cohort, task: Task) -> Trained:
-        """Everything together, under conditions made from the embeddings as received."""
+        """Train everything together, with conditions from the embeddings as received."""
         embeddings = received[EMBEDDINGS]
         fixed = broadcast({"received": embeddings, "generic": embeddings.mean(0)}, cohort.size)
         extras = fixed | {CONDITION: _personal_conditions(embeddings, task)[cohort.clients]}
@@ -168,7 +168,7 @@ def valve(params: SharedParams, features: Tensor, condition: Tensor) -> Tensor:
 
 
 def unit(rows: Tensor) -> Tensor:
-    """Each row over its norm; a row of zeros stays, with gradient zero."""
+    """Each row over its norm; a row of zeros is unchanged, with gradient zero."""
     squared = rows.square().sum(-1, keepdim=True)
     is_zero = squared == 0
     return rows * squared.masked_fill(is_zero, 1).rsqrt().masked_fill(is_zero, 0)
@@ -182,7 +182,7 @@ def _affine(params: SharedParams, which: str, condition: Tensor) -> Tensor:
 
 
 def _magnitude(gap: Tensor, weight: Tensor, mlg: str) -> Tensor:
-    """Equation 4. Padding has weight 0 and no part in either norm."""
+    """Equation 4. Padding has weight 0, so it is ignored in both norms."""
     if mlg == "frobenius":
         return torch.linalg.vector_norm(gap * (weight > 0)[:, None])
     return (torch.linalg.vector_norm(gap, dim=-1) * weight).sum()

@@ -95,7 +95,7 @@ def test_a_method_without_the_model_has_no_curve() -> None:
 
 def test_long_curves_are_thinned_between_their_ends() -> None:
     lines = curves_over_seeds.data(series("a", 0, mean=np.linspace(0, 1, 5000).tolist()))
-    assert len(lines) <= curves_over_seeds.MOST_POINTS
+    assert len(lines) <= curves_over_seeds.MAX_POINTS
     assert (lines["round"].iloc[0], lines["round"].iloc[-1]) == (0, 4999)
 
 
@@ -325,7 +325,7 @@ def test_effort_connects_methods_that_differ_only_in_local_training() -> None:
     spent = pd.DataFrame({"run": [1, 2, 4], "megabytes": [8.0, 2, 4], "gradient_evaluations": [10.0, 20, 5]})
     rows = communication.data(runs, {1: 80, 2: 20, 4: 40}, spent).set_index("method")
     assert rows.loc["m1", "path"] == rows.loc["m5", "path"] != rows.loc["other", "path"]
-    assert rows.loc["m5", ["rounds", "megabytes", "seeds", "asked", "is_whole"]].tolist() == [20, 2, 1, 2, False]
+    assert rows.loc["m5", ["rounds", "megabytes", "seeds", "seeds_run", "is_complete"]].tolist() == [20, 2, 1, 2, False]
     table = rows.reset_index()
     assert (
         communication.missed(["m1", "m5", "other", "none"], table)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from app.charts import beside_paper
-from app.data.preset_catalog import Wanted
+from app.data.preset_catalog import PresetRun
 from app.papers.preset_progress import Standing, changed_sentence, differences
 from engine.config.paper_tables import Cell
 from storage import RunRecord
@@ -24,13 +24,13 @@ def test_our_number_is_the_mean_over_seeds_with_its_sample_deviation() -> None:
     row = beside_paper.data([cell("A", 0.95)], {("e", "A"): runs}).iloc[0]
     assert row["ours"] == pytest.approx(0.92) and row["pm"] == pytest.approx(0.04 / np.sqrt(2))
     assert row["difference"] == pytest.approx(-0.03)
-    assert (row["seeds"], row["wanted"]) == (2, 2)
+    assert (row["seeds"], row["seeds_planned"]) == (2, 2)
 
 
 def test_one_seed_has_no_deviation_and_only_finished_seeds_count() -> None:
     runs = [run(0, "A", personalized={"mean": 0.9}), run(1, "A", "running", personalized={"mean": 0.1}), None]
     row = beside_paper.data([cell("A", 0.95)], {("e", "A"): runs}).iloc[0]
-    assert row["ours"] == 0.9 and np.isnan(row["pm"]) and (row["seeds"], row["wanted"]) == (1, 3)
+    assert row["ours"] == 0.9 and np.isnan(row["pm"]) and (row["seeds"], row["seeds_planned"]) == (1, 3)
 
 
 def test_the_global_model_and_the_tails_have_separate_cells() -> None:
@@ -78,7 +78,7 @@ def test_the_table_is_in_percent_and_shows_the_seeds() -> None:
 
 
 def test_progress_counts_finished_runs_and_names_missing_ones() -> None:
-    wants = [Wanted(e, "A", "fedavg", 0, d) for e, d in (("e", "1"), ("e", "2"), ("f", "3"), ("g", "4"))]
+    wants = [PresetRun(e, "A", "fedavg", 0, d) for e, d in (("e", "1"), ("e", "2"), ("f", "3"), ("g", "4"))]
     pairs = zip(wants, [run(1, "A"), run(2, "A", "running"), run(3, "A", "failed"), None], strict=True)
     now = Standing(tuple(pairs))
     assert now.sentence() == "1 of 4 runs done, 1 running, 1 failed"
@@ -86,7 +86,7 @@ def test_progress_counts_finished_runs_and_names_missing_ones() -> None:
 
 
 def test_differences_list_fields_that_affect_results() -> None:
-    meant = {"name": "e", "seed": 0, "training": {"rounds": 200, "lr": 0.1}, "dataset": {"name": "mnist"}}
-    other = {**meant, "seed": 1, "training": {"rounds": 20, "lr": 0.1}, "dataset": {"name": "mnist", "pool": "x"}}
-    assert differences(meant, other) == ["training.rounds 20 instead of 200", "dataset.pool x instead of unset"]
+    expected = {"name": "e", "seed": 0, "training": {"rounds": 200, "lr": 0.1}, "dataset": {"name": "mnist"}}
+    other = {**expected, "seed": 1, "training": {"rounds": 20, "lr": 0.1}, "dataset": {"name": "mnist", "pool": "x"}}
+    assert differences(expected, other) == ["training.rounds 20 instead of 200", "dataset.pool x instead of unset"]
     assert "excluded" in changed_sentence("e", ["training.rounds 20 instead of 200"])

@@ -238,7 +238,7 @@ def test_values_typed_at_once_are_several(empty_store: Store):
     assert written(page)["algorithms"][2]["sweep"] == {"lam": [0.03, 1, 10]}
 
 
-def test_a_sweep_of_a_training_option_is_of_all_methods_without_a_value_of_their_own(empty_store: Store):
+def test_a_sweep_of_a_training_option_applies_to_all_methods_without_their_own_value(empty_store: Store):
     own = {"name": "ditto", "training": {"lr": 0.3}}
     page = unfold(opened(DIGITS | {"algorithms": [{"name": "fedavg"}, own], "seeds": [0], "training": {"lr": 0.05}}))
     page.button(key="setup_form.training.swept.training.lr").click().run()
@@ -337,8 +337,8 @@ def test_a_natural_partition_without_clients_is_reported(chosen_by: str, data_di
 
 def test_a_limited_option_is_noted_next_to_the_button(empty_store: Store):
     page = opened(DIGITS | {"model": {"name": "dnn", "hidden": 4}, "algorithms": [{"name": "plgu_lf"}, "fedavg"]})
-    said = " ".join(caption.value for caption in page.caption).replace("\\", "")
-    assert "D=5: the model has 2 layers, so D=1 is used" in said
+    captions = " ".join(caption.value for caption in page.caption).replace("\\", "")
+    assert "D=5: the model has 2 layers, so D=1 is used" in captions
     assert not queue_button(page).disabled
 
 

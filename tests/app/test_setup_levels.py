@@ -1,4 +1,4 @@
-"""Set up in two levels: what is folded away stays as it was, and the closed fold names what differs in it."""
+"""Set up in two levels: collapsed options keep their values, and the section's label names changed ones."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def digests(config: dict[str, Any]) -> list[tuple[str, str]]:
     return [(run.label, run.digest) for run in parse_experiment({"name": "untitled"} | config).runs()]
 
 
-def test_the_first_level_asks_for_data_split_methods_and_rounds(empty_store: Store):
+def test_the_first_level_has_data_split_methods_and_rounds(empty_store: Store):
     page = opened()
     assert folds(page) == ["More", "More", "More", "Advanced"]
     numbers = [field.key.removeprefix("setup_form.") for field in page.number_input]
@@ -45,7 +45,7 @@ def test_the_first_level_asks_for_data_split_methods_and_rounds(empty_store: Sto
 
 
 @pytest.mark.parametrize("is_open", [False, True])
-def test_a_link_keeps_what_is_folded_away(is_open: bool, empty_store: Store):
+def test_a_link_keeps_collapsed_options(is_open: bool, empty_store: Store):
     page = opened(ADVANCED)
     if is_open:
         for fold in ("m1", "m2", "advanced"):

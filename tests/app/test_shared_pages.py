@@ -94,7 +94,7 @@ def test_the_log_names_person_action_and_runs_and_not_what_was_refused(
     ]
 
 
-def test_without_sign_in_nothing_is_logged_and_nobody_owns_anything(filled_store: Store) -> None:
+def test_without_sign_in_nothing_is_logged_and_runs_have_no_owner(filled_store: Store) -> None:
     requests._perform("retry", [1])
     experiment.rename(filled_store.experiments.get(1), "better")
     assert filled_store.audit.list() == [] and filled_store.experiments.get(1).owner == ""

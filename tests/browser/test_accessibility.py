@@ -45,12 +45,12 @@ def test_the_keyboard_reaches_controls_in_order_and_opens_tables_and_downloads(
     opened(page, server, f"/compare?experiment={experiment}")
     page.wait_for_selector(".st-key-figure_dumbbell .main-svg", timeout=LOAD_MS)
     order = ["Personalized", "5 %", "Last round", "Choose runs", "Export report (HTML)"]
-    wanted, visited = [*order, "Accuracy", "Choose clients", "mean"], []
+    expected, visited = [*order, "Accuracy", "Choose clients", "mean"], []
     for _ in range(50):
         page.keyboard.press("Tab")
         visited.append(page.evaluate(FOCUS).strip().split("\n")[0])
-    places = [visited.index(name) for name in wanted if name in visited]
-    assert len(places) == len(wanted), visited
+    places = [visited.index(name) for name in expected if name in visited]
+    assert len(places) == len(expected), visited
     assert places == sorted(places), visited
     button = page.locator(".st-key-figure_dumbbell").get_by_role("button", name="Table · Download")
     button.focus(timeout=LOAD_MS)

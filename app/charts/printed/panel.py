@@ -31,8 +31,8 @@ class Unprintable(ValueError):
 class Panel:
     """A figure as plain values.
 
-    ``px`` is the length of a pixel in points, ``letters`` what a line of a label may have. ``axes`` are by their names,
-    such as ``("x", "y2")``; ``categories`` are the words on an axis. ``series`` is what has a name (``series.Series``),
+    ``px`` is the length of a pixel in points, ``letters`` the longest line of a label. ``axes`` are by name, such as
+    ``("x", "y2")``; ``categories`` are the words on an axis. ``series`` are the named traces (``series.Series``),
     ``hollow`` the symbols and colors of marks that are hollow in print only.
     """
 
@@ -79,7 +79,7 @@ class Panel:
         return np.array([known.setdefault(str(value), len(known)) for value in given.flat], float)
 
     def label(self, text: object) -> str:
-        """A name in at most two lines, cut short."""
+        """A name in at most two lines, truncated."""
         parts = textwrap.wrap(self.print_text(text), self.letters) or [""]
         return "\n".join(parts[:2]) + (" …" if len(parts) > 2 else "")
 

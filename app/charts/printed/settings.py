@@ -30,7 +30,7 @@ FONTS: dict[Font, str] = {
 }
 LEGENDS: dict[Legend, str] = {"below": "Below", "beside": "Beside the marks", "off": "Off"}
 WIDTH_RANGE, HEIGHT_RANGE, SIZE_RANGE = (1.0, 20.0), (0.5, 20.0), (4.0, 24.0)  # inches, inches, points
-MOST_PANELS = 8
+MAX_PANELS = 8
 NARROWEST = 2.5  # inches of a panel beside another one
 
 
@@ -59,7 +59,7 @@ class Settings:
             raise ValueError(f"no font {self.font!r}; known: {', '.join(FONTS)}")
         if self.legend not in LEGENDS:
             raise ValueError(f"no legend {self.legend!r}; known: {', '.join(LEGENDS)}")
-        _check("columns", self.columns, 0, MOST_PANELS)
+        _check("columns", self.columns, 0, MAX_PANELS)
 
     def in_a_row(self, panels: int) -> int:
         """How many of the ``panels`` are side by side."""
