@@ -78,7 +78,7 @@ def over_day(connection: sa.Connection, day_s: float) -> list[str]:
 
 
 def serve(connection: sa.Connection, owner: str) -> None:
-    """Notes that a run of the owner was just claimed."""
+    """Record that a run of the owner was just claimed."""
     if not owner:
         return
     at = now()
@@ -87,7 +87,7 @@ def serve(connection: sa.Connection, owner: str) -> None:
 
 
 def keep_compute(connection: sa.Connection, runs: sa.ColumnElement[bool], analyses: sa.ColumnElement[bool]) -> None:
-    """Notes the time of runs and analyses before they are deleted or repeated, in the same transaction."""
+    """Record the time of runs and analyses before they are deleted or repeated, in the same transaction."""
     owned = Experiment.owner != ""
     found = [*_of_runs(connection, owned & runs), *_of_analyses(connection, owned & analyses)]
     if found:
@@ -96,9 +96,9 @@ def keep_compute(connection: sa.Connection, runs: sa.ColumnElement[bool], analys
 
 
 def lock_usage(connection: sa.Connection) -> None:
-    """Until the transaction ends, no other one checks limits: two could each be within them, but not both together.
+    """Serialize the checks of limits until the transaction ends: two requests could each be within them, but not both.
 
-    In SQLite a writer is alone anyway.
+    SQLite has only one writer anyway.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))

@@ -68,10 +68,13 @@ class ClientMap:
         )
 
     def compute(self, subject: Subject) -> Findings:
-        plane, wanted = fit(subject.models.personalized), chosen_rounds(subject.config.evaluation.every, subject.round)
+        plane, replay_rounds = (
+            fit(subject.models.personalized),
+            chosen_rounds(subject.config.evaluation.every, subject.round),
+        )
         replayed, models = ReplayedRounds(), subject.models
         for simulation in replay(subject):
-            if simulation.round in wanted:
+            if simulation.round in replay_rounds:
                 models = simulation.models()
                 add(replayed, plane, simulation.round, models)
         return _findings(replayed, plane, subject.models, models)

@@ -150,7 +150,7 @@ class RunConfig:
 
     @property
     def digest(self) -> str:
-        """Equal for runs that compute the same numbers, whatever their labels and wherever they run."""
+        """Equal for runs that compute the same numbers, regardless of their labels and machines."""
         what = {k: v for k, v in self.to_dict().items() if k not in ("name", "label", *Machine.model_fields)}
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 

@@ -91,7 +91,7 @@ def test_repeating_an_analysis_does_not_give_its_time_back(store: Store, done: R
     assert seconds(store) == pytest.approx(121)
 
 
-def test_recomputing_what_is_still_running_counts_it_once(store: Store, done: RunRecord) -> None:
+def test_recomputing_a_running_analysis_counts_it_once(store: Store, done: RunRecord) -> None:
     analysis = store.analyses.request(done.id, "landscape", {})
     time_analysis(store, analysis.id, 7, "running")
     store.analyses.recompute(analysis.id)
