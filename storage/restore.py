@@ -76,7 +76,7 @@ def _revision(archive: Archive) -> str:
         raise ArchiveInvalid(f"{archive.path}: its manifest lacks the schema; get the file again")
     if revision not in schema.revisions():
         raise SchemaTooNew(
-            f"{archive.path} was written by a newer version (schema {revision[:20]}, this program knows up to "
+            f"{archive.path} was written by a newer version (schema {revision[:20]}, this program supports up to "
             f"{schema.revisions()[-1]}); update the program, then restore"
         )
     return revision

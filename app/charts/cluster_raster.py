@@ -166,7 +166,7 @@ def _listed(sizes: list[int]) -> str:
 
 
 def _name_groups(fig: go.Figure, grid: pd.DataFrame, num_clusters: int) -> None:
-    """``A · 12`` beside the rows that end in A."""
+    """``A · 12`` next to the rows whose final cluster is A."""
     final, colors = grid.iloc[:, -1], cluster_colors(num_clusters)
     annotate(
         fig,
@@ -188,7 +188,7 @@ def _name_groups(fig: go.Figure, grid: pd.DataFrame, num_clusters: int) -> None:
 
 
 def _name_contexts(fig: go.Figure, df: pd.DataFrame, client_of: pd.Series) -> None:
-    """``2`` beside the rows of neighboring clients of true context 2; in a high raster beside wide groups only."""
+    """``2`` next to the rows of neighboring clients of true context 2; in a high raster only for large groups."""
     truth = df.drop_duplicates("client").set_index("client")["context"].loc[client_of].to_numpy()
     if (truth < 0).all():
         return

@@ -24,7 +24,7 @@ def data(xy: np.ndarray, label: np.ndarray, client: np.ndarray, class_names: Seq
 
 
 def finding(measures: dict[Group, dict[str, float | None]], neighbours: int) -> str:
-    """The share of neighbors of the same class, and of the same client, beside chance."""
+    """The share of neighbors of the same class, and of the same client, compared with chance."""
     parts = [
         f"{percent(of['agreement'], 1)} are of the same {group} (by chance {percent(of['chance'], 1)}; silhouette "
         f"{of['silhouette'] or 0:.2f})"

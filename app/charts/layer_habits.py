@@ -73,7 +73,7 @@ def figure(df: pd.DataFrame, at: int) -> go.Figure:
 
 
 def bars(often: pd.DataFrame) -> go.Figure:
-    """A bar per layer with its share beside it."""
+    """A bar per layer with its share next to it."""
     fig = go.Figure()
     fig.add_bar(
         y=often["name"],

@@ -100,9 +100,9 @@ def _request(view: View, run_ids: Sequence[int]) -> None:
 
 
 def _request_one(view: View, run_id: int, analyses: Analyses) -> None:
-    requests = analyses.request(run_id, KIND, _options(view))
-    if requests.status == "done":  # its findings could not be read
-        analyses.recompute(requests.id)
+    request = analyses.request(run_id, KIND, _options(view))
+    if request.status == "done":  # its findings could not be read
+        analyses.recompute(request.id)
 
 
 def _sizes(view: View, run_id: int) -> list[int]:

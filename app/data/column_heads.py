@@ -92,7 +92,7 @@ HEADS: Heads = {
     "K": Head("K"),
     "path": Head("Method and values"),
     "seeds_run": Head("Seeds run"),
-    "seeds_planned": Head("Seeds seeds_planned"),
+    "seeds_planned": Head("Seeds planned"),
     "class": Head("Class"),
 }
 LIVE: Heads = {

@@ -48,7 +48,7 @@ def news(store: Store, active: Iterable[int], watched: Iterable[int]) -> dict[st
     ended = store.queue.runs(
         run_ids=gone, statuses=NEWS, include_archived=True, newest_first=False, with_partition=False
     )
-    ours = [run for run in ended if run.epoch]  # imported runs never ran here
+    ours = [run for run in ended if run.epoch]  # imported runs were not computed here
     return toast(ours) if ours else None
 
 

@@ -52,7 +52,7 @@ def times(value: float) -> str:
 
 
 def experiment(entry: Entry) -> dict[str, Any]:
-    """The method beside both ends of personalization, for Set up."""
+    """The method with FedAvg and LocalTrain, for Set up."""
     names = list(dict.fromkeys(["fedavg", "local_train", entry.name]))
     return {
         "dataset": {"name": "digits"},

@@ -1,4 +1,4 @@
-"""One client: its data, its curve beside both ends of personalization, its rank, its errors."""
+"""One client: its data, its curve next to LocalTrain and FedAvg, its rank, its errors."""
 
 import numpy as np
 import streamlit as st

@@ -69,7 +69,7 @@ def over_rounds(view: RunView, rounds: np.ndarray, accuracy: np.ndarray) -> None
 
 
 def spread(view: RunView, now: np.ndarray) -> None:
-    """The distribution in the chosen round, beside both ends of personalization in the same round."""
+    """The distribution in the chosen round, next to LocalTrain and FedAvg in the same round."""
     others = reference_accuracies(view)
     sizes = view.test_sizes
     beside = [_clients(REFERENCES[name], view.references[name], values, sizes) for name, values in others.items()]

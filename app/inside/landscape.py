@@ -74,7 +74,7 @@ def surfaces(view: RunView, options: dict[str, Any], client: int) -> None:
 
 
 def side_by_side(points: pd.DataFrame, name: str) -> None:
-    """One chart per surface, all on one scale, which is beside the last; stacked on narrow screens."""
+    """One chart per surface, all on one scale, which is next to the last; stacked on narrow screens."""
     surfaces = points.groupby("surface", sort=False)
     for i, (column, (what, own)) in enumerate(zip(st.columns(len(surfaces), gap="large"), surfaces, strict=True)):
         with column:
@@ -179,7 +179,7 @@ def measures(found: Findings, client: int) -> pd.DataFrame:
 
 
 def sharpness_finding(found: Findings, client: int) -> str:
-    """The client's model beside the global one, on the client's samples."""
+    """The client's model compared with the global one, on the client's samples."""
     own = {row["model"]: row for row in found.values["measures"] if row["on"] == "own"}
     top = {model: number(row["eigenvalue"]) for model, row in own.items()}
     finding = f"The top eigenvalue of client {client}'s model on its own samples is {top['personalized']}"

@@ -13,7 +13,7 @@ MAX_ENTRIES = 500
 COLUMNS = {"who": "Person", "did": "Action", "what": "Runs, experiments or files"}
 
 
-def fold() -> None:
+def expander() -> None:
     """Draws nothing without sign-in."""
     if not permits.current().name or permits.refusal("audit"):
         return

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pandas as pd
 import streamlit as st
 
-from app.charts import beside_paper, feature_map
+from app.charts import feature_map, paper_comparison
 from app.charts.plot import figure_cache
 from app.compare import cost, dials, effort, structure, truth
 from app.compare.accuracy import distribution, low_mean_top
@@ -15,7 +15,7 @@ from app.compare.view import View
 from app.components import page, terms
 from app.components.shown import Shown, with_finding
 from app.inside.features import NEIGHBOURS, WARNING
-from app.papers.beside import dots, experiment_of, measure_of
+from app.papers.paper_numbers import dots, experiment_of, measure_of
 from app.papers.results import Results
 from app.state import url_state
 from app.wording import setting
@@ -124,6 +124,6 @@ def panels_of(results: Results) -> Sequence[str]:
 
 
 def printed(results: Results) -> pd.DataFrame:
-    """The paper's numbers beside ours, as ``beside_paper.data`` gives them."""
+    """The paper's numbers and ours, as ``paper_comparison.data`` gives them."""
     cells = [cell for config in results.preset.configs(results.scale) for cell in results.preset.cells(config["name"])]
-    return beside_paper.data(cells, results.now.by_label())
+    return paper_comparison.data(cells, results.now.by_label())

@@ -28,13 +28,13 @@ class Advanced:
         self._form, self._place, self._is_open = form, place, form.is_open(drafts.ADVANCED)
         if self._is_open:
             with place:
-                self._place = form.fold("Advanced", drafts.ADVANCED)
+                self._place = form.expander("Advanced", drafts.ADVANCED)
 
     def close(self, raw: Mapping[str, Any]) -> None:
         """Draw the section last: its label depends on all values."""
         if not self._is_open:
             with self._place:
-                self._form.fold("Advanced", drafts.ADVANCED, changed(raw))
+                self._form.expander("Advanced", drafts.ADVANCED, changed(raw))
 
     def options(
         self,

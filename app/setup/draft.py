@@ -33,7 +33,7 @@ DEFAULT: dict[str, Any] = {
     "evaluation": {"every": 1},
 }
 ADVANCED = "advanced"  # the collapsed section
-MAX_DRAWN, MAX_TOLD = 50, 5  # methods, and options of a sweep, that one page can hold; warnings at once
+MAX_DRAWN, MAX_WARNINGS = 50, 5  # methods, and options of a sweep, that one page can hold; warnings at once
 SECTIONS: dict[str, tuple[Registry, str]] = {
     "dataset": (DATASETS, "digits"),
     "partition": (PARTITIONERS, "classes_per_client"),
@@ -144,8 +144,8 @@ def drawable(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     for section in ("training", "evaluation"):
         draft[section] = _mapping(config.get(section, {}), section, dropped)
     draft["seeds"] = config.get("seeds", [0])
-    if len(dropped) > MAX_TOLD:
-        dropped[MAX_TOLD:] = [f"and {len(dropped) - MAX_TOLD:,} more problems"]
+    if len(dropped) > MAX_WARNINGS:
+        dropped[MAX_WARNINGS:] = [f"and {len(dropped) - MAX_WARNINGS:,} more problems"]
     return draft, dropped
 
 
@@ -164,11 +164,11 @@ def _open_where_wrong(form: Form, draft: Mapping[str, Any]) -> None:
         section, *rest = problem.partition(": ")[0].split(".")
         is_section = section in ("model", "training", "evaluation", *Machine.model_fields)
         if is_section or (section in SECTIONS and _is_advanced(rest, SECTIONS[section][0], draft[section])):
-            form.open_fold(ADVANCED)
+            form.open_expander(ADVANCED)
         elif section == "algorithms" and len(rest) > 1:
             uid, entry = ids()[int(rest[0])], draft["algorithms"][int(rest[0])]
             if rest[1] in ("label", "training") or _is_advanced(rest[1:], ALGORITHMS, entry):
-                form.open_fold(uid)
+                form.open_expander(uid)
 
 
 def _is_advanced(path: Sequence[str], registry: Registry, chosen: Mapping[str, Any]) -> bool:

@@ -25,7 +25,7 @@ MAX_LETTERS = 30  # of a method's label in the label of its section
 def methods_section(form: Form, draft: Mapping[str, Any], training: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The methods with their own sweeps, without those that all methods share."""
     st.header("Methods", anchor=False)
-    form.spot("algorithms")
+    form.placeholder("algorithms")
     shared = sweeps.shared(draft["algorithms"])
     places = zip(drafts.ids(), draft["algorithms"], strict=True)
     entries = [_method(form, place, uid, entry, training, shared) for place, (uid, entry) in enumerate(places)]
@@ -83,9 +83,9 @@ def _method(
         for option in given:
             if option not in (*options.model_fields, *OWN):
                 swept.unknown(option)
-        folded = form.fold("More", uid, _changed(options, values, given), "compact")
+        more_options = form.expander("More", uid, _changed(options, values, given), "compact")
         if form.is_open(uid):
-            with folded:
+            with more_options:
                 extra = _label(form, path, key, name, values)
                 chosen |= form.options(options, values, path, only=options.advanced, **how)
                 extra |= _own_training(form, path, key, values, training, swept)
@@ -107,8 +107,8 @@ def _changed(options: type[Options], values: Mapping[str, Any], given: Mapping[s
     found = label + changes(options, set_here, options.advanced)
     own = {f"{OF_TRAINING}{option}": value for option, value in (values.get("training") or {}).items()}
     found += [in_words(OWN[option], value) for option, value in own.items() if option in OWN and option not in given]
-    folded = (*options.advanced, *OWN)
-    return found + [sweeps.in_words(option, options) for option in given if option in folded]
+    more_options = (*options.advanced, *OWN)
+    return found + [sweeps.in_words(option, options) for option in given if option in more_options]
 
 
 def _label(form: Form, path: str, key: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:

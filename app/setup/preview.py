@@ -130,14 +130,14 @@ def _must_be_fetched_by_hand(name: str, run: RunConfig | None) -> bool:
 
 
 def queue_panel(
-    experiment: ExperimentConfig | None, problems: Sequence[str], homeless: Sequence[str], to_do: Sequence[str] = ()
+    experiment: ExperimentConfig | None, problems: Sequence[str], unplaced: Sequence[str], to_do: Sequence[str] = ()
 ) -> None:
     """The button, or the reason why it is disabled; ``to_do`` are the problems that are not mistakes."""
     number = len(experiment.runs()) if experiment else 0
     label = f"Queue {wording.plural(number, 'run')}" if experiment else "Queue runs"
     broken = queries.problem()
     is_unfinished = bool(problems) and not broken and len(to_do) == len(problems)
-    reason = plain(broken) if broken else _reason(problems, homeless, is_unfinished) if problems else None
+    reason = plain(broken) if broken else _reason(problems, unplaced, is_unfinished) if problems else None
     refused = permits.refusal("queue")
     if experiment and not problems:
         _known_runs(experiment)
@@ -254,10 +254,10 @@ def _one_seed(runs: Sequence[RunConfig]) -> list[RunConfig]:
     return [run for run in runs if run.seed == runs[0].seed]
 
 
-def _reason(problems: Sequence[str], homeless: Sequence[str], is_unfinished: bool) -> str:
+def _reason(problems: Sequence[str], unplaced: Sequence[str], is_unfinished: bool) -> str:
     """Why the button is disabled: the fields with problems, and problems without a field."""
-    if homeless:
-        return wording.lines(homeless)
+    if unplaced:
+        return wording.lines(unplaced)
     where = wording.names(dict.fromkeys(problem.partition(": ")[0].replace("_", " ") for problem in problems))
     if is_unfinished:
         return f"Still required: {plain(where.replace('.', ' '))}."

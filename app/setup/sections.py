@@ -21,7 +21,7 @@ from engine.core.errors import DataUnavailable
 from engine.core.registry import DATASETS, MODELS, PARTITIONERS, Options, Registry
 from storage import StorageError
 
-# Slider values. Any other number can be typed beside the slider.
+# Slider values. Any other number can be typed next to the slider.
 SHARES = [round(0.05 * n, 2) for n in range(20)]
 DIALS: dict[str, list[Any]] = {
     "alpha": [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 2.0, 5.0, 10.0, 100.0, 1000.0],
@@ -132,7 +132,7 @@ def pick(
         )
         if beside:
             beside()
-    form.spot(path)
+    form.placeholder(path)
     return name
 
 

@@ -79,7 +79,7 @@ class Sweeps:
                 self.values[name] = read_list(typed_text or "")
             self._button("One value", "Back to one value", drafts.end_sweep, name)
         methods = [f"algorithms.{place}" for place in self._places(name)]
-        self._form.spot(*(f"{method}.{part}{name}" for method in methods for part in ("sweep.", "")))
+        self._form.placeholder(*(f"{method}.{part}{name}" for method in methods for part in ("sweep.", "")))
 
     def _button(self, label: str, help: str, act: Callable[..., None], name: str, *args: Any) -> None:
         st.button(

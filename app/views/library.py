@@ -35,10 +35,10 @@ def render() -> None:
         every_run(runs)
     else:
         first_start()
-    trash.fold(is_open=not runs)
-    machines.fold(queries.engines(machines.GONE_S))
-    disk.fold(queries.store().disk_use())
-    audit.fold()
+    trash.expander(is_open=not runs)
+    machines.expander(queries.engines(machines.GONE_S))
+    disk.expander(queries.store().disk_use())
+    audit.expander()
 
 
 def every_run(runs: Sequence[RunRecord]) -> None:

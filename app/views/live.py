@@ -56,7 +56,7 @@ def render() -> None:
 
 
 def nothing_here(experiments: Sequence[ExperimentRecord]) -> None:
-    """Nothing to show: say why, and link to what there is."""
+    """Nothing to show: explain why, and link to other pages."""
     gone = url_state.ids("runs") or url_state.ids("experiment")
     reason = "The runs in this link no longer exist." if gone else "No experiments yet."
     page.header("Live", "What is training now?", reason)
@@ -90,7 +90,7 @@ def ended(name: str, statuses: Sequence[str], summary: str) -> str:
 
 
 def axis_controls(runs: Sequence[RunRecord]) -> tuple[str, str]:
-    """Which of the two models, and over what."""
+    """The controls for the model and the horizontal axis."""
     if palette.is_presenting():
         return url_state.value("model", wording.MODELS, "personalized"), url_state.value("x", AXES, "round")
     with st.container(horizontal=True, key="live_axes"):
@@ -104,7 +104,7 @@ def axis_controls(runs: Sequence[RunRecord]) -> tuple[str, str]:
 
 
 def grow(runs: Sequence[RunRecord], model: str, x: str) -> None:
-    """The browser asks for new points and adds them."""
+    """The browser polls for new points and adds them."""
     empty = training_curve.data(runs, {})
     live_plot.live_plot(
         panels(runs, empty, x, latest_clients.figure(latest_clients.data(runs, {}), runs)),
@@ -202,7 +202,7 @@ def inside(runs: Sequence[RunRecord]) -> None:
 
 
 def panels(runs: Sequence[RunRecord], table: pd.DataFrame, x: str, clients: go.Figure) -> dict[str, go.Figure]:
-    """Accuracy large and the clients beside it, then loss, spread and cost; the last over rounds in any case."""
+    """A large chart of accuracy with the clients next to it, then loss, spread and cost; cost is always over rounds."""
     small = {name: training_curve.figure(table, runs, name, "round" if name == "cost" else x, 250) for name in SMALL}
     return {"accuracy": training_curve.figure(table, runs, "accuracy", x), "clients": clients} | small
 

@@ -1,4 +1,4 @@
-"""Papers: figures and tables of the papers, reproduced here beside the published numbers."""
+"""Papers: figures and tables of the papers, reproduced and compared with the published numbers."""
 
 from pathlib import Path
 

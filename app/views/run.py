@@ -58,7 +58,7 @@ def newest() -> RunRecord | None:
 
 
 def nothing_here() -> None:
-    """No such run, or no runs at all: say why, and link to others."""
+    """No such run, or no runs at all: explain why, and link to others."""
     run_id = chooser.run_in_address()
     page.header(
         "INSIDE A RUN", "What happened inside?", "No run has results yet." if run_id is None else missing(run_id)
@@ -104,7 +104,7 @@ def condition(run: RunRecord) -> None:
 
 
 def offered(view: RunView) -> dict[str, Tab]:
-    """The tabs that have something to show for this run."""
+    """The tabs that apply to this run."""
     if not len(view.rounds):
         return {name: tab for name, tab in tabs().items() if not tab.needs_rounds}
     return {name: tab for name, tab in tabs().items() if tab.applies(view)}

@@ -1,4 +1,4 @@
-"""Names beside steep curves that end at the same point, instead of a legend: each where the fewest curves pass."""
+"""Names next to steep curves that end at the same point, instead of a legend: each where the fewest curves pass."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -30,7 +30,7 @@ class Curve(NamedTuple):
 def name_curves(
     fig: go.Figure, curves: Sequence[Curve], x_range: tuple[float, float], y_range: tuple[float, float]
 ) -> None:
-    """Writes each name beside its curve; one that would cover another name is left out."""
+    """Writes each name next to its curve; one that would cover another name is left out."""
     traced = [_traced(_pixels(curve, x_range, y_range)) for curve in curves]
     taken: list[np.ndarray] = []
     for i, curve in enumerate(curves):

@@ -1,4 +1,4 @@
-"""Names beside the points of a scatter chart, instead of a legend."""
+"""Names next to the points of a scatter chart, instead of a legend."""
 
 from typing import NamedTuple
 

@@ -31,7 +31,7 @@ FONTS: dict[Font, str] = {
 LEGENDS: dict[Legend, str] = {"below": "Below", "beside": "Beside the marks", "off": "Off"}
 WIDTH_RANGE, HEIGHT_RANGE, SIZE_RANGE = (1.0, 20.0), (0.5, 20.0), (4.0, 24.0)  # inches, inches, points
 MAX_PANELS = 8
-NARROWEST = 2.5  # inches of a panel beside another one
+NARROWEST = 2.5  # inches of a panel next to another one
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Settings:
     """``width`` and ``height`` are those of the whole figure in inches; without a height it follows the charts.
 
     ``size`` is the font size in points, ``columns`` how many panels are side by side; 0: as many as have room.
-    ``titles`` are written above the panels, beside their letters.
+    ``titles`` are written above the panels, next to their letters.
     """
 
     width: float = 3.25

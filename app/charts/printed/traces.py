@@ -243,11 +243,11 @@ def _bar_width(panel: Panel, trace: Spec, at: np.ndarray) -> tuple[Any, float]:
     room = (steps.min() if len(steps) else 1.0) * (1 - panel.layout.get("bargap", 0.2))
     if trace.get("width") is not None:
         return np.asarray(trace["width"], float), 0.0
-    beside = [t for t in panel.traces if t.get("type") == "bar" and names_of(t) == names_of(trace)]
-    if panel.layout.get("barmode", "group") != "group" or len(beside) < 2:
+    group = [t for t in panel.traces if t.get("type") == "bar" and names_of(t) == names_of(trace)]
+    if panel.layout.get("barmode", "group") != "group" or len(group) < 2:
         return room, 0.0
-    number = next(i for i, other in enumerate(beside) if other is trace)
-    return room / len(beside), room * ((number + 0.5) / len(beside) - 0.5)
+    number = next(i for i, other in enumerate(group) if other is trace)
+    return room / len(group), room * ((number + 0.5) / len(group) - 0.5)
 
 
 def _bar_base(panel: Panel, trace: Spec, at: np.ndarray, long: np.ndarray, is_flat: bool) -> Any:
