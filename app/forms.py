@@ -202,7 +202,7 @@ class Form:
         return unplaced
 
     def _number(self, parameter: Parameter, value: Any, key: str, **look: Any) -> float | int | None:
-        """Without bounds: the engine's message is clearer than a widget that silently clips."""
+        """A number field without bounds: the engine's message is clearer than a widget that silently clips."""
         number: type[float] | type[int] = int if parameter.type.partition("|")[0] == "int" else float
         return st.number_input(
             **(_labels(parameter) | look),

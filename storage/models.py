@@ -248,7 +248,7 @@ class SavedView(Base):
 
 
 class Share(Base):
-    """When a run of an owner was last claimed, for the order of the queue."""
+    """The time at which a run of an owner was last claimed, for the order of the queue."""
 
     __tablename__ = "shares"
 

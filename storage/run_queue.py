@@ -72,7 +72,7 @@ class RunQueue:
             return run_records(connection, select_runs().where(Run.digest.in_(tuple(digests))).order_by(Run.id.desc()))
 
     def repeats(self, run_ids: Sequence[int]) -> dict[int, int]:
-        """For each run that was repeated in its experiment: the newest run with the same configuration and label."""
+        """The newest run with the same configuration and label, for each run that was repeated in its experiment."""
         later = aliased(Run)
         same = (getattr(later, name) == getattr(Run, name) for name in ("experiment_id", "digest", "label"))
         query = (

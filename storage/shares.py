@@ -1,4 +1,4 @@
-"""What each owner uses: runs, computing time of the last 24 hours, and disk."""
+"""The usage of each owner: runs, computing time of the last 24 hours, and disk."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,7 +16,7 @@ LOCK = 0x6665_6473_6361_7065  # the key of an advisory lock of PostgreSQL
 
 @dataclass(frozen=True)
 class Limits:
-    """For each owner; None means unlimited."""
+    """The limits of each owner; None means unlimited."""
 
     queued: int | None = None  # runs that are queued or paused, and queued analyses
     running: int | None = None
@@ -42,7 +42,7 @@ class Shares:
 
 
 def usage(connection: sa.Connection, owner: str) -> Usage:
-    """As seen inside the caller's transaction."""
+    """The usage as seen inside the caller's transaction."""
     own = Experiment.owner == owner
     runs = sa.select(Run.status, sa.func.count()).join(Experiment).where(own, Run.deleted_at.is_(None))
     counts: dict[str, int] = {row[0]: row[1] for row in connection.execute(runs.group_by(Run.status))}

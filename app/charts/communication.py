@@ -114,7 +114,7 @@ def figure(df: pd.DataFrame, spent: Spent, target: str) -> go.Figure:
 
 
 def finding(df: pd.DataFrame, spent: Spent, target: str) -> str:
-    """Which method needs the least of each cost, among those that reach the target with every seed."""
+    """Name the method with the least of each cost, among those that reach the target with every seed."""
     whole = df[df["is_complete"]]
     if df.empty:
         return f"No method reaches {target}."
@@ -133,7 +133,7 @@ def _least(whole: pd.DataFrame, cost: str, write: Callable[[float], str]) -> str
 
 
 def missed(methods: list[str], df: pd.DataFrame) -> str:
-    """Which methods never reach the target, and which do not with every seed."""
+    """Name the methods that never reach the target, and those that miss it with some seed."""
     never = [name for name in methods if name not in set(df["method"])]
     partly = df.loc[~df["is_complete"], "method"]
     parts = [f"Target never reached: {names(never)}."] if never else []

@@ -1,4 +1,4 @@
-"""Which classes a client's model confuses: a row per true class, a column per predicted class."""
+"""Confusion matrix of a client's model: a row per true class, a column per predicted class."""
 
 from collections.abc import Sequence
 

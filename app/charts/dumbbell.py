@@ -129,7 +129,7 @@ def figure(
 
 
 def _lines(df: pd.DataFrame, colors: list[str], row_px: int) -> go.Bar:
-    """From tail to tail: thin bars, since one trace of bars can have many colors, and one of lines cannot."""
+    """Draw a line from tail to tail, as thin bars: a trace of bars can have many colors, one of lines cannot."""
     return go.Bar(
         base=100 * df["lowest"],
         x=100 * (df["top"] - df["lowest"]),
@@ -188,7 +188,7 @@ def _printed(row: Any) -> str:
 
 
 def _hairlines(df: pd.DataFrame) -> go.Scatter:
-    """From each ring to the mean of its method."""
+    """Draw a line from each ring to the mean of its method."""
     own = df[df["other"].notna()]
     return go.Scatter(
         x=[x for row in own.itertuples() for x in (100 * row.other, 100 * row.mean, None)],

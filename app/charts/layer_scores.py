@@ -1,4 +1,4 @@
-"""How much each layer differs from the shared model, by client: the scores of PLGU, and each client's personal layers.
+"""Difference of each layer from the shared model, by client: the scores of PLGU, and each client's personal layers.
 
     xi_il = ||theta_il - w_l|| / dim(w_l)         normalized: the scores of a client sum to 1
 

@@ -69,7 +69,7 @@ def values(customdata: Any) -> list[Any]:
 
 
 def by_selection(chart: str, clients_of: Callable[[list[Any]], Iterable[int]]) -> Callable[[], None]:
-    """For ``page.show(on_select=...)``: chooses the clients of the selected points."""
+    """A callback for ``page.show(on_select=...)`` that chooses the clients of the selected points."""
 
     def write() -> None:
         if points := selected(chart):

@@ -41,7 +41,7 @@ def parts(view: View, rows: View, choices: Choices) -> Iterator[Part]:
 
 @url_state.fragment
 def over_time(view: View) -> None:
-    """How accuracy rises, and what it costs in the end."""
+    """Draw accuracy over rounds or costs, and the final cost."""
     page.section(heading(view, cast(Cost, PRICE.value())))
     left, right = st.columns(2, gap="large")
     with left:
@@ -92,7 +92,7 @@ def curves(view: View, x: Axis) -> Shown:
 
 
 def _left_out(view: View, x: Axis) -> str:
-    """What the curves omit to stay legible."""
+    """A note on what the curves omit to be legible."""
     lines = view.curves(x)
     count = lines["method"].nunique()
     if count > curves_over_seeds.MOST_LINES:

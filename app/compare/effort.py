@@ -70,7 +70,7 @@ def goal_choice(view: View, first: str = "accuracy") -> Choice:
 
 
 def goal_of(view: View, name: str) -> Goal | None:
-    """None if no target distinguishes the methods."""
+    """The goal of this name; None if no target distinguishes the methods."""
     series = _series(view, name)
     best = reached_by_all_seeds(series, name)
     titles = targets(best, name)
@@ -80,7 +80,7 @@ def goal_of(view: View, name: str) -> Goal | None:
 
 
 def figure(view: View, goal: Goal, spent: communication.Spent, target: str) -> Shown | str:
-    """What each method needs to reach the target; a sentence if none reaches it."""
+    """The costs of each method to reach the target; a sentence if none reaches it."""
     shown = goal.target.titles[target]
     until = communication.reached(goal.series, float(target), falls=goal.name == "error")
     spent_then = costs.spent(view.source.scalar_totals(until, COSTS))

@@ -34,7 +34,7 @@ def elsewhere(view: View) -> tuple[pd.Series, str]:
 
 
 def offer(view: View) -> None:
-    """For runs not yet measured: a button that measures them from their models, or its progress."""
+    """A button that measures runs without these numbers from their models, or its progress."""
     show_refusal()
     requests = _requests(view)
     waiting = [a for a in requests if a.is_active]
@@ -61,7 +61,7 @@ def offer(view: View) -> None:
 
 @timed(LOOK_S)
 def underway(ids: Sequence[int]) -> None:
-    """How many measurements remain; the page is redrawn when there are none."""
+    """The number of remaining measurements; the page is redrawn when there are none."""
     try:
         left = {a.id for a in queries.store().analyses.active()} & set(ids)
     except StorageError as error:
@@ -84,7 +84,7 @@ def _measured(requests: Sequence[AnalysisRecord]) -> dict[int, float]:
 
 
 def _requests(view: View) -> list[AnalysisRecord]:
-    """On the models of the round in view."""
+    """The measurements requested for the models of the chosen round."""
     found = queries.store().analyses.for_runs(list(view.runs), KIND)
     return [analysis for analysis in found if analysis.params == _options(view)]
 

@@ -1,4 +1,4 @@
-"""From the comparison to a run: a list or a click selects it, a link opens it."""
+"""Links from the comparison to its runs: a list or a click selects a run, a link opens it."""
 
 from collections.abc import Sequence
 

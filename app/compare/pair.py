@@ -64,13 +64,13 @@ def part(view: View, choices: Choices) -> Part | None:
 
 
 def method_a(view: View) -> Choice:
-    """By default the best."""
+    """The control for method A, by default the best."""
     ranked = view.ranked()
     return Choice("Method A", {name: name for name in ranked}, "a", ranked[0])
 
 
 def method_b(view: View, a: str) -> Choice:
-    """By default the best of another algorithm."""
+    """The control for method B, by default the best of another algorithm."""
     of = _by_name(view)
     others = [name for name in view.ranked() if name != a]
     rivals = (name for name in others if of[name].algorithm != of[a].algorithm)

@@ -1,4 +1,4 @@
-"""What Compare shows: the methods, the choices in the address, and the tables that all panels share."""
+"""The state of Compare: the methods, the choices in the address, and the tables that all panels share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -101,7 +101,7 @@ class View:
 
     @property
     def spread(self) -> str:
-        """What a ± is over: ``seeds`` or ``pooled runs``."""
+        """The unit over which ± is computed: ``seeds`` or ``pooled runs``."""
         return "seeds" if self.by == METHOD else "pooled runs"
 
     def clients(self, model: ModelKind | None = None, when: When | None = None) -> pd.DataFrame:

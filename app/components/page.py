@@ -104,7 +104,7 @@ def header(kicker: str, question: str, lead: str | None = None, *, skip_to: str 
 
 
 def landing(name: str) -> None:
-    """Where the link "Skip to ``name``" leads: Tab continues from here."""
+    """The target of the link "Skip to ``name``": Tab continues from here."""
     st.html(f'<span id="{_anchor(name)}" tabindex="-1"></span>')
 
 

@@ -39,7 +39,7 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def forget() -> None:
-    """At the start of a page: no chart of another page is offered."""
+    """Forget the charts of the previous page. Called at the start of a page."""
     st.session_state[_SHOWN] = {}
     st.session_state[_OFFERED] = None
 

@@ -1,4 +1,4 @@
-"""Which files the web pages read, and let workers read: those below DATA_DIR, which includes uploads.
+"""The files that web pages and their runs may read: those below DATA_DIR, which includes uploads.
 
 Otherwise any visitor could read any file of this machine, or learn from an error whether it exists. The message is the
 same for a file elsewhere and for a missing one. ``FEDSCAPE_ANY_PATH=1`` lifts this on a personal machine. The command

@@ -19,7 +19,7 @@ from app.wording import MISSING, capital
 
 @dataclass(frozen=True)
 class Head:
-    """How a column is shown: ``factor`` times its numbers, with ``decimals``, or with four significant digits."""
+    """The format of a column: ``factor`` times its numbers, with ``decimals``, or with four significant digits."""
 
     title: str
     factor: float = 1.0
@@ -119,7 +119,7 @@ def read_columns(table: pd.DataFrame) -> list[str]:
 
 
 def head_of(name: str, heads: Heads) -> Head:
-    """From ``heads`` for one table, else from HEADS; any other name is its own title."""
+    """The head of a column, from ``heads`` or HEADS; any other name is its own title."""
     base = name.removesuffix("_pm")
     if base != name:
         head = head_of(base, heads)

@@ -141,7 +141,7 @@ class Ranking:
 
     @property
     def lead(self) -> Interval:
-        """How far the first is ahead of the second."""
+        """The difference between the first and the second."""
         return self.standing.gaps[0]
 
     @property

@@ -36,7 +36,7 @@ KEPT = KeptData()
 
 @dataclass(frozen=True)
 class Facts:
-    """What the form needs to know about the data."""
+    """The facts about the data that the form needs."""
 
     num_classes: int
     has_clients: bool  # the data defines its clients

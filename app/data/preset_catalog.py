@@ -25,13 +25,13 @@ class PresetRun:
 
 
 def known() -> dict[str, Preset]:
-    """By name. Raises InvalidConfig if a file is not a valid preset."""
+    """All presets by name. Raises InvalidConfig if a file is not a valid preset."""
     files = [FOLDER / f"{name}.yaml" for name in preset_names(FOLDER)]
     return _known(tuple((file, file.stat().st_mtime_ns) for file in files))
 
 
 def by_document(presets: dict[str, Preset]) -> dict[str, list[Preset]]:
-    """By paper in alphabetical order, others last."""
+    """Presets by paper in alphabetical order, others last."""
     documents = sorted({preset.document for preset in presets.values()}, key=lambda name: (name == OURS, name))
     return {name: [preset for preset in presets.values() if preset.document == name] for name in documents}
 

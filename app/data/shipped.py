@@ -118,7 +118,7 @@ def is_shipped(preset: Preset, scale: str) -> bool:
 
 
 def shipped(preset: Preset, scale: str) -> Shipped | None:
-    """None if nothing ships, or not every run of the scale."""
+    """The shipped results; None if not every run of the scale has one."""
     if not is_shipped(preset, scale):
         return None
     path = _path(preset, scale)

@@ -4,5 +4,5 @@ import numpy as np
 
 
 def evenly(count: int, most: int) -> np.ndarray:
-    """At most ``most`` of 0 ... count - 1, ascending; with the first and the last if ``most`` is at least 2."""
+    """Choose at most ``most`` of 0 ... count - 1, ascending; with the first and the last if ``most`` is at least 2."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))

@@ -265,7 +265,7 @@ def _joined(tokens: list[Token]) -> str:
 
 
 def _group(tokens: list[Token], start: int) -> tuple[list[Token], int]:
-    """What a root or an exponent takes: the inside of brackets, or one token with its sign; and how many tokens."""
+    """The argument of a root or exponent: the inside of brackets or one token with its sign; and how many tokens."""
     closing = {"(": ")", "{": "}"}.get(tokens[start].source) if start < len(tokens) else None
     if closing is None:
         signed = start < len(tokens) and tokens[start].source in "+-" and start + 1 < len(tokens)

@@ -16,7 +16,7 @@ from engine.core.registry import Entry
 
 
 def method_page(entry: Entry) -> None:
-    """What it does on the left, its facts and costs on the right."""
+    """Draw the page of a method: its explanation on the left, its facts and costs on the right."""
     text = text_of(entry)
     page.titled(entry.title, "handbook")
     page.header(f"{entry.family} · {entry.paper}", entry.title, text.summary)

@@ -1,4 +1,4 @@
-"""Which run is shown: experiment, then method, then seed. The address has its number."""
+"""The choice of a run by experiment, method and seed. The address has its number."""
 
 from collections.abc import Mapping, Sequence
 

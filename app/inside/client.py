@@ -66,7 +66,7 @@ def chooser(view: RunView, now: np.ndarray) -> None:
 
 
 def open_client(client: int | None) -> None:
-    """Into the address; None closes it."""
+    """Put the client into the address; None closes it."""
     url_state.choose(client=None if client is None else str(client))
 
 

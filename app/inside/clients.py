@@ -149,7 +149,7 @@ def reference_words(view: RunView, name: str) -> str:
 
 
 def columns(test_sizes: Sequence[int]) -> dict[str, Any]:
-    """With as many decimals as the client with the fewest test samples supports."""
+    """The columns of the table, with as many decimals as the client with the fewest test samples supports."""
     config = st.column_config
     digits = decimals(min((n for n in test_sizes if n), default=None))
     gain: dict[str, Any] = {"format": f"%+.{digits}f"}

@@ -51,7 +51,7 @@ def recorded(run: RunRecord, series: pd.DataFrame) -> None:
 
 
 def beside_training(run: RunRecord, series: pd.DataFrame) -> str:
-    """How much of the time from start to end was training, if known."""
+    """The share of training in the time from start to end, if known."""
     if run.started_at is None or run.finished_at is None:
         return "Seconds: training only, without evaluation."
     trained = float(series.loc[series["name"] == "seconds", "value"].sum())

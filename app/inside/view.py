@@ -1,4 +1,4 @@
-"""What the tabs of one run share: the run, and the round and client in the address."""
+"""The state that the tabs of a run share: the run, and the round and client in the address."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -59,7 +59,7 @@ def outcome(action: Action, runs: Sequence[RunRecord], num_requested: int) -> st
 
 
 def priority(name: str) -> Action:
-    """For runs that have not ended: it applies whenever they wait for a slot."""
+    """The action that sets a priority, for runs that have not ended."""
     value = wording.PRIORITIES[name]
 
     def why_not(run: RunRecord) -> Reason | None:

@@ -38,7 +38,7 @@ def what_else(name: str, data: bytes) -> str | None:
 
 
 def _kind_of_zip(data: bytes) -> str | None:
-    """None for archives whose contents the import checks itself."""
+    """The kind of an archive; None if the import checks its contents itself."""
     try:
         names = zipfile.ZipFile(BytesIO(data)).namelist()
     except (zipfile.BadZipFile, ValueError):

@@ -52,7 +52,7 @@ def choice(label: str, name: str, options: list[str], title: Callable[[str], str
 
 
 def days() -> tuple[datetime | None, datetime | None]:
-    """When runs were queued: a window up to now, or two days."""
+    """The control for the time of queueing: a window up to now, or two days."""
     when = url_state.pick("Queued", WHEN, "when", "any")
     first = last = None
     if when == "days":

@@ -16,7 +16,7 @@ WINDOWS = {"day": timedelta(days=1), "week": timedelta(days=7), "month": timedel
 
 @dataclass(frozen=True)
 class Filter:
-    """Which runs are listed; an empty field matches everything."""
+    """The filter of the list of runs; an empty field matches everything."""
 
     text: str = ""
     statuses: Collection[str] = ()

@@ -70,7 +70,7 @@ def load_examples() -> Notice:
 
 
 def outcome(experiments: Sequence[ExperimentRecord], known: int = 0, problems: Sequence[str] = ()) -> Notice:
-    """What was imported, what was already there, and what is wrong with the rest."""
+    """A summary of what was imported, what already existed, and the problems with the rest."""
     sentences = []
     if experiments:
         several = wording.names(f"“{e.name}” ({wording.plural(e.num_runs, 'run')})" for e in experiments)

@@ -1,4 +1,4 @@
-"""Which runs the Live page shows, and actions on all of them. The choice is in the address."""
+"""The choice of the runs on the Live page, which is in the address, and actions on all of them."""
 
 from collections.abc import Sequence
 
@@ -40,7 +40,7 @@ def controls(experiments: Sequence[ExperimentRecord], listed: Sequence[RunRecord
 
 
 def first_of_each(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """As many runs as can be distinguished: the first seed of every method, then the second."""
+    """Choose as many runs as can be distinguished: the first seed of every method, then the second."""
     by_seed = sorted(runs, key=lambda run: (run.seed, run.position))[: live_feed.MAX_RUNS]
     return sorted(by_seed, key=lambda run: (run.experiment_id, run.position))
 

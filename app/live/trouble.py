@@ -29,7 +29,7 @@ MAX_NAMED, MAX_LOGGED = 3, 12
 
 @dataclass(frozen=True)
 class Trouble:
-    """What happened to these runs, ``why`` and ``todo``; runs with the same kind and reason are grouped."""
+    """A problem of some runs, with the reason ``why`` and the advice ``todo``; runs with equal problems are grouped."""
 
     kind: str
     runs: tuple[RunRecord, ...]
@@ -81,7 +81,7 @@ def what_happened(run: RunRecord) -> None:
 
 
 def troubles(runs: Iterable[RunRecord], events: Iterable[EventRecord], silent_s: Mapping[int, float]) -> list[Trouble]:
-    """In the order of their first runs. Runs that train, wait or ended normally are in none."""
+    """The problems in the order of their first runs. Runs that train, wait or ended normally are in none."""
     kinds: dict[int | None, list[str]] = {}
     for event in events:
         kinds.setdefault(event.run_id, []).append(event.kind)
@@ -93,7 +93,7 @@ def troubles(runs: Iterable[RunRecord], events: Iterable[EventRecord], silent_s:
 
 
 def card(trouble: Trouble, leads_inside: bool = True) -> None:
-    """What happened, why and what to do, with buttons and the log."""
+    """A card with the problem, its reason and advice, with buttons and the log."""
     runs, key = trouble.runs, _key(trouble)
     with st.container(key=f"card_{key}", gap="small"):
         st.markdown(f"**{plain(trouble.happened)}** {plain(trouble.why)}")
@@ -146,7 +146,7 @@ def gentler_links(runs: Sequence[RunRecord]) -> None:
 
 
 def retry_links(runs: Sequence[RunRecord]) -> dict[int, str]:
-    """For each diverged run: Set up, filled with its configuration and a third of its learning rate."""
+    """Links for each diverged run to Set up, filled with its configuration and a third of its learning rate."""
     return {run.id: links.setup_link(gentler(run)) for run in runs if run.status == "diverged"}
 
 

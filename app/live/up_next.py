@@ -36,7 +36,7 @@ class Turns:
 
 
 def up_next(shown: Sequence[RunRecord] = ()) -> None:
-    """Nothing if no run waits and all running ones are ``shown``."""
+    """Draw the queue, unless no run waits and all running ones are ``shown``."""
     turns = read()
     outside = {run.id for run in turns.running}.difference(run.id for run in shown)
     if palette.is_presenting() or not (turns.waiting or turns.paused or outside):

@@ -1,4 +1,4 @@
-"""What a paper claims about a figure without numbers, and whether it holds in our runs.
+"""A paper's claim about a figure without numbers, and whether it holds in our runs.
 
 The claims about a preset's figures are a file in ``app/papers/claims/`` named like the preset, with ``CLAIMS``: each is
 what the paper says, in our words, and where, and the comparisons of our numbers that it implies.
@@ -33,7 +33,7 @@ class Check:
 
     @property
     def state(self) -> State:
-        """As in Compare: by the 95 % interval over seeds; with one or two seeds, what was seen."""
+        """The state by the 95 % interval over seeds, as in Compare; for one or two seeds by the observed value."""
         if self.margin.n < MIN_BLOCKS:
             return "holds" if self.margin.mean > ROUNDING else "fails"
         if self.margin.is_above_zero:
@@ -87,7 +87,7 @@ class Verdict:
 
 
 def verdicts(results: Results) -> list[Verdict]:
-    """Of the claims about the preset that its finished runs can test."""
+    """The verdicts on the preset's claims that its finished runs can test."""
     found = [Verdict(claim, tuple(c for c in claim.checks(results) if c.margin.n)) for claim in claims(results.preset)]
     return [verdict for verdict in found if verdict.checks]
 

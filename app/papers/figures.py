@@ -22,7 +22,7 @@ from app.wording import setting
 
 
 class Panel(NamedTuple):
-    """What the page draws, and its first figure; a panel that ``joins`` experiments draws all of them in one."""
+    """A panel of the page and its first figure; a panel that ``joins`` experiments draws all of them in one."""
 
     draw: Callable[[View], None]
     first: Callable[[View], Shown | None]
@@ -99,7 +99,7 @@ PANELS = {
 
 
 def first_figure(results: Results) -> Shown | None:
-    """Of the printed numbers, or of the preset's panels; without either the accuracy by client.
+    """The first figure of the printed numbers or of the preset's panels; without either the accuracy by client.
 
     None if there are fewer than two methods, or if only a page of a run draws the figure.
     """

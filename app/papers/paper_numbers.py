@@ -28,7 +28,7 @@ def compared_numbers(table: pd.DataFrame, settings: dict[str, str], scale: str, 
 
 
 def experiment_of(table: pd.DataFrame) -> Choice:
-    """By default the first with results."""
+    """The control for the experiment, by default the first with results."""
     some = table.dropna(subset=["ours"])
     experiments = {experiment: experiment for experiment in dict.fromkeys(table["experiment"])}
     return Choice("Experiment", experiments, "paper_of", some["experiment"].iloc[0])

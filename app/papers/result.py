@@ -31,7 +31,7 @@ def result(results: Results) -> None:
 
 
 def claimed(results: Results) -> None:
-    """What the paper says about the figure, and whether it holds here."""
+    """Draw the paper's claims about the figure, and whether they hold here."""
     found = verdicts(results)
     if not found:
         return

@@ -1,4 +1,4 @@
-"""What a figure or table shows: the reader's own runs once all are done, until then the result that ships, if any."""
+"""The results for a figure or table: the user's runs once all are done, until then the shipped result, if any."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Results:
 
     @cached_property
     def runs(self) -> list[RunRecord]:
-        """Those that are done, with their clients."""
+        """The finished runs, with their clients."""
         if self.shipped or not self.now.done:
             return self.now.done
         return queries.runs(run_ids=[run.id for run in self.now.done], with_partition=True)
@@ -122,7 +122,7 @@ class Results:
         return Measure((by_run.max() - by_run.last()).to_dict(), lambda value: f"lost {100 * value:.1f} points")
 
     def moves(self, since: float) -> Measure:
-        """How many clients changed their cluster after this share of the rounds, each change counted."""
+        """The number of cluster changes of clients after this share of the rounds."""
         found = {}
         for run in self.runs:
             at, labels = self.source.clusters(run.id)

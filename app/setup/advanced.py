@@ -70,7 +70,7 @@ class Advanced:
         return chosen | unused
 
     def machine(self, draft: Mapping[str, Any]) -> dict[str, Any]:
-        """Where and how runs are computed; only values that differ from the defaults are kept."""
+        """The options on where and how runs are computed; only values that differ from the defaults are kept."""
         chosen = self.options("Machine", Machine, draft, "", Machine.model_fields, key="machine")
         defaults = Machine().model_dump()
         return {name: value for name, value in chosen.items() if value != defaults[name]}

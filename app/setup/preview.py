@@ -78,7 +78,7 @@ def split_panel(run: RunConfig | None) -> list[str]:
 
 
 def must_download(run: RunConfig) -> bool:
-    """Nothing is downloaded just by opening a form."""
+    """Whether the data must be downloaded first; opening a form downloads nothing."""
     can_be_fetched = getattr(DATASETS.get(run.dataset.name).make, "needs_download", False)
     return bool(can_be_fetched) and not pools.is_present(run.dataset)
 
@@ -115,7 +115,7 @@ def notes_panel(experiment: ExperimentConfig) -> None:
 
 def to_do(raw: Mapping[str, Any], problems: Sequence[str]) -> list[str]:
     """Problems that are not mistakes: a field that is still empty, a data set that is not on this machine yet."""
-    absent = _must_be_fetched_by_hand(raw["dataset"]["name"], first_run(raw))
+    absent = _must_be_provided(raw["dataset"]["name"], first_run(raw))
     return [
         problem
         for problem in problems
@@ -123,8 +123,8 @@ def to_do(raw: Mapping[str, Any], problems: Sequence[str]) -> list[str]:
     ]
 
 
-def _must_be_fetched_by_hand(name: str, run: RunConfig | None) -> bool:
-    """Not a path that the reader entered: a wrong path is a mistake."""
+def _must_be_provided(name: str, run: RunConfig | None) -> bool:
+    """Whether the user must get the data set; a wrong path of a custom file is a mistake instead."""
     is_chosen = not any(parameter.required for parameter in DATASETS.get(name).parameters)
     return is_chosen and run is not None and not pools.is_present(run.dataset)
 

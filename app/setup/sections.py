@@ -55,7 +55,7 @@ def data_section(form: Form, draft: Mapping[str, Any], advanced: Advanced) -> di
 
 
 def fit_partition(form: Form, draft: Mapping[str, Any], dataset: Mapping[str, Any], has_clients: bool | None) -> None:
-    """When the data changes, use its own clients if it has any, else a partitioner.
+    """Choose the clients that come with newly chosen data if it has any, else a partitioner.
 
     ``has_clients`` is None for data that cannot be read. A loaded configuration is not changed.
     """

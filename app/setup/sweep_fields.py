@@ -27,7 +27,7 @@ class Sweeps:
         self._form, self._places, self._key = form, places, key
 
     def draw(self, prefix: str = "") -> Draw:
-        """For ``Form.options``; ``prefix`` begins the names of the parameters in a sweep."""
+        """A ``draw`` argument of ``Form.options``; ``prefix`` begins the names of the parameters in a sweep."""
         return partial(self._field, prefix)
 
     def unknown(self, name: str) -> None:

@@ -56,7 +56,7 @@ def render() -> None:
 
 
 def nothing_here(experiments: Sequence[ExperimentRecord]) -> None:
-    """Nothing to show: explain why, and link to other pages."""
+    """Explain why there is nothing to show, and link to other pages."""
     gone = url_state.ids("runs") or url_state.ids("experiment")
     reason = "The runs in this link no longer exist." if gone else "No experiments yet."
     page.header("Live", "What is training now?", reason)
@@ -131,7 +131,7 @@ def standings(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
 
 
 def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
-    """Without the routes: redraw the page every two seconds while something trains."""
+    """Redraw the page every two seconds while something trains, if the server lacks the routes."""
     active = any(run.is_active for run in runs)
     if active:
         st.info(
@@ -183,7 +183,7 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
 
 
 def how_many(runs: Sequence[RunRecord]) -> None:
-    """How many clients the lowest 5 % are."""
+    """The number of clients in the lowest 5 %."""
     partition = queries.partition(next((run.id for run in runs if run.round >= 0), runs[0].id))
     if partition:
         tested = sum(size > 0 for size in partition["test_sizes"])

@@ -8,7 +8,7 @@ from engine.task import Diagnostics, Forward, Predictor, Shared, Task
 
 
 class Algorithm(Protocol):
-    """What every method implements. State goes in, new state comes out; nothing hides in ``self``."""
+    """The interface of every method. State goes in, new state comes out; ``self`` holds no state."""
 
     def init(self, task: Task) -> Any:
         """The untrained state. Raises Unsupported for a model or setting that cannot work."""
@@ -23,7 +23,7 @@ class Algorithm(Protocol):
         """The server's model that a client would receive; None if the method has none."""
 
     def shared(self, state: Any) -> Shared:
-        """What is sent to and from one participant in a round."""
+        """The models sent to and from one participant in a round."""
 
     def adapted(self, state: Any, newcomers: Cohort, task: Task) -> Predictor:
         """The model of each client that never took part, after the method's own rule has adapted it.

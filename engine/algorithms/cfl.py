@@ -85,7 +85,7 @@ class State:
 
 @dataclass(frozen=True)
 class _Norms:
-    """Of the updates in each cluster; NaN where no client took part."""
+    """Norms of the updates in each cluster; NaN where no client took part."""
 
     mean: Float[Tensor, "K"]
     largest: Float[Tensor, "K"]
@@ -162,7 +162,7 @@ def _split(
 
 
 def bipartition(updates: ClientParams) -> Bool[Tensor, "members"]:
-    """Which clients are not in the first one's part, for the cut that minimizes the largest similarity across it.
+    """Mark the clients outside the first one's part, for the cut that minimizes the largest similarity across it.
 
     Single linkage finds it: it merges the most similar parts until two are left.
     """

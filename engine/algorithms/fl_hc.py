@@ -147,7 +147,7 @@ class FlHc(ClusterModels):
 
 
 def _distances(updates: ClientParams, metric: str) -> Float[np.ndarray, "N N"]:
-    """Of all pairs of updates, manhattan or cosine."""
+    """Distances of all pairs of updates, manhattan or cosine."""
     if metric == "cosine":
         return 1 - cosine_similarity(updates)
     matrix = flatten(updates).double()

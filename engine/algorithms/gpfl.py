@@ -133,7 +133,7 @@ class Gpfl(SplitModels):
         return forward
 
     def _predictor(self, shared: SharedParams, heads: ClientParams, task: Task) -> Predictor:
-        """With conditions from the current embeddings."""
+        """The predictor, with conditions from the current embeddings."""
         used = {n: p for n, p in shared.items() if n != EMBEDDINGS}
         conditions = {CONDITION: _personal_conditions(shared[EMBEDDINGS], task)}
         params = broadcast(used, task.num_clients) | heads | conditions

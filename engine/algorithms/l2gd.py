@@ -122,7 +122,7 @@ class L2gd(PersonalModels):
         )
 
     def _coins(self, task: Task, cohort: Cohort) -> tuple[bool, ...]:
-        """For each step of the longest training, whether it is one to the mean."""
+        """Whether each step of the longest training is one to the mean."""
         drawn = numpy_stream(task.seed, "l2gd", cohort.stream, cohort.round).random(cohort.plan.num_steps)
         return tuple((drawn < self.hparams.p).tolist())
 

@@ -95,7 +95,7 @@ def replay(subject: Subject) -> Iterator[Simulation]:
 
 
 def chosen_rounds(every: int, last: int) -> set[int]:
-    """At most ``MAX_ROUNDS`` evaluated rounds, evenly spaced, including the first and the last."""
+    """Choose at most ``MAX_ROUNDS`` evaluated rounds, evenly spaced, including the first and the last."""
     evaluated = sorted({*range(0, last + 1, every), last})
     replayed = np.linspace(0, len(evaluated) - 1, min(len(evaluated), MAX_ROUNDS)).round().astype(int)
     return {evaluated[i] for i in replayed}

@@ -1,4 +1,4 @@
-"""Where the time of a round goes: replays the first rounds of a run with timers, and one more under a profiler.
+"""Profile of a round: replays the first rounds of a run with timers, and one more under a profiler.
 
 Timing changes no numbers: a run is determined by its configuration and seed.
 """
@@ -110,7 +110,7 @@ class ClockedSimulation(Simulation):
         self.task = ClockedTask(**_fields(Task, self.task), watch=self.watch)
 
     def _for_final_models(self) -> tuple[Task, Algorithm]:
-        """Without timing: training of final models counts as evaluation."""
+        """The task and method without timing, because training of final models counts as evaluation."""
         task, algorithm = super()._for_final_models()
         return Task(**_fields(Task, task)), algorithm
 

@@ -23,11 +23,11 @@ Objective = Callable[[Model, SharedParams, Tensor, Tensor, Tensor, Extras], Tens
 
 
 class Backend(Protocol):
-    """How gradients of many clients are computed."""
+    """The computation of the gradients of many clients."""
 
     @property
     def name(self) -> str:
-        """As the configuration writes it."""
+        """The name in the configuration."""
 
     def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
         """Clients to train together so that their live state stays in the cache (CPU) or memory (GPU)."""

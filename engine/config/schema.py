@@ -105,7 +105,7 @@ class Evaluation(Options):
 
 
 class Machine(Options):
-    """Where and how a run is computed; affects results only by rounding."""
+    """Options on where and how a run is computed; they affect results only by rounding."""
 
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", title="Device", description="auto uses a GPU if there is one."
@@ -307,7 +307,7 @@ def _known_keys(raw: Mapping[Any, Any], sections: Sequence[str], problems: list[
 
 
 def _sections(raw: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
-    """What experiments and runs have in common, validated; None where it is not valid."""
+    """The validated sections that experiments and runs have in common; None for invalid ones."""
     return {
         "name": raw.get("name", "experiment"),
         "dataset": _choice(DATASETS, raw.get("dataset"), "dataset", problems),

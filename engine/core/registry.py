@@ -43,7 +43,7 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class NoOptions(Options):
-    """For entries without options."""
+    """The options of entries that have none."""
 
 
 @dataclass(frozen=True)

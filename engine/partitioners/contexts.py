@@ -75,7 +75,7 @@ class Contexts:
     options: ContextsOptions
 
     def split(self, pool: Pool, rng: np.random.Generator) -> Partition:
-        """With ``alpha``, repeats the draw while a client has too few samples, up to MAX_DRAWS times."""
+        """With ``alpha``, the draw is repeated while a client has too few samples, up to MAX_DRAWS times."""
         o = self.options
         check_enough(pool, o)
         contexts = np.arange(o.num_clients) % o.num_contexts

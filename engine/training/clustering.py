@@ -48,7 +48,7 @@ def least_loss(losses: Float[Tensor, "clients K"]) -> Int[Tensor, "clients"]:
 
 
 def best_fitting(task: Task, models: ClientParams) -> ClientParams:
-    """For each client of ``task`` that model of [K, ...] with the least loss on its training data."""
+    """The model of [K, ...] with the least loss on the training data of each client of ``task``."""
     return gather(models, least_loss(training_losses(task, models)))
 
 

@@ -107,7 +107,7 @@ class SGD:
 
     @classmethod
     def of(cls, task: Task, lr: float | None = None, **terms: Any) -> "SGD":
-        """With the momentum and weight decay of the training settings, and their learning rate unless given."""
+        """SGD with the momentum and weight decay of the training settings, and their learning rate unless given."""
         training = task.training
         return cls(training.lr if lr is None else lr, training.momentum, training.weight_decay, **terms)
 

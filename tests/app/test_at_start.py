@@ -1,4 +1,4 @@
-"""Without sign-in the app loads nothing that only sign-in needs."""
+"""Imports of the app: without sign-in, its modules are not loaded."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What the pages offer to members, visitors and readers of a demo, and what an admin reads about it."""
+"""The controls that members, visitors and readers of a demo see, and the log that an admin sees."""
 
 from pathlib import Path
 

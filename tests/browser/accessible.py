@@ -38,7 +38,7 @@ DARK = "rgb(16, 23, 26)"
 
 
 def assert_accessible(page: Page) -> None:
-    """Of an open page: on a desktop and on a phone, light and, after a reload, dark."""
+    """Check an open page on a desktop and on a phone, light and, after a reload, dark."""
     assert page.get_by_role("heading", level=1).count() == 1
     assert page.evaluate(UNNAMED) == []
     assert page.evaluate(MOVING) == []

@@ -1,4 +1,4 @@
-"""What an owner uses: runs, computing time that deleting does not give back, disk; and the audit log."""
+"""The usage of an owner: runs, computing time (which deleting does not reduce) and disk; and the audit log."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -11,7 +11,7 @@ SIZE = 13  # of letters that are 7 pixels wide
 
 
 class End(NamedTuple):
-    """Where a line ends; x None: at the right edge of the plot."""
+    """The end of a line; x None: at the right edge of the plot."""
 
     text: str
     x: float | None

@@ -33,7 +33,7 @@ def dots(hover: str, symbols: Sequence[str] = ("circle",), name: str = "your run
 
 
 def rings(hover: str, symbol: str = "circle") -> go.Scatter:
-    """Where earlier runs ended."""
+    """The results of earlier runs."""
     return go.Scatter(
         x=[],
         y=[],

@@ -1,4 +1,4 @@
-"""How each compared method is drawn: its own style, in a color far enough from all others."""
+"""The styles of compared methods: each has its own style, in a color that is distinct from all others."""
 
 import re
 from collections import defaultdict

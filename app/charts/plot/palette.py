@@ -209,7 +209,7 @@ def rgb(hex_color: str) -> tuple[int, int, int]:
 
 
 def translucent(hex_color: str, opacity: float) -> str:
-    """For bands and areas: ``rgba(...)``."""
+    """The color with an opacity, as ``rgba(...)``, for bands and areas."""
     red, green, blue = rgb(hex_color)
     return f"rgba({red},{green},{blue},{opacity:g})"
 

@@ -215,7 +215,7 @@ def _set_range(panel: Panel, ax: Axes, name: str) -> None:
 
 
 def _from_zero(ax: Axes, is_x: bool, low: float, high: float) -> tuple[float, float]:
-    """From zero where nothing is below, without room before it."""
+    """Start the axis at zero, without a margin, if no value is below."""
     data = ax.dataLim
     least, most = (data.x0, data.x1) if is_x else (data.y0, data.y1)
     return (0.0 if least >= 0 else low), (0.0 if most <= 0 else high)

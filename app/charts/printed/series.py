@@ -25,7 +25,7 @@ class Series:
 
 
 def named(panel: Panel) -> list[Series]:
-    """From the highest name to the lowest."""
+    """The named traces, from the highest name to the lowest."""
     notes = [note for note in panel.layout.get("annotations", ()) if note.get("name") == SERIES]
     return [_series(panel, note) for note in sorted(notes, key=lambda note: -_height(note))]
 

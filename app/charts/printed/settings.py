@@ -62,7 +62,7 @@ class Settings:
         _check("columns", self.columns, 0, MAX_PANELS)
 
     def in_a_row(self, panels: int) -> int:
-        """How many of the ``panels`` are side by side."""
+        """The number of ``panels`` in a row."""
         return min(panels, self.columns or max(1, int(self.width / NARROWEST)))
 
 

@@ -183,7 +183,7 @@ def _height(panels: Sequence[Panel], settings: Settings, columns: int, rows: int
 
 
 def _lines_of_text(one: Panel) -> float:
-    """How many lines of text a chart with a row for each method has above one another."""
+    """The number of lines of text, one above another, in a chart with a row for each method."""
     counts = [len(one.axis(y).get("tickvals", ())) for _, y in one.pairs()]
     has_numbers = any("text" in str(trace.get("mode")) for trace in one.traces)
     return 6 + (2.5 if has_numbers else 1.2) * min(max(counts), MAX_ROWS)

@@ -251,7 +251,7 @@ def _bar_width(panel: Panel, trace: Spec, at: np.ndarray) -> tuple[Any, float]:
 
 
 def _bar_base(panel: Panel, trace: Spec, at: np.ndarray, long: np.ndarray, is_flat: bool) -> Any:
-    """Where the bars begin: stacked ones on those before."""
+    """The base of the bars; stacked ones begin at the previous ones."""
     if trace.get("base") is not None:
         return np.asarray(trace["base"], float)
     if panel.layout.get("barmode") not in ("stack", "relative"):

@@ -58,7 +58,7 @@ class HasLayout(Protocol):
 
 
 def layout_of(kind: str, params: Mapping[str, Any]) -> Layout | None:
-    """None for an analysis that declares no layout, or is not installed here."""
+    """The layout of an analysis; None if it declares none, or is not installed here."""
     analysis = ANALYSES.get(kind).make if kind in ANALYSES else None
     return analysis.layout(params) if isinstance(analysis, HasLayout) else None
 
