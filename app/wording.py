@@ -52,14 +52,14 @@ def spans(ids: Iterable[int]) -> str:
     return ",".join("-".join(map(str, part)) for part in parts)
 
 
-def decimals(samples: float | None, most: int = 2) -> int:
+def decimals(samples: float | None, limit: int = 2) -> int:
     """The decimals that a percentage over so many test samples supports: no finer than one sample.
 
     22 samples have none (one is 4.5 points), 101 have one, 1001 have two.
     """
     if not _is_number(samples) or samples <= 0:
-        return most
-    return min(most, max(0, math.ceil(math.log10(samples) - 2 - 1e-9)))
+        return limit
+    return min(limit, max(0, math.ceil(math.log10(samples) - 2 - 1e-9)))
 
 
 def percent(x: float | None, digits: int = 2, *, samples: float | None = None) -> str:

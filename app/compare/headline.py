@@ -131,7 +131,7 @@ class Part:
         return points(self.found.lead.mean, self.samples)
 
     def reach(self, gap: Interval) -> str:
-        digits = decimals(self.samples, most=1)
+        digits = decimals(self.samples, limit=1)
         return f"95 % interval {100 * gap.low:.{digits}f} to {100 * gap.high:.{digits}f}".replace("-", "−")
 
     def tied(self, what: str) -> str:

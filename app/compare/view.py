@@ -174,13 +174,13 @@ class View:
         known = set(self.clients()["method"].unique())
         return [method.name for method in self.best_first() if method.name in known]
 
-    def drawn(self, most: int) -> list[str]:
-        """The methods that a chart of at most ``most`` lines draws: the references, and the best by their mean."""
+    def drawn(self, limit: int) -> list[str]:
+        """The methods that a chart of at most ``limit`` lines draws: the references, and the best by their mean."""
         known = set(self.clients()["method"].unique())
         ranked = [method for method in self.best_first() if method.name in known]
         references = [next((m for m in self.methods if m in ranked and m.algorithm == a), None) for a in REFERENCES]
         first = [m for m in references if m is not None]
-        chosen = {m.name for m in [*first, *(m for m in ranked if m not in first)][:most]}
+        chosen = {m.name for m in [*first, *(m for m in ranked if m not in first)][:limit]}
         return [method.name for method in self.methods if method.name in chosen]
 
     def tail_words(self, rows: pd.DataFrame) -> str:

@@ -36,13 +36,13 @@ class Pulse:
 
     def silent_s(self, run: RunRecord, reference: Callable[[], datetime]) -> float:
         """The seconds for which the heartbeat of a run has not changed; ``reference`` is called the first time."""
-        now, heard = self._clock(), (run.epoch, run.heartbeat_at)
+        now, beat = self._clock(), (run.epoch, run.heartbeat_at)
         known, since = self._changed.get(run.id, (None, now))
         if known is None and run.heartbeat_at is not None:
             since = now - max(0.0, (reference() - run.heartbeat_at).total_seconds())
-        elif known != heard:
+        elif known != beat:
             since = now
-        self._changed[run.id] = heard, since
+        self._changed[run.id] = beat, since
         return now - since
 
 

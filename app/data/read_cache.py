@@ -12,8 +12,8 @@ Answer = TypeVar("Answer")
 Read = Callable[[str, What, State], Answer]
 
 
-def cached(most: int) -> Callable[[Read[What, State, Answer]], Read[What, State, Answer]]:
-    """Caches ``read(url, what, state)`` for the same ``state``, up to ``most`` results.
+def cached(max_results: int) -> Callable[[Read[What, State, Answer]], Read[What, State, Answer]]:
+    """Caches ``read(url, what, state)`` for the same ``state``, up to ``max_results`` results.
 
     All callers get the same object and must not change it.
     """
@@ -33,7 +33,7 @@ def cached(most: int) -> Callable[[Read[What, State, Answer]], Read[What, State,
             with lock:
                 answers[url, what] = (state, answer)
                 answers.move_to_end((url, what))
-                while len(answers) > most:
+                while len(answers) > max_results:
                     answers.popitem(last=False)
             return answer
 

@@ -229,9 +229,9 @@ def run_row(run: RunRecord, stands: Mapping[str, Any]) -> None:
 
 def act() -> None:
     """A button of the live figures was pressed."""
-    asked = cast(dict[str, Any] | None, st.session_state[KEY].get("action"))
-    if asked:
-        perform(str(asked["action"]), [int(run_id) for run_id in asked["runs"]])
+    pressed_action = cast(dict[str, Any] | None, st.session_state[KEY].get("action"))
+    if pressed_action:
+        perform(str(pressed_action["action"]), [int(run_id) for run_id in pressed_action["runs"]])
 
 
 with url_state.page("live"):

@@ -29,13 +29,13 @@ def render() -> None:
         page.header("PAPERS", "Paper reproductions")
         st.error(lines(error.problems))
         return
-    asked = url_state.get("preset") or ""
-    chosen = presets.get(asked)
+    requested = url_state.get("preset") or ""
+    chosen = presets.get(requested)
     if chosen is None:
         entries = shown(presets)
         page.header("PAPERS", "Paper reproductions", finding(entry.card for entry in entries))
-        if asked:
-            st.warning(plain(f"No figure or table named “{asked[:MAX_QUOTED]}”. Choose one below."))
+        if requested:
+            st.warning(plain(f"No figure or table named “{requested[:MAX_QUOTED]}”. Choose one below."))
         gallery(entries)
         return
     one(chosen)
