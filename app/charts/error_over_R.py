@@ -95,7 +95,7 @@ def finding(df: pd.DataFrame, of: Difference = SPREAD) -> str:
         is_doubtful |= is_few
         who = best["method"] if is_few else names([best["method"], *others], 3, "or")
         parts.append(f"{who} at {of.symbol} = {number(x)} ({number(best['error'])})")
-    doubt = "; fewer than three seeds are too few to tell methods apart" if is_doubtful else ""
+    doubt = "; fewer than three seeds are too few to distinguish methods" if is_doubtful else ""
     return f"Lowest error: {', '.join(parts)}{doubt}."
 
 

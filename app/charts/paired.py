@@ -39,7 +39,7 @@ class Verdict:
         """``31 of 40 clients do better with CGPFL K=4 than with Ditto, 9 worse``, with a note if it may be chance."""
         n = self.better + self.worse + self.equal
         if self.better + self.worse == 0:
-            return f"{a} and {b} serve each of {plural(n, 'client')} equally well"
+            return f"{a} and {b} are equally accurate for each of {plural(n, 'client')}"
         does = "does" if self.better == 1 else "do"
         counts = (
             f"{self.better} of {plural(n, 'client')} {does} better with {a} than with {b}, {self.worse or 'none'} worse"

@@ -28,8 +28,8 @@ PRESENTING_CSS = """<style>html { font-size: 20px; } [data-testid=stMainBlockCon
 </style>"""
 ROLES = {
     "admin": "Admin: you can change everything.",
-    "member": "Member: you see everything, and change what you queued or imported.",
-    "visitor": "Visitor: you see everything, and change nothing.",
+    "member": "Member: you can see everything, and change what you queued or imported.",
+    "visitor": "Visitor: you can see everything, but change nothing.",
 }
 
 

@@ -2,7 +2,7 @@
 
 Otherwise any visitor could read any file of this machine, or learn from an error whether it exists. The message is the
 same for a file elsewhere and for a missing one. ``FEDSCAPE_ANY_PATH=1`` lifts this on a personal machine. The command
-line and Python read any path. Members and visitors only use uploads, of whomever: everyone sees every run.
+line and Python read any path. Members and visitors only use uploads, also of others: everyone sees every run.
 """
 
 import os

@@ -171,9 +171,9 @@ def ranking(runs: pd.DataFrame, column: str, is_higher_better: bool = True) -> R
 
 
 def doubt(seeds: int, others: Sequence[str], what: str = "methods") -> str:
-    """The uncertainty about the best: ``; B may be as good``, ``; 2 seeds are too few to tell methods apart``."""
+    """The uncertainty about the best: ``; B may be as good``, ``; 2 seeds are too few to distinguish methods``."""
     if seeds < MIN_BLOCKS:
-        return f"; {plural(seeds, 'seed is', 'seeds are')} too few to tell {what} apart"
+        return f"; {plural(seeds, 'seed is', 'seeds are')} too few to distinguish {what}"
     return f"; {names(others, 3)} may be as good" if others else ""
 
 

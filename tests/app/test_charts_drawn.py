@@ -48,7 +48,7 @@ def test_a_dumbbell_names_the_leader_if_it_is_significant() -> None:
     few, clear = clients(1000, a=[[0.5, 0.9]], b=[[0.4, 0.6]]), clients(1000, a=[[0.5, 0.9]] * 3, b=[[0.4, 0.6]] * 3)
     near = clients(1000, a=[[0.5, 0.9], [0.5, 0.9], [0.4, 0.6]], b=[[0.4, 0.6], [0.4, 0.6], [0.5, 0.9]])
     assert dumbbell.finding(dumbbell.data(few, 0.05)) == (
-        "Highest mean: a with 70.00 %; 1 seed is too few to tell methods apart."
+        "Highest mean: a with 70.00 %; 1 seed is too few to distinguish methods."
     )
     assert dumbbell.finding(dumbbell.data(clear, 0.05)) == "Highest mean: a with 70.00 %."
     assert dumbbell.finding(dumbbell.data(near, 0.05)) == "Highest mean: a with 63.33 %; b may be as good."

@@ -81,7 +81,7 @@ def test_the_title_of_two_methods_counts_clients_and_mentions_chance() -> None:
     assert title_of([0.6, 0.5], [0.5, 0.5]) == (
         "1 of 2 clients does better with A than with B, none worse; too few differ to tell"
     )
-    assert title_of(ten, ten) == "A and B serve each of 10 clients equally well"
+    assert title_of(ten, ten) == "A and B are equally accurate for each of 10 clients"
 
 
 def test_the_title_of_costs_compares_the_best_with_the_cheapest() -> None:
