@@ -23,18 +23,7 @@ from engine.core.registry import Entry, Options, Parameter
 WORDS = {"training": "as in training", "full": "all samples", None: "not set"}  # the meaning of an empty field
 LARGEST = 2**53  # the largest exact integer of a browser
 MANY_CHOICES = 4
-SPELLED = (
-    "alpha",
-    "beta",
-    "delta",
-    "eps1",
-    "eps2",
-    "gamma",
-    "l2",
-    "lam",
-    "mu",
-    "rho",
-)  # names that spell out their symbol
+SPELLED = ("alpha", "beta", "delta", "eps1", "eps2", "gamma", "l2", "lam", "mu", "rho")  # names that spell a symbol
 SHORT = {"lr": "learning rate", "dim": "dimension"}
 NUMBER_PX = 96  # width of the number beside a slider
 EXPANDER = "expander"  # prefix of the keys of expanders, which stay open when a form is filled again
