@@ -53,16 +53,8 @@ def data(runs: pd.DataFrame, until: Mapping[int, int], spent: pd.DataFrame) -> p
     for cost in COSTS:
         least = ranking(whole, cost, is_higher_better=False).tied if len(whole) else ()
         rows[f"few_{cost}"] = rows["method"].isin(least)
-    columns = [
-        "method",
-        "algorithm",
-        "path",
-        *COSTS,
-        "seeds",
-        "seeds_run",
-        "is_complete",
-        *(f"few_{cost}" for cost in COSTS),
-    ]
+    few = [f"few_{cost}" for cost in COSTS]
+    columns = ["method", "algorithm", "path", *COSTS, "seeds", "seeds_run", "is_complete", *few]
     return rows[columns].sort_values(["path", "gradient_evaluations"], kind="stable").reset_index(drop=True)
 
 
