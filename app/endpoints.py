@@ -1,4 +1,4 @@
-"""Addresses that the web server answers beside Streamlit's (``app/server/routes.py``).
+"""Addresses that the web server answers in addition to Streamlit's (``app/server/routes.py``).
 
 Under ``streamlit run app/main.py`` there are none of these, and pages fall back to reruns.
 """

@@ -1,7 +1,7 @@
 """Forms: the fields of any ``Options`` class as widgets, with labels and help texts from the schema.
 
 A form returns plain values and does not validate: the engine validates the whole configuration, and ``Form.show`` puts
-each of its messages under the field that it is about.
+each message under its field.
 """
 
 import json
@@ -20,14 +20,14 @@ from engine.config.schema import NOT_SET, parse_value
 from engine.core.errors import cut
 from engine.core.registry import Entry, Options, Parameter
 
-WORDS = {"training": "as in training", "full": "all samples", None: "not set"}  # what an empty field stands for
+WORDS = {"training": "as in training", "full": "all samples", None: "not set"}  # the meaning of an empty field
 LARGEST = 2**53  # the largest exact integer of a browser
 MANY_CHOICES = 4
-SPELLED = ("alpha", "beta", "delta", "eps1", "eps2", "gamma", "l2", "lam", "mu", "rho")  # names that spell their symbol
+SPELLED = ("alpha", "beta", "delta", "eps1", "eps2", "gamma", "l2", "lam", "mu", "rho")  # names that spell a symbol
 SHORT = {"lr": "learning rate", "dim": "dimension"}
 NUMBER_PX = 96  # width of the number beside a slider
-FOLD = "fold"  # begins the keys of folds, which stay open when a form is filled anew
-MOST_TOLD = 3  # changes in the label of a fold
+EXPANDER = "expander"  # prefix of the keys of expanders, which stay open when a form is filled again
+MAX_CHANGES = 3  # changes in the label of an expander
 
 
 class Draw(Protocol):
@@ -50,29 +50,29 @@ class Form:
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
-        self._spots: dict[str, DeltaGenerator] = {}
+        self._placeholders: dict[str, DeltaGenerator] = {}
 
     def forget(self) -> None:
         """Discard what was typed: the next drawing uses the given values."""
         for key in [k for k in st.session_state if str(k).startswith(f"{self.prefix}.")]:
             del st.session_state[key]
 
-    def fold(
+    def expander(
         self, title: str, key: str, changed: Sequence[str] = (), look: Literal["default", "compact"] = "default"
     ) -> DeltaGenerator:
         """An expander whose fields are drawn while it is open. Closed, its label names what is ``changed`` in it."""
-        state, is_open = f"{FOLD}.{self.prefix}.{key}", self.is_open(key)
+        state, is_open = f"{EXPANDER}.{self.prefix}.{key}", self.is_open(key)
         st.session_state[state] = is_open  # also under another label
-        label = f"{title} · {names(changed, MOST_TOLD)}" if changed and not is_open else title
+        label = f"{title} · {names(changed, MAX_CHANGES)}" if changed and not is_open else title
         return st.expander(plain(label), key=state, type=look, on_change="rerun")
 
     def is_open(self, key: str) -> bool:
-        """Whether a fold is open, also before it is drawn."""
-        return bool(st.session_state.get(f"{FOLD}.{self.prefix}.{key}"))
+        """Whether an expander is open, also before it is drawn."""
+        return bool(st.session_state.get(f"{EXPANDER}.{self.prefix}.{key}"))
 
-    def open_fold(self, key: str) -> None:
-        """Opens a fold that is not drawn yet."""
-        st.session_state[f"{FOLD}.{self.prefix}.{key}"] = True
+    def open_expander(self, key: str) -> None:
+        """Opens an expander that is not drawn yet."""
+        st.session_state[f"{EXPANDER}.{self.prefix}.{key}"] = True
 
     def start(self, key: str, value: Any) -> dict[str, Any]:
         """Arguments of a widget that starts at ``value`` and then keeps what the reader chose."""
@@ -116,7 +116,7 @@ class Form:
                     stand_in=(stand_ins or {}).get(parameter.name),
                 )
                 if parameter.name in values and not given:
-                    self._spots[where].warning("Must not be empty; using the default.")
+                    self._placeholders[where].warning("Must not be empty; using the default.")
         return {name: value for name, value in result.items() if value is not None}
 
     def field(
@@ -135,7 +135,7 @@ class Form:
             chosen = self._widget(parameter, value, f"{self.prefix}.{key or path}", scale, stand_in)
             if beside:
                 beside()
-        self.spot(path)
+        self.placeholder(path)
         return chosen
 
     def _widget(self, parameter: Parameter, value: Any, key: str, scale: Sequence[Any] | None, stand_in: Any) -> Any:
@@ -154,14 +154,14 @@ class Form:
             return self._number_or_word(parameter, value, key, stand_in)
         return self._text(parameter, value, key)
 
-    def spot(self, *paths: str) -> None:
+    def placeholder(self, *paths: str) -> None:
         """A placeholder for messages about ``paths`` and anything inside them."""
-        self._spots |= dict.fromkeys(paths, st.empty())
+        self._placeholders |= dict.fromkeys(paths, st.empty())
 
     def text(self, label: str, value: str, path: str, *, key: str = "", **arguments: Any) -> str:
         """A text input with a placeholder for messages."""
         typed = st.text_input(label, **self.start(f"{self.prefix}.{key or path}", value), **arguments)
-        self.spot(path)
+        self.placeholder(path)
         return typed or ""
 
     def show(self, problems: Sequence[str], to_do: Collection[str] = ()) -> list[str]:
@@ -169,29 +169,29 @@ class Form:
 
         Those in ``to_do`` are not mistakes but fields that are still empty.
         """
-        homeless: list[str] = []
+        unplaced: list[str] = []
         by_field: dict[str, list[str]] = {}
         mistaken = set[str]()
         for problem in problems:
             path, _, message = problem.partition(": ")
-            home = next((p for p in _outwards(path) if p in self._spots), None)
-            if home is None:
-                homeless.append(problem)
+            place = next((p for p in _outwards(path) if p in self._placeholders), None)
+            if place is None:
+                unplaced.append(problem)
                 continue
-            field = path.removeprefix(home).lstrip(".")
-            by_field.setdefault(home, []).append(f"{field}: {message}" if field else message)
+            field = path.removeprefix(place).lstrip(".")
+            by_field.setdefault(place, []).append(f"{field}: {message}" if field else message)
             if problem not in to_do:
-                mistaken.add(home)
-        for home, messages in by_field.items():
-            spot = self._spots[home]
-            if home in mistaken:
-                spot.error(lines(dict.fromkeys(messages)))
+                mistaken.add(place)
+        for place, messages in by_field.items():
+            placeholder = self._placeholders[place]
+            if place in mistaken:
+                placeholder.error(lines(dict.fromkeys(messages)))
             else:
-                spot.info(lines(capital(_without(m, NOT_SET)) for m in messages))
-        return homeless
+                placeholder.info(lines(capital(_without(m, NOT_SET)) for m in messages))
+        return unplaced
 
     def _number(self, parameter: Parameter, value: Any, key: str, **look: Any) -> float | int | None:
-        """Without bounds: the engine's message is clearer than a widget that silently clips."""
+        """A number field without bounds: the engine's message is clearer than a widget that silently clips."""
         number: type[float] | type[int] = int if parameter.type.partition("|")[0] == "int" else float
         return st.number_input(
             **(_labels(parameter) | look),
@@ -223,7 +223,7 @@ class Form:
         return st.segmented_control(**_labels(parameter), options=choices, required=True, **started)
 
     def _number_or_word(self, parameter: Parameter, value: Any, key: str, stand_in: Any) -> Any:
-        """A number, or the word (auto, training, full, not set) that an empty field stands for."""
+        """A number; an empty field means a word (auto, training, full, not set)."""
         word = parameter.choices[0] if parameter.choices else None
         meaning = WORDS.get(word, str(word)) + ("" if stand_in is None else f" ({_plain(stand_in)})")
         number: type[float] | type[int] = int if parameter.type.partition("|")[0] == "int" else float

@@ -52,14 +52,14 @@ def spans(ids: Iterable[int]) -> str:
     return ",".join("-".join(map(str, part)) for part in parts)
 
 
-def decimals(samples: float | None, most: int = 2) -> int:
-    """How many decimals a percentage over so many test samples supports: no finer than one sample.
+def decimals(samples: float | None, limit: int = 2) -> int:
+    """The decimals that a percentage over so many test samples supports: no finer than one sample.
 
     22 samples have none (one is 4.5 points), 101 have one, 1001 have two.
     """
     if not _is_number(samples) or samples <= 0:
-        return most
-    return min(most, max(0, math.ceil(math.log10(samples) - 2 - 1e-9)))
+        return limit
+    return min(limit, max(0, math.ceil(math.log10(samples) - 2 - 1e-9)))
 
 
 def percent(x: float | None, digits: int = 2, *, samples: float | None = None) -> str:
@@ -177,7 +177,7 @@ def priority(n: int) -> str:
 
 
 def tail_note(num_clients: int, share: float = 0.05) -> str:
-    """How many clients the lowest 5 % are: ``2 of 40``."""
+    """The number of clients in the lowest 5 %: ``2 of 40``."""
     return f"{max(1, round(share * num_clients))} of {num_clients}"
 
 
@@ -217,12 +217,12 @@ def lines(sentences: Iterable[str]) -> str:
 
 
 def capital(text: str) -> str:
-    """With a capital first letter, the others unchanged: ``CGPFL leads`` stays."""
+    """The text with a capital first letter; the others are unchanged, as in ``CGPFL leads``."""
     return capitals(text[:1]) + text[1:]
 
 
 def capitals(text: str) -> str:
-    """In capitals, except Greek letters: α is a symbol, and its capital looks like an A."""
+    """The text in capitals, except Greek letters: α is a symbol, and its capital looks like an A."""
     return "".join(letter if "\u0370" <= letter <= "\u03ff" or letter == "µ" else letter.upper() for letter in text)
 
 

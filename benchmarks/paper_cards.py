@@ -2,7 +2,7 @@
 
 import json
 
-from app.data.preset_catalog import known, wanted
+from app.data.preset_catalog import known, preset_runs
 from app.data.shipped import is_shipped
 from app.papers.card import SHIPPED, to_ship
 from app.papers.preset_progress import Standing
@@ -11,7 +11,7 @@ from engine.config.presets import Preset
 
 
 def shipped_results(preset: Preset, scale: str) -> Results:
-    return results_of(preset, scale, Standing(tuple((run, None) for run in wanted(preset, scale))))
+    return results_of(preset, scale, Standing(tuple((run, None) for run in preset_runs(preset, scale))))
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ def page() -> str:
 
 
 def shipped(registry: Registry) -> list[Entry]:
-    """Without the plugins of whoever writes the page."""
+    """The entries without the author's plugins."""
     return [entry for entry in registry if entry.make.__module__.startswith("engine.")]
 
 

@@ -10,7 +10,7 @@ PAGE = Path(__file__).with_name("cli.md")
 
 
 def reference() -> str:
-    """The whole page. Not argparse's own help: its layout changes with the terminal and with Python's version."""
+    """The whole page, without argparse's own help, whose layout depends on the terminal and Python's version."""
     whole = parser()
     (commands,) = (a for a in whole._actions if isinstance(a, argparse._SubParsersAction))
     head = ["# Command line", GENERATED, f"{whole.description} {whole.epilog}"]

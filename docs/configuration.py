@@ -38,7 +38,7 @@ SECTIONS = {
 }
 ENTRY = {
     "name": ("required", "Name of the algorithm."),
-    "label": ("the name", "How its runs are called. A sweep appends its values: `ditto lam=0.1`."),
+    "label": ("the name", "Label of its runs. A sweep appends its values: `ditto lam=0.1`."),
     "sweep": ("`{}`", "Lists of values, by option or as `training.lr`; one run for each combination and seed."),
     "training": ("`{}`", "Overrides of [training](#training) for this algorithm."),
 }
@@ -50,9 +50,9 @@ KINDS = {
 }
 INTRO = """\
 An experiment compares algorithms on one data set, partition and model. It is a YAML or JSON file for
-`python -m engine run`, a mapping for `engine.run`, and what *Set up* edits in the app. An unknown key is an error that
-names the nearest known one. On the command line `--set training.rounds=100` changes a value; items of a list are
-numbered from 0 (`--set algorithms.1.lam=5`)."""
+`python -m engine run`, a mapping for `engine.run`, and the configuration that *Set up* edits in the app. An unknown key
+is an error that suggests the nearest known key. On the command line `--set training.rounds=100` changes a value; items
+of a list are numbered from 0 (`--set algorithms.1.lam=5`)."""
 SAME = """\
 All algorithms of an experiment see the same partition, initial model, cohorts and batches, so a difference between two
 curves is a difference between two algorithms."""
@@ -79,7 +79,7 @@ def options_table(options: type[Options], without: Sequence[str] = ()) -> str:
 
 def _top_level() -> str:
     sections = table(["key", "default", "meaning"], ([f"`{key}`", *row] for key, row in SECTIONS.items()))
-    machine = "Also at the top level: where and how runs are computed. These change no result beyond rounding."
+    machine = "Also at the top level: where and how runs are computed. These change results only by rounding."
     return f"{sections}\n\n{machine}\n\n{options_table(Machine)}"
 
 
@@ -94,7 +94,7 @@ def _where(title: str, key: str) -> str:
 
 
 def _shared(registry: Registry) -> tuple[type[Options]] | None:
-    """The class with the options that all of a kind have, if there is one."""
+    """The class with the options that all entries of a kind have, if there is one."""
     bases = [set(entry.options.__mro__) for entry in shipped(registry)]
     common = [base for base in set.intersection(*bases) if issubclass(base, Options) and base.model_fields]
     return (max(common, key=lambda base: len(base.model_fields)),) if common else None
@@ -106,6 +106,6 @@ def _entries(registry: Registry) -> list[str]:
     parts = []
     for entry in shipped(registry):
         own = [name for name in entry.options.model_fields if name not in without]
-        text = options_table(entry.options, without) if own else "No options of its own."
+        text = options_table(entry.options, without) if own else "No additional options."
         parts += [f"### `{entry.name}`", f"{entry.title}. {entry.paper.rstrip('.')}.", text]
     return parts

@@ -1,4 +1,4 @@
-"""Markdown tables, and how the options of the code are written in them."""
+"""Markdown tables of the options in the code."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -19,13 +19,13 @@ def parameters_of(options: type[Options]) -> tuple[Parameter, ...]:
 
 
 def type_of(parameter: Parameter) -> str:
-    """``integer or text``; a choice says what it is by its values."""
+    """``integer or text``; choices are described by their values."""
     kinds = [TYPES[kind] for kind in parameter.type.split("|") if kind != "null"]
     return " or ".join(kinds)
 
 
 def default_of(options: type[Options], parameter: Parameter) -> str:
-    """The default as YAML has it; ``"training"`` as the training setting that it refers to."""
+    """The default in YAML; ``"training"`` becomes the training setting that it refers to."""
     extra = options.model_fields[parameter.name].json_schema_extra
     if parameter.default == "training" and isinstance(extra, dict):
         return f"`training.{extra['training']}`"
@@ -33,7 +33,7 @@ def default_of(options: type[Options], parameter: Parameter) -> str:
 
 
 def allowed(parameter: Parameter) -> str:
-    """``1 to 1,000,000 or `full` ``, ``above 0, up to 1``; empty where anything goes."""
+    """``1 to 1,000,000 or `full` ``, ``above 0, up to 1``; empty if there is no restriction."""
     bounds = _bounds(parameter)
     choices = ", ".join(f"`{choice}`" for choice in parameter.choices or ())
     return " or ".join(filter(None, (bounds, choices)))

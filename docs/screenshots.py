@@ -1,9 +1,9 @@
-"""Write the pictures of the pages, light and dark, over the runs of a database.
+"""Write screenshots of the pages, light and dark, with the runs of a database.
 
     DATABASE_URL=sqlite:////.../fedscape.db DATA_DIR=... python -m docs.screenshots [page ...]
 
-Needs Chromium. Starts the app by itself, shows the experiment with the most methods, and has the app compute what a
-page asks for by a button. A picture has a palette of its own, so that it stays small.
+Needs Chromium. Starts the app, shows the experiment with the most methods, and presses the buttons that request
+analyses. Images are reduced to a palette, so that they are small.
 """
 
 import io
@@ -26,12 +26,12 @@ SHOWN = ("local_train", "fedavg", "pfedme", "ditto", "cgpfl", "cgpfl_heur", "fed
 
 @dataclass(frozen=True)
 class Shot:
-    """A page as it is shown. ``path`` may name ``{runs}``, those of one ``{seed}``, the run of a method ``{cgpfl}``."""
+    """A screenshot. ``path`` may contain ``{runs}``, those of one ``{seed}``, or the run of a method ``{cgpfl}``."""
 
     path: str
     height: int
-    button: str | None = None  # is pressed where it is there
-    scroll_to: str | None = None  # the heading that stands on top
+    button: str | None = None  # pressed if it is on the page
+    scroll_to: str | None = None  # the heading at the top of the image
 
 
 SHOTS = {
@@ -63,7 +63,7 @@ def main(names: list[str]) -> None:
 
 
 def names_of_places() -> dict[str, str]:
-    """What the addresses name, of the experiment with the most methods: the first run of each method."""
+    """The values for the addresses, from the experiment with the most methods: the first run of each method."""
     store = store_from_env(FOLDER.parent)
     store.ensure_schema()
     by_experiment: dict[int, list[RunRecord]] = {}
@@ -82,7 +82,7 @@ def names_of_places() -> dict[str, str]:
 
 
 def picture(browser: Browser, url: str, shot: Shot, scheme: str) -> bytes:
-    """The page as PNG, when everything on it is drawn."""
+    """The page as PNG, once everything on it is drawn."""
     page = browser.new_page(viewport={"width": WIDTH, "height": shot.height}, color_scheme=scheme)  # type: ignore[arg-type]
     page.goto(url)
     settled(page)
@@ -92,7 +92,7 @@ def picture(browser: Browser, url: str, shot: Shot, scheme: str) -> bytes:
         settled(page)
     if shot.scroll_to:
         page.get_by_role("heading", name=shot.scroll_to).evaluate("node => node.scrollIntoView()")
-        page.get_by_test_id("stMain").evaluate("node => node.scrollBy(0, -90)")  # from under the navigation
+        page.get_by_test_id("stMain").evaluate("node => node.scrollBy(0, -90)")  # below the navigation
         settled(page)
     png = page.screenshot()
     page.close()
@@ -107,7 +107,7 @@ def settled(page: Page) -> None:
 
 
 def small(png: bytes) -> bytes:
-    """The same picture in few colors."""
+    """The same image with fewer colors."""
     written = io.BytesIO()
     few = Image.open(io.BytesIO(png)).convert("RGB").quantize(COLORS, dither=Image.Dither.NONE)
     few.save(written, "PNG", optimize=True)

@@ -5,7 +5,7 @@
                   "algorithms": ["fedavg", "ditto"]})
     result.summary()
 
-A name is loaded when it is first asked for: a process that only wants ``engine.core.errors`` does not wait for torch.
+Names are loaded on first use, so a process that only imports ``engine.core.errors`` does not wait for torch.
 """
 
 from importlib import import_module

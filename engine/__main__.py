@@ -10,7 +10,7 @@ INTERRUPTED = 130
 
 if __name__ == "__main__":
     arguments = parser().parse_args()
-    # Torch takes seconds to load, and nothing has begun yet: Ctrl-C ends the process on the spot.
+    # Torch takes seconds to load, and nothing has started yet: Ctrl-C ends the process immediately.
     before = signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
     if arguments.command in WITHOUT_TORCH:
         from engine.cli.manage import main

@@ -56,7 +56,7 @@ def run(
     """Compute all runs of a configuration: a mapping, a YAML or JSON file, or one that is validated already.
 
     ``progress(run, round)`` is called after every round. Raises InvalidConfig before anything is trained; a run that
-    diverges keeps its rounds and says so in its ``status``.
+    diverges keeps its rounds and has the ``status`` diverged.
     """
     raw, runs = _resolved(config)
     check_runs(runs)

@@ -1,4 +1,4 @@
-"""What a method gets: the data, the model, how to train, and named streams. Read-only except for its notes."""
+"""The input of a method: data, model, training settings and random streams. Read-only except for its notes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,10 +23,10 @@ Forward = Callable[[SharedParams, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Predictor:
-    """A model, or one for each client, and how to get logits from it.
+    """A model, or one for each client, and how it computes logits.
 
-    ``forward`` replaces the task's own model where a method predicts otherwise (conditions, prototypes). It takes all
-    it needs from the parameters, so that stored parameters predict as they did.
+    ``forward`` replaces the task's model for methods with other predictions (conditions, prototypes). It depends on
+    the parameters only, so that stored parameters give the same predictions.
     """
 
     params: ClientParams | SharedParams
@@ -44,20 +44,20 @@ class Predictor:
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """What a round reports besides the new state."""
+    """The results of a round in addition to the new state."""
 
     train_loss: Tensor  # [S] of the participants, in cohort order
     gradient_evaluations: int  # samples x passes, over the cohort
     values: dict[str, float | Tensor] = field(default_factory=dict)  # the diagnostics that the method's row names
     clusters: Int[Tensor, "N"] | None = None
-    cohort: Cohort | None = None  # who took part, where these are not the round's cohort
-    bytes_up: int | None = None  # where what travels depends on the round; else computed from ``shared``
+    cohort: Cohort | None = None  # the participants, if these are not the round's cohort
+    bytes_up: int | None = None  # if the sent bytes depend on the round; else computed from ``shared``
     bytes_down: int | None = None
 
 
 @dataclass(frozen=True)
 class Shared:
-    """What travels between the server and one participant in a round: models whose sizes are counted."""
+    """The models sent between the server and one participant in a round; their sizes are counted."""
 
     down: tuple[SharedParams, ...] = ()
     up: tuple[SharedParams, ...] = ()
@@ -100,12 +100,12 @@ class Task:
         return sizes / sizes.sum()
 
     def initial_model(self, which: int = 0) -> SharedParams:
-        """The common start (0), or an independent draw."""
+        """The common initial model (0), or an independent draw."""
         drawn = self.model.initial(self.seed, which)
         return {n: p.to(self.device, self.dtype) for n, p in drawn.items()}
 
     def initial_clients(self) -> ClientParams:
-        """Every client at the common start."""
+        """The initial model for every client."""
         return clone(broadcast(self.initial_model(), self.num_clients))
 
     def grad(
@@ -121,11 +121,11 @@ class Task:
         return self.backend.accumulate(gradient, params, batch, 1.0, 0.0, objective, extras), gradient
 
     def of_unseen(self) -> "Task | None":
-        """The same task on the clients that never train; None where none are held out."""
+        """The same task on the clients that never train; None if none are held out."""
         return None if self.data.unseen is None else replace(self, data=self.data.unseen)
 
     def note(self, message: str) -> None:
-        """Something the reader of the results should know; shown with the run, once."""
+        """Add a note for readers of the results, shown once with the run."""
         if message not in self.notes:
             self.notes.append(message)
 
@@ -134,7 +134,7 @@ class Task:
         return self.cohort_of(self.participants(round), round)
 
     def participants(self, round: int) -> list[int]:
-        """Who takes part in a round, without batches."""
+        """The clients that participate in a round, without batches."""
         chosen: list[int] = cohort_of_round(self.seed, round, self.num_clients, self.training.participation).tolist()
         return chosen
 
@@ -158,11 +158,11 @@ class Task:
         return Cohort(round, ids, sizes / sizes.sum(), plan, stream)
 
     def plan(self, cohort: Cohort, stream: str, steps: int) -> Plan:
-        """Extra batches for the same participants from a stream of their own, ``steps`` for each."""
+        """Extra batches for the same participants from a separate stream, ``steps`` for each."""
         return self._plan(cohort.clients, [steps] * cohort.size, stream, cohort.round)
 
     def same_batches(self, cohort: Cohort, steps: int | str) -> Plan:
-        """The first ``steps`` batches of the cohort's stream; ``"training"`` takes the plan that it has."""
+        """The first ``steps`` batches of the cohort's stream; ``"training"`` takes its existing plan."""
         if isinstance(steps, str) or steps == self.training.local_steps:
             return cohort.plan
         return self.plan(cohort, cohort.stream, steps)

@@ -1,3 +1,3 @@
-"""Which version of the program this is."""
+"""The version of the program."""
 
 CODE_VERSION = "0.1.0"

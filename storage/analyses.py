@@ -98,7 +98,7 @@ class Analyses:
         return self.get(analysis_id)
 
     def cancel(self, analysis_id: int) -> None:
-        """Cancels a queued analysis at once and asks a running one to stop; no effect on one that has ended."""
+        """Cancels a queued analysis immediately and requests a running one to stop; no effect on one that has ended."""
         running = Analysis.status == "running"
         with self._database.write() as connection:  # one statement, so that no claim comes in between
             connection.execute(

@@ -1,4 +1,4 @@
-"""Notes and tags, which people write on experiments and runs. They change no result and belong to no claim."""
+"""Notes and tags of experiments and runs. They change no result, and writing them needs no claim."""
 
 from collections.abc import Collection, Sequence
 
@@ -9,7 +9,7 @@ from storage.models import Experiment, Run
 
 LONGEST_NOTE = 2000
 LONGEST_TAG = 40
-MOST_TAGS = 20
+MAX_TAGS = 20
 
 
 class Annotations:
@@ -42,6 +42,6 @@ class Annotations:
                 selected = sa.select(table.id, table.tags).where(table.id.in_(ids)).with_for_update()
                 for row in connection.execute(selected).all():
                     tags = tuple(dict.fromkeys(tag for tag in (*row.tags, *add) if tag not in remove))
-                    if len(tags) > MOST_TAGS:
-                        raise ValueError(f"at most {MOST_TAGS} tags; remove some first")
+                    if len(tags) > MAX_TAGS:
+                        raise ValueError(f"at most {MAX_TAGS} tags; remove some first")
                     connection.execute(sa.update(table).where(table.id == row.id).values(tags=tags))

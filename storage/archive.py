@@ -26,7 +26,7 @@ CHUNK = 2**20
 MAX_MANIFEST_BYTES = 2**27
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")  # no .., no root, no backslash
 ENCRYPTED = 0x1
-# Errors raised by a manipulated zip; a damaged length can ask for more memory than there is.
+# Errors raised by a manipulated zip; a damaged length can request more memory than there is.
 DAMAGE_ERRORS = (KeyError, EOFError, RuntimeError, ValueError, OverflowError, MemoryError, zipfile.BadZipFile)
 
 BACKUP, BUNDLE = "Fedscape backup", "Fedscape bundle"  # the kinds

@@ -1,4 +1,4 @@
-"""Arrays as bytes: little-endian and C-ordered, with dtype and shape beside them."""
+"""Arrays as bytes: little-endian and C-ordered, with separate dtype and shape."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Files that belong to runs (checkpoints, models, landscapes), and the table rows that register them.
+"""Files of runs (checkpoints, models, landscapes), and the table rows that register them.
 
 A file is written under a temporary name, flushed, renamed and only then registered, so no row ever points to an
 incomplete file. ``sweep`` removes the files that no row points to.
@@ -123,7 +123,7 @@ class ArtifactStore:
         return sum(row.size_bytes for row in rows)
 
     def drop_of_finished(self, kind: str) -> int:
-        """Deletes the artifacts of a kind that belong to finished runs. Returns how many."""
+        """Deletes the artifacts of a kind of all finished runs. Returns how many."""
         finished = sa.select(Run.id).where(Run.status.in_(FINISHED))
         deleted = sa.delete(Artifact).where(Artifact.kind == kind, Artifact.run_id.in_(finished))
         with self._database.write() as connection:

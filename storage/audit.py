@@ -1,4 +1,4 @@
-"""The audit log: who did what. Written in the transaction of what was done, and never changed."""
+"""The audit log: who did what. Entries are written in the transaction of the action, and never changed."""
 
 import sqlalchemy as sa
 

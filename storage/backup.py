@@ -1,7 +1,7 @@
 """Backup of a whole database into one file: its rows and the artifacts they point to, while others keep writing.
 
-Rows and list of artifacts are from one snapshot. Checkpoints are packed at once, since running runs replace them every
-few seconds; artifacts of finished runs do not change.
+Rows and list of artifacts are from one snapshot. Checkpoints are packed immediately, since running runs replace them
+every few seconds; artifacts of finished runs do not change.
 """
 
 import os
@@ -114,7 +114,7 @@ def _delete_rows(path: Path, artifact_ids: list[int]) -> int:
 
 @contextmanager
 def _temporary_database(path: Path) -> Iterator[Path]:
-    """The path of a temporary database beside ``path``."""
+    """The path of a temporary database next to ``path``."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.db")
     try:
         yield temporary

@@ -1,4 +1,4 @@
-"""A database behind a URL: transactions, the dispatcher's lock, and errors that tell how to proceed.
+"""A database behind a URL: transactions, the dispatcher's lock, and errors with advice.
 
 ``storage/sqlite.py`` and ``storage/postgres.py`` implement what differs between databases.
 """
@@ -34,7 +34,7 @@ class DispatcherLock:
         self._renew, self._set_notice = renew, set_notice
 
     def renew(self) -> None:
-        """Takes the lock again if the server has lost it. Call it in every turn.
+        """Takes the lock again if the server has lost it. Call it in every iteration of the dispatcher.
 
         Raises DispatcherLockLost if another process has it now or if it was released, and Transient while that is
         unknown.
@@ -152,7 +152,7 @@ class Database(ABC):
 
     @abstractmethod
     def back_up(self, label: str) -> Path | None:
-        """Copies the database to a file beside it; None for a server, whose owner makes backups."""
+        """Copies the database to a file next to it; None for a server, whose owner makes backups."""
 
     @abstractmethod
     def size_bytes(self) -> int: ...

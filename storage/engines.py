@@ -1,4 +1,4 @@
-"""Which engines are alive. For display only: nothing depends on it."""
+"""The engines that are alive. For display only: nothing depends on it."""
 
 from collections.abc import Collection
 from datetime import timedelta

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 
 class StorageError(Exception):
-    """Base of all errors of this package. The message is meant for the user."""
+    """Base of all errors of this package. The message is for the user."""
 
 
 class Transient(StorageError):

@@ -51,7 +51,7 @@ class FileGuard:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """Device and inode of a file, whatever its name; None if it does not exist."""
+    """Device and inode of a file, which do not depend on its name; None if it does not exist."""
     try:
         found = path.stat()
     except OSError:

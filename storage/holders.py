@@ -60,7 +60,7 @@ def find_process(pid: int, dispatcher: int | None) -> LockHolder | None:
     try:
         state, parent = _state_and_parent(pid)
         command = (PROC / str(pid) / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace")
-        # The fork server is in between. It lives as long as its workers.
+        # The fork server is in between. It exists as long as its workers.
         is_abandoned = FORK_SERVER in command and _state_and_parent(parent)[1] != dispatcher
         return LockHolder(pid, command, state in "Tt", is_abandoned)
     except OSError:

@@ -199,7 +199,7 @@ class Metrics:
             return list(connection.scalars(query))
 
     def having_clusters(self, run_ids: Sequence[int]) -> set[int]:
-        """Those of the runs that have cluster assignments."""
+        """The runs that have cluster assignments."""
         query = sa.select(ClusterAssignment.run_id).where(ClusterAssignment.run_id.in_(run_ids)).distinct()
         with self._database.read() as connection:
             return set(connection.scalars(query))

@@ -1,7 +1,7 @@
 """The tables, one class per noun. A change here needs a new revision in ``migrations/versions``.
 
 Per-client values are packed into one blob per (run, metric, round): a heat map of 200 rounds reads 200 blobs instead of
-200 x N rows. Ids are never reused, so that a write meant for a deleted run cannot hit a newer one.
+200 x N rows. Ids are never reused, so that a write to a deleted run cannot hit a newer one.
 """
 
 import json
@@ -248,7 +248,7 @@ class SavedView(Base):
 
 
 class Share(Base):
-    """When a run of an owner was last claimed, for the turns of the queue."""
+    """The time at which a run of an owner was last claimed, for the order of the queue."""
 
     __tablename__ = "shares"
 
@@ -257,7 +257,7 @@ class Share(Base):
 
 
 class PastCompute(Base):
-    """Computing time that no run or analysis shows any more: deleting or repeating one does not give its time back."""
+    """Computing time of deleted or repeated runs and analyses, which still counts towards limits."""
 
     __tablename__ = "past_compute"
     __table_args__ = NEVER_REUSE_IDS
@@ -269,7 +269,7 @@ class PastCompute(Base):
 
 
 class AuditEntry(Base):
-    """Who did what. Has no key of a run, since it outlives the runs that it names."""
+    """An entry of the audit log. Has no key of a run, since entries are kept when runs are deleted."""
 
     __tablename__ = "audit_entries"
     __table_args__ = NEVER_REUSE_IDS

@@ -62,7 +62,7 @@ class PostgreSQL(Database):
         return ()
 
     def try_lock(self) -> DispatcherLock | None:
-        """The lock belongs to its own connection: the server releases it when that ends."""
+        """The lock is held by a separate connection: the server releases it when that ends."""
         connection = self._locked_connection()
         if connection is None:
             return None
@@ -96,7 +96,7 @@ class PostgreSQL(Database):
         if state == DISK_FULL:
             return DiskFull(f"{self.name}: {text}; the server's disk is full; free some space there")
         if state in (NO_TABLE, NO_COLUMN):
-            return SchemaOutdated(f"{self.name} has no or old tables; start the app, which brings them up to date")
+            return SchemaOutdated(f"{self.name} has no or old tables; start the app, which migrates them")
         is_unavailable = isinstance(error, OperationalError) and (state or "08").startswith(UNAVAILABLE)
         if error.connection_invalidated or is_unavailable or state == TOO_LONG_IDLE:
             return DatabaseUnavailable(
@@ -130,7 +130,7 @@ class _LockConnection:
             self._drop(self._connection)
 
     def _is_alive(self) -> bool:
-        """Whether the session lives, and with it the lock."""
+        """Whether the session is alive, and with it the lock."""
         if self._connection is None:
             return False
         try:

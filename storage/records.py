@@ -239,7 +239,7 @@ class AuditRecord:
 
 @dataclass(frozen=True)
 class Usage:
-    """What an owner uses now. ``computed`` has (end, seconds) of the work of the last 24 hours, oldest first."""
+    """The current usage of an owner. ``computed`` has (end, seconds) of the work of the last 24 hours, oldest first."""
 
     queued: int  # runs that are queued or paused
     running: int

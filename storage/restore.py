@@ -76,7 +76,7 @@ def _revision(archive: Archive) -> str:
         raise ArchiveInvalid(f"{archive.path}: its manifest lacks the schema; get the file again")
     if revision not in schema.revisions():
         raise SchemaTooNew(
-            f"{archive.path} was written by a newer version (schema {revision[:20]}, this program knows up to "
+            f"{archive.path} was written by a newer version (schema {revision[:20]}, this program supports up to "
             f"{schema.revisions()[-1]}); update the program, then restore"
         )
     return revision
@@ -249,7 +249,7 @@ def _lock(connection: Any, target: SQLite) -> bool:
     except driver().DatabaseError:
         return False
     if mode != "delete":
-        raise DatabaseLocked(f"{target.path} is in use; stop the app and whatever else uses it, then restore")
+        raise DatabaseLocked(f"{target.path} is in use; stop the app and all other programs that use it, then restore")
     return True
 
 
@@ -287,7 +287,7 @@ def _overwrite(folder: Path, target: SQLite, connection: Any) -> None:
         if connection is not None:
             new.backup(connection, pages=PAGES)
             return
-    for file in target.files[1:]:  # they belong to the old file
+    for file in target.files[1:]:  # they are those of the old file
         file.unlink(missing_ok=True)
     os.replace(folder / DATABASE, target.path)
     sync_folder(target.path.parent)

@@ -67,12 +67,12 @@ class RunQueue:
             return _get(connection, run_id)
 
     def find_by_digest(self, digests: Iterable[str]) -> list[RunRecord]:
-        """Runs with the same resolved configuration and seed, whatever their status; newest first."""
+        """Runs with the same resolved configuration and seed, in any status; newest first."""
         with self._database.read() as connection:
             return run_records(connection, select_runs().where(Run.digest.in_(tuple(digests))).order_by(Run.id.desc()))
 
     def repeats(self, run_ids: Sequence[int]) -> dict[int, int]:
-        """For each run that was repeated in its experiment: the newest run with the same configuration and label."""
+        """The newest run with the same configuration and label, for each run that was repeated in its experiment."""
         later = aliased(Run)
         same = (getattr(later, name) == getattr(Run, name) for name in ("experiment_id", "digest", "label"))
         query = (
@@ -207,7 +207,7 @@ class RunQueue:
     # Called for the user.
 
     def request(self, run_ids: Sequence[int], control: Literal["cancel", "pause"]) -> None:
-        """Cancels or pauses waiting runs at once; a running run sees the request at its next write."""
+        """Cancels or pauses waiting runs immediately; a running run sees the request at its next write."""
         running = Run.status == "running"
         if control == "cancel":
             selected = sa.update(Run).where(Run.status.in_(UNFINISHED))
@@ -228,7 +228,7 @@ class RunQueue:
             connection.execute(selected.values(status=status, control=""))
 
     def prioritize(self, run_ids: Sequence[int], priority: int) -> None:
-        """Sets the priority: larger runs first, the default is 0. It stays with the run."""
+        """Sets the priority: larger runs first, the default is 0. It is kept when the run is requeued."""
         with self._database.write() as connection:
             connection.execute(sa.update(Run).where(Run.id.in_(run_ids)).values(priority=priority))
 
@@ -283,7 +283,7 @@ class RunQueue:
             connection.execute(sa.update(Run).where(Run.id.in_(run_ids)).values(archived=archived))
 
     def delete(self, run_ids: Sequence[int]) -> None:
-        """Deletes rows and files for good, and experiments left without runs.
+        """Permanently deletes rows and files, and experiments left without runs.
 
         Raises RunsActive, and deletes none, if one is running.
         """

@@ -14,7 +14,7 @@ class SavedViews:
         self._database = database
 
     def list(self, page: str) -> list[SavedViewRecord]:
-        """By name."""
+        """The views of a page, by name."""
         query = sa.select(*COLUMNS).where(SavedView.page == page).order_by(SavedView.name)
         with self._database.read() as connection:
             return [SavedViewRecord(**row._mapping) for row in connection.execute(query)]

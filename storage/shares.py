@@ -1,4 +1,4 @@
-"""What each owner uses: runs, computing time of the last 24 hours, and disk."""
+"""The usage of each owner: runs, computing time of the last 24 hours, and disk."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,7 +16,7 @@ LOCK = 0x6665_6473_6361_7065  # the key of an advisory lock of PostgreSQL
 
 @dataclass(frozen=True)
 class Limits:
-    """For each owner; None means unlimited."""
+    """The limits of each owner; None means unlimited."""
 
     queued: int | None = None  # runs that are queued or paused, and queued analyses
     running: int | None = None
@@ -42,7 +42,7 @@ class Shares:
 
 
 def usage(connection: sa.Connection, owner: str) -> Usage:
-    """As seen inside the caller's transaction."""
+    """The usage as seen inside the caller's transaction."""
     own = Experiment.owner == owner
     runs = sa.select(Run.status, sa.func.count()).join(Experiment).where(own, Run.deleted_at.is_(None))
     counts: dict[str, int] = {row[0]: row[1] for row in connection.execute(runs.group_by(Run.status))}
@@ -78,7 +78,7 @@ def over_day(connection: sa.Connection, day_s: float) -> list[str]:
 
 
 def serve(connection: sa.Connection, owner: str) -> None:
-    """Notes that a run of the owner was just claimed."""
+    """Record that a run of the owner was just claimed."""
     if not owner:
         return
     at = now()
@@ -87,7 +87,7 @@ def serve(connection: sa.Connection, owner: str) -> None:
 
 
 def keep_compute(connection: sa.Connection, runs: sa.ColumnElement[bool], analyses: sa.ColumnElement[bool]) -> None:
-    """Notes the time of runs and analyses before they are deleted or repeated, in the same transaction."""
+    """Record the time of runs and analyses before they are deleted or repeated, in the same transaction."""
     owned = Experiment.owner != ""
     found = [*_of_runs(connection, owned & runs), *_of_analyses(connection, owned & analyses)]
     if found:
@@ -96,9 +96,9 @@ def keep_compute(connection: sa.Connection, runs: sa.ColumnElement[bool], analys
 
 
 def lock_usage(connection: sa.Connection) -> None:
-    """Until the transaction ends, no other one checks limits: two could each be within them, but not both together.
+    """Serialize the checks of limits until the transaction ends: two requests could each be within them, but not both.
 
-    In SQLite a writer is alone anyway.
+    SQLite has only one writer anyway.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))

@@ -1,7 +1,7 @@
 """SQLite.
 
 Writers take the write lock when they begin (``BEGIN IMMEDIATE``): a transaction that reads first and upgrades later
-fails at once if another writer was faster, whatever the timeout.
+fails immediately if another writer was faster, regardless of the timeout.
 """
 
 import fcntl
@@ -62,7 +62,7 @@ log = logging.getLogger(__name__)
 
 
 class SQLite(Database):
-    """A database file, with its dispatcher lock and its artifacts beside it."""
+    """A database file, with its dispatcher lock and its artifacts next to it."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class SQLite(Database):
     def _enable_wal(self, connection: Any) -> None:
         """Switches to WAL, retrying until the timeout.
 
-        SQLite reports BUSY at once where several processes create a database together.
+        SQLite reports BUSY immediately if several processes create a database together.
         """
         deadline = time.monotonic() + self.timeout_s
         while True:
@@ -258,7 +258,7 @@ def _code(error: BaseException | None) -> int:
 
 
 def _write_notice(handle: int, notice: str) -> None:
-    with suppress(OSError):  # on a full disk there is no notice
+    with suppress(OSError):  # if the disk is full, there is no notice
         data = notice.encode()
         os.ftruncate(handle, os.pwrite(handle, data, 0))
 

@@ -39,7 +39,7 @@ RETRY_S = 0.2
 class Store:
     """Cheap to create: the database is opened at the first call. Threads may share it; each process creates its own.
 
-    ``artifacts`` is the folder of checkpoints and models; by default it is beside an SQLite file, and ``ARTIFACTS_DIR``
+    ``artifacts`` is the folder of checkpoints and models; by default next to an SQLite file, and ``ARTIFACTS_DIR``
     (default ``var/artifacts``) for PostgreSQL. ``timeout_s`` limits the wait for other writers; ``writing`` is entered
     around every write, and ``before_commit`` is called in its transaction.
     """
@@ -88,7 +88,7 @@ class Store:
         schema.check(self._database)
 
     def migrate(self) -> None:
-        """Migrates the tables, after a backup beside the file. Requires the dispatcher's lock."""
+        """Migrates the tables, after a backup next to the file. Requires the dispatcher's lock."""
         schema.migrate(self._database)
 
     def ensure_schema(self, wait_s: float = 0.0) -> None:
@@ -123,7 +123,7 @@ class Store:
         progress: Progress = lambda done, total: None,
         check_run: CheckRun = lambda run: None,
     ) -> Restored:
-        """Replaces this database by a backup and saves the old one beside it. ``check_run`` may raise to refuse it.
+        """Replaces this database by a backup and saves the old one next to it. ``check_run`` may raise to refuse it.
 
         Raises StorageError, and changes nothing, if the database is in use, or has runs and ``replace`` is False.
         """
@@ -137,9 +137,9 @@ class Store:
         return self._database.is_locked()
 
     def dispatcher_notice(self) -> str:
-        """What keeps the current dispatcher from working, as far as this machine knows; usually empty.
+        """Why the current dispatcher cannot work, as far as this machine can tell; usually empty.
 
-        Needs no database lock, so it works even while nobody can write.
+        Needs no database lock, so it works even while the database is locked.
         """
         return self._database.dispatcher_notice()
 

@@ -34,11 +34,11 @@ class Trash:
             return run_records(connection, query.order_by(Run.deleted_at.desc(), Run.id.desc()))
 
     def delete(self, run_ids: Sequence[int]) -> int:
-        """Deletes those of the runs that are in the trash for good; returns how many."""
+        """Permanently deletes those of the runs that are in the trash; returns how many."""
         return self._delete(Run.id.in_(run_ids))
 
     def empty(self, older_than: timedelta = timedelta(0)) -> int:
-        """Deletes runs that have been in the trash for ``older_than`` for good; returns how many."""
+        """Permanently deletes runs that have been in the trash for ``older_than``; returns how many."""
         return self._delete(Run.deleted_at <= now() - older_than)
 
     def _delete(self, which: sa.ColumnElement[bool]) -> int:

@@ -1,7 +1,7 @@
-"""Whose run is next: owners take turns by what they have running, and each owner's own runs go by priority.
+"""The order of claims: owners take turns by what they have running, and each owner's runs go by priority.
 
 A queued run's turn is the number of runs its owner has running, plus its place among the owner's queued runs. Lower
-turns go first; of equal ones, that of the owner who was served longest ago. With one owner this is the order by
+turns go first; of equal ones, that of the owner whose last claim is oldest. With one owner this is the order by
 priority.
 """
 
@@ -63,7 +63,7 @@ def in_turn(found: sa.Subquery) -> tuple[Any, ...]:
     """The order of ``turns``, for a query that joins it with runs.
 
     It is the order of all claims to come if no run ends meanwhile: of equal turns, the owner with more runs now comes
-    first, since the others will just have been served. Each owner has one run of a turn.
+    first, since the others will just have had a claim. Each owner has one run of a turn.
     """
     never_served_first = found.c.served_at.is_not(None)
     return (found.c.turn, found.c.running.desc(), never_served_first, found.c.served_at, Run.id)

@@ -1,4 +1,4 @@
-"""What every test relies on: annotations that are checked, one torch thread, a database of its own."""
+"""Fixtures and settings of all tests: checked annotations, one torch thread, a separate database per test."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ import jaxtyping
 
 import tests.shapes
 
-# Before anything of the engine is imported: from here on shapes and types in its signatures are checked at each call.
+# Before the engine is imported: from here on shapes and types in its signatures are checked at each call.
 jaxtyping.install_import_hook(tests.shapes.modules(), "tests.shapes.checked")
 
 import hypothesis
@@ -37,7 +37,7 @@ WITH_RAY = os.environ.get("RAY") == "1"  # in .ci/ray, which `make test RAY=1` r
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A test that asks for the browser is a browser test."""
+    """Mark the tests that use the browser."""
     drives_browser = [item for item in items if "browser" in getattr(item, "fixturenames", ())]
     for item in drives_browser:
         item.add_marker(pytest.mark.browser)
@@ -53,7 +53,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _leave_out([item for item in items if item.get_closest_marker("ray")], config, items)
 
 
-# Part of a test's name: the group it runs in. The first that fits counts.
+# Part of a test's name -> the group in which it runs; the first match counts.
 TOGETHER = {
     "postgres": "postgres",
     "tests/browser/": "browser",
@@ -67,10 +67,10 @@ TOGETHER = {
 
 
 class Together(LoadScopeScheduling):
-    """One test at a time to whichever worker is free; a group goes to one worker, and first, because it takes longest.
+    """Gives single tests to any free worker; a group goes to one worker, and first, because it takes longest.
 
     All browser tests share a browser and an app, those of PostgreSQL a server. Tests that start whole engines run one
-    after the other, so that none starves the next.
+    after the other, so that they do not compete for the processors.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -109,7 +109,7 @@ def database_url(tmp_path: Path) -> str:
 
 @pytest.fixture(autouse=True)
 def _own_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_url: str) -> Iterator[None]:
-    """No test reads or writes the runs, data sets and plugins of whoever runs it."""
+    """Isolate each test from the user's runs, data sets and plugins."""
     monkeypatch.setenv("DATABASE_URL", database_url)
     monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
     monkeypatch.delenv("FEDSCAPE_PLUGINS", raising=False)
@@ -120,7 +120,7 @@ def _own_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_
 
 
 def _forget_plugins() -> None:
-    """What a test registered from files of its own would stay for all tests after it."""
+    """Remove the entries that a test registered from its plugin files."""
     plugins = {name for name in sys.modules if name.startswith("fedscape_plugin_")}
     for name in plugins:
         del sys.modules[name]
@@ -130,7 +130,7 @@ def _forget_plugins() -> None:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[postgres.Server]:
-    """A server of our own, which a test may stop and start."""
+    """A separate server, which a test may stop and start."""
     if postgres.programs() is None:
         pytest.skip("TEST_POSTGRES_URL is not ours to stop, and .ci/postgres finds no programs for a server of our own")
     with postgres.running() as server:
@@ -139,7 +139,7 @@ def postgres_server() -> Iterator[postgres.Server]:
 
 @pytest.fixture(scope="session")
 def postgres_database(request: pytest.FixtureRequest) -> Iterator[str]:
-    """One a session, or a worker of it; on the server of TEST_POSTGRES_URL where that is given."""
+    """One database per session or pytest worker, on the server of TEST_POSTGRES_URL if that is set."""
     server_url = postgres.given_url() or request.getfixturevalue("postgres_server").url()
     with postgres.database(server_url, f"fedscape_test_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}") as url:
         yield url

@@ -44,7 +44,7 @@ def test_the_tests_run_on_the_locked_versions():
     assert {name: dev.get(name) for name in locked} == locked
 
 
-def test_ray_is_locked_and_fits_beside_the_rest():
+def test_ray_is_locked_and_compatible_with_the_rest():
     ray, dev = pins("requirements-ray.txt"), pins("requirements-dev.txt")
     required = pins("requirements-ray.in")
     assert required.keys() == {"ray", "psycopg"}

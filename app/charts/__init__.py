@@ -1,1 +1,1 @@
-"""One chart a file: ``data()`` turns records into a table, ``figure()`` the table into a picture."""
+"""One chart per file: ``data()`` makes a table from records, and ``figure()`` draws it."""

@@ -13,7 +13,7 @@ from app.charts.plot.palette import base_layout, ground
 from app.data.thinning import evenly
 from app.wording import decimals
 
-MOST_POINTS = 300
+MAX_POINTS = 300
 OWN_WIDTH, OTHER_WIDTH = 2.6, 1.4
 
 
@@ -32,7 +32,7 @@ def data(lines: Iterable[Line], client: int) -> pd.DataFrame:
     """[line, algorithm, is_own, is_global, round, accuracy] of one client, at most 300 points per line."""
     parts = []
     for line in lines:
-        at = evenly(len(line.rounds), MOST_POINTS)
+        at = evenly(len(line.rounds), MAX_POINTS)
         parts.append(
             pd.DataFrame(
                 {

@@ -10,12 +10,12 @@ import plotly.graph_objects as go
 from app.charts.plot.palette import base_layout, ground, translucent
 from app.wording import count, names, plural
 
-MOST_CLASSES = 40
+MAX_CLASSES = 40
 LONG_NAME = 9  # letters; longer names are rotated
 
 
 def data(partition: Mapping[str, Any], client: int) -> pd.DataFrame:
-    """-> [class, samples, share, everybody]; shares of the client's and of all samples. Of many classes its largest."""
+    """-> [class, samples, share, everybody]; shares of the client's and of all samples, of its largest classes."""
     counts = np.asarray(partition["class_counts"], dtype=np.int64)
     titles = partition.get("class_names") or [str(c) for c in range(counts.shape[1])]
     own, total = counts[client], counts.sum(axis=0)
@@ -27,9 +27,9 @@ def data(partition: Mapping[str, Any], client: int) -> pd.DataFrame:
             "everybody": total / max(1, total.sum()),
         }
     )
-    if len(table) <= MOST_CLASSES:
+    if len(table) <= MAX_CLASSES:
         return table
-    return table.nlargest(MOST_CLASSES, ["samples", "everybody"]).sort_index().reset_index(drop=True)
+    return table.nlargest(MAX_CLASSES, ["samples", "everybody"]).sort_index().reset_index(drop=True)
 
 
 def finding(partition: Mapping[str, Any], client: int) -> str:

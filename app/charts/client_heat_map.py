@@ -13,8 +13,8 @@ from app.charts.plot.palette import base_layout, ground
 from app.data.thinning import evenly
 from app.wording import percent, plural
 
-MOST_CLIENTS, MOST_ROUNDS, MOST_NAMED, MOST_MARKS = 200, 300, 40, 4000
-LABELLED = 3  # rows that end lowest, named with their accuracy
+MAX_CLIENTS, MAX_ROUNDS, MAX_NAMED, MAX_MARKS = 200, 300, 40, 4000
+LABELLED = 3  # rows with the lowest final accuracy, labeled with it
 BEHIND = 0.05  # a client this far below the mean over clients is left behind
 
 
@@ -23,16 +23,16 @@ def data(
 ) -> pd.DataFrame:
     """Rounds [R], accuracy [R, N], test samples [N] -> [row, client, round, accuracy, samples].
 
-    Row 0 ends least accurate. Clients without test samples are omitted. More than 200 clients or 300 rounds are thinned
-    evenly, with the first and the last; ``keep`` is a client that is always included.
+    Row 0 has the lowest final accuracy. Clients without test samples are omitted. More than 200 clients or 300 rounds
+    are thinned evenly, with the first and the last; ``keep`` is a client that is always included.
     """
     tested = np.flatnonzero(np.isfinite(accuracy).any(axis=0))
     final = np.nan_to_num(accuracy[-1, tested], nan=-1.0)
     ranked = tested[np.argsort(final, kind="stable")]
-    shown = ranked[evenly(len(ranked), MOST_CLIENTS)]
+    shown = ranked[evenly(len(ranked), MAX_CLIENTS)]
     if keep in ranked and keep not in shown:
         shown = ranked[np.isin(ranked, [*shown, keep])]
-    at = evenly(len(rounds), MOST_ROUNDS)
+    at = evenly(len(rounds), MAX_ROUNDS)
     of = np.asarray(samples, float) if len(samples) else np.full(accuracy.shape[1], np.nan)
     return pd.DataFrame(
         {
@@ -65,7 +65,7 @@ def finding(accuracy: np.ndarray, samples: Sequence[float] = ()) -> str:
 
 
 def figure(df: pd.DataFrame, at: int, client: int | None = None) -> go.Figure:
-    """A line at round ``at``, a frame around the row of ``client``; the lowest rows have their final accuracy.
+    """The heat map, with a line at round ``at``, a frame around ``client``, and the final accuracy of the lowest rows.
 
     Colors range over the values except the lowest 5 %, which are mostly those of the first rounds.
     """
@@ -84,7 +84,7 @@ def figure(df: pd.DataFrame, at: int, client: int | None = None) -> go.Figure:
             zmin=low,
             zmax=high,
             hoverinfo="skip",
-            ygap=1 if len(grid) <= MOST_NAMED else 0,
+            ygap=1 if len(grid) <= MAX_NAMED else 0,
             colorbar={
                 "title": {"text": "%", "side": "top"},
                 "thickness": 10,
@@ -134,8 +134,8 @@ def color_range(percents: np.ndarray) -> tuple[float, float]:
 
 
 def row_names(client_of: np.ndarray, final: np.ndarray, samples: np.ndarray) -> dict[int, str]:
-    """Row -> its client; the lowest rows with the accuracy [rows] in which they end. At most 40, evenly spread."""
-    step = -(-len(client_of) // MOST_NAMED)
+    """Row -> its client; the lowest rows also have their final accuracy [rows]. At most 40, evenly spread."""
+    step = -(-len(client_of) // MAX_NAMED)
     lowest = [row for row in range(min(LABELLED, len(client_of))) if np.isfinite(final[row])]
     first = len(lowest) + step - 1 if step > 1 else len(lowest)
     named = {row: f"<b>{client_of[row]}: {percent(final[row], samples=samples[row])}</b>" for row in lowest}
@@ -145,7 +145,7 @@ def row_names(client_of: np.ndarray, final: np.ndarray, samples: np.ndarray) -> 
 def _marks(
     fig: go.Figure, percents: np.ndarray, rounds: np.ndarray, client_of: np.ndarray, samples: np.ndarray
 ) -> None:
-    columns = evenly(len(rounds), max(2, MOST_MARKS // max(1, len(client_of))))
+    columns = evenly(len(rounds), max(2, MAX_MARKS // max(1, len(client_of))))
     row, column = np.meshgrid(np.arange(len(client_of)), columns, indexing="ij")
     row, column = row.ravel(), column.ravel()
     unseen = {"marker": {"opacity": 0}}

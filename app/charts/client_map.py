@@ -1,7 +1,7 @@
-"""Clients' models in one plane, animated over the rounds: which are alike, and since when?
+"""Clients' models in one plane, animated over the rounds.
 
-The plane is that of the last round's first two principal components (``engine/analyses/client_map.py``). Its axes have
-one scale, so near means alike. The animation runs in the browser.
+The plane is that of the last round's first two principal components (``engine/analyses/client_map.py``). Both axes have
+the same scale, so nearby models are similar. The animation runs in the browser.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ def shared(arrays: Mapping[str, np.ndarray], df: pd.DataFrame) -> pd.DataFrame:
 def figure(
     df: pd.DataFrame, centres: pd.DataFrame, arrays: Mapping[str, np.ndarray], *, by: str, at: int, trails: bool
 ) -> go.Figure:
-    """The rounds as frames with Play and Pause, opened at the round nearest to ``at``; groups differ in symbol, too."""
+    """One frame per round, with Play and Pause; opens at the round nearest to ``at``. Groups also differ in symbol."""
     rounds = [int(r) for r in arrays["rounds"]]
     active = int(np.abs(np.array(rounds) - at).argmin())
     frames = [go.Frame(name=str(r), data=_traces(df, centres, arrays, by, r, trails)) for r in rounds]

@@ -1,4 +1,4 @@
-"""How well the clusters agree with the true contexts, round by round: the adjusted Rand index.
+"""Agreement of the clusters with the true contexts by round: the adjusted Rand index.
 
 1 is the same partition, 0 is chance, less is worse than chance.
 """

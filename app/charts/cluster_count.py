@@ -1,4 +1,4 @@
-"""Why this many clusters: CGPFL-Heur's e(K), whose weight μ can be changed afterwards without retraining.
+"""How CGPFL-Heur chooses the number of clusters: e(K), whose weight μ can be changed without retraining.
 
     e(K) = capacity(K) + mu * spread(K)          capacity grows with K, the spread within clusters falls
 
@@ -17,7 +17,7 @@ TIE = 1e-9  # relative; equal up to rounding
 
 
 def data(capacity: np.ndarray, spread: np.ndarray, mu: float) -> pd.DataFrame:
-    """Both terms for K = 1, 2, ... -> [K, capacity, weighted, e, chosen]; the least K of equal e(K) is chosen."""
+    """Both terms for K = 1, 2, ... -> [K, capacity, weighted, e, chosen]; of equal e(K), the smallest K is chosen."""
     e = capacity + mu * spread
     K = np.arange(1, len(capacity) + 1)
     return pd.DataFrame(
@@ -38,7 +38,7 @@ def weights_around(mu: float) -> list[float]:
 
 
 def figure(df: pd.DataFrame, own: int | None = None) -> go.Figure:
-    """e(K) solid with a star at its least value, its terms dotted and dashed; ``own`` is the run's choice."""
+    """e(K) solid with a star at its minimum, its terms dotted and dashed; ``own`` is the run's choice."""
     hue, muted, fig = color(style_of("cgpfl_heur")), ground().muted, go.Figure()
     for name, title, dash in (("capacity", "capacity", "dot"), ("weighted", "μ × spread", "dash")):
         fig.add_scatter(

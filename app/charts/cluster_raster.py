@@ -19,7 +19,7 @@ from app.charts.plot.palette import base_layout, cluster_colors, ground, translu
 from app.data.thinning import evenly
 from app.wording import plural
 
-MOST_ROUNDS, MOST_CLIENTS, MOST_LETTERS = 300, 200, 60
+MAX_ROUNDS, MAX_CLIENTS, MAX_LETTERS = 300, 200, 60
 VEIL = 0.75  # over clients that are not chosen
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -27,7 +27,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 def data(rounds: np.ndarray, labels: np.ndarray, contexts: np.ndarray | None = None) -> pd.DataFrame:
     """Rounds [R], labels [R, N], true contexts [N] -> [round, client, row, cluster, letter, moved, context, ari].
 
-    ``row`` orders clients by where they end, then by true context; ``moved`` is against the stored round before;
+    ``row`` orders clients by final cluster, then by true context; ``moved`` compares with the previous stored round;
     ``ari`` is the adjusted Rand index of the round's clusters against the contexts, NaN where those are not known.
     """
     stable = match_rounds(labels)
@@ -62,7 +62,7 @@ def match_rounds(labels: np.ndarray) -> np.ndarray:
             continue
         shared = np.zeros((len(numbers), len(numbers)))
         np.add.at(shared, (now, matched[-1]), 1)
-        _, new = linear_sum_assignment(-shared - 1e-3 * np.eye(len(numbers)))  # of equals the number it has
+        _, new = linear_sum_assignment(-shared - 1e-3 * np.eye(len(numbers)))  # ties keep the number
         matched.append(new[now])
     return _by_size(np.stack(matched))
 
@@ -73,7 +73,7 @@ def letter(cluster: int) -> str:
 
 
 def memberships(df: pd.DataFrame) -> pd.DataFrame:
-    """The same without repetition: a row each time a client enters a cluster; ``round`` is its first round there."""
+    """One row each time a client enters a cluster; ``round`` is its first round there."""
     first = df["round"] == df["round"].min()
     entered = df[first | df["moved"]].sort_values(["client", "round"], kind="stable")
     return entered[["client", "round", "letter", "context"]].reset_index(drop=True)
@@ -106,7 +106,7 @@ def figure(df: pd.DataFrame, at: int | None = None, chosen: Sequence[int] = ()) 
     num_clusters, num_clients = int(df["cluster"].max()) + 1, df["client"].nunique()
     grid = df.pivot(index="row", columns="round", values="cluster")
     client_of = df.drop_duplicates("row").set_index("row")["client"]
-    grid = grid.iloc[evenly(len(grid), MOST_CLIENTS), evenly(grid.shape[1], MOST_ROUNDS)]
+    grid = grid.iloc[evenly(len(grid), MAX_CLIENTS), evenly(grid.shape[1], MAX_ROUNDS)]
     client_of = client_of.loc[grid.index].reset_index(drop=True)
     grid = grid.reset_index(drop=True)
     letters = _letters(grid.to_numpy())
@@ -122,7 +122,7 @@ def figure(df: pd.DataFrame, at: int | None = None, chosen: Sequence[int] = ()) 
         xgap=int(grid.shape[1] <= 80),
         ygap=int(len(grid) <= 60),
         text=_starts(grid.to_numpy(), letters),
-        texttemplate="%{text}" if len(grid) <= MOST_LETTERS else None,
+        texttemplate="%{text}" if len(grid) <= MAX_LETTERS else None,
         textfont={"size": 9, "color": ground().paper},
         customdata=_joined(client_of.to_numpy(), letters),
         row=1,
@@ -138,7 +138,7 @@ def figure(df: pd.DataFrame, at: int | None = None, chosen: Sequence[int] = ()) 
         col=1,
         hovertemplate="round %{x}: %{y} moved<extra></extra>",
     )
-    base_layout(fig, height=int(np.clip(170 + 9 * min(num_clients, MOST_CLIENTS), 360, 760)))
+    base_layout(fig, height=int(np.clip(170 + 9 * min(num_clients, MAX_CLIENTS), 360, 760)))
     _name_groups(fig, grid, num_clusters)
     fig.update_yaxes(
         title_text="clients, by final cluster",
@@ -166,7 +166,7 @@ def _listed(sizes: list[int]) -> str:
 
 
 def _name_groups(fig: go.Figure, grid: pd.DataFrame, num_clusters: int) -> None:
-    """``A · 12`` beside the rows that end in A."""
+    """``A · 12`` next to the rows whose final cluster is A."""
     final, colors = grid.iloc[:, -1], cluster_colors(num_clusters)
     annotate(
         fig,
@@ -188,13 +188,13 @@ def _name_groups(fig: go.Figure, grid: pd.DataFrame, num_clusters: int) -> None:
 
 
 def _name_contexts(fig: go.Figure, df: pd.DataFrame, client_of: pd.Series) -> None:
-    """``2`` beside the rows of neighboring clients of true context 2; in a high raster beside wide groups only."""
+    """``2`` next to the rows of neighboring clients of true context 2; in a high raster only for large groups."""
     truth = df.drop_duplicates("client").set_index("client")["context"].loc[client_of].to_numpy()
     if (truth < 0).all():
         return
     begins = np.flatnonzero(np.diff(truth, prepend=truth[0] - 1))
     ends = [*begins[1:], len(truth)]
-    fits = [(b, e) for b, e in zip(begins, ends, strict=True) if e - b >= len(truth) / MOST_LETTERS]
+    fits = [(b, e) for b, e in zip(begins, ends, strict=True) if e - b >= len(truth) / MAX_LETTERS]
     fig.update_yaxes(
         title_text="clients, by final cluster; numbers: true contexts",
         showticklabels=True,
@@ -206,7 +206,7 @@ def _name_contexts(fig: go.Figure, df: pd.DataFrame, client_of: pd.Series) -> No
 
 
 def _fade(fig: go.Figure, is_faded: np.ndarray) -> None:
-    """Veils over neighboring rows."""
+    """Translucent overlays on the faded rows."""
     edges = np.flatnonzero(np.diff(is_faded.astype(int), prepend=0, append=0))
     veils = [
         {

@@ -12,12 +12,12 @@ from app.charts.plot.palette import base_layout, cluster_colors, ground, translu
 from app.data.thinning import evenly
 from app.wording import plural
 
-MOST_STOPS = 6
+MAX_STOPS = 6
 
 
 def stops(rounds: np.ndarray, chosen: int) -> list[int]:
     """A few of ``rounds``, evenly spread, including the first, the last and the one nearest to ``chosen``."""
-    places = {*evenly(len(rounds), MOST_STOPS - 1), int(np.abs(rounds - chosen).argmin())}
+    places = {*evenly(len(rounds), MAX_STOPS - 1), int(np.abs(rounds - chosen).argmin())}
     return [int(rounds[i]) for i in sorted(places)]
 
 

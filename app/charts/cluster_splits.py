@@ -1,4 +1,4 @@
-"""When a cluster of CFL splits: its mean update is short, yet some client's update is long.
+"""The conditions for a split in CFL: the mean update of a cluster is short, but some client's update is long.
 
     a_k = ||mean update|| < eps_1   and   b_k = max_i ||update_i|| > eps_2          after the warm-up
 
@@ -29,7 +29,7 @@ def data(mean: Mapping[int, np.ndarray], largest: Mapping[int, np.ndarray]) -> p
 
 
 def figure(df: pd.DataFrame, eps1: float, eps2: float, at: int) -> go.Figure:
-    """Both norms, each with its threshold dotted in its color; solid and circles, dashed and diamonds."""
+    """Draw both norms, each with its threshold dotted in its color: solid with circles, and dashed with diamonds."""
     fig, dark = go.Figure(), is_dark()
     looks = (
         ("mean", "shortest mean update", eps1, "ε₁", "green", "solid"),
@@ -63,7 +63,7 @@ def figure(df: pd.DataFrame, eps1: float, eps2: float, at: int) -> go.Figure:
 
 
 def finding(df: pd.DataFrame, eps1: float, eps2: float, warmup: int) -> str:
-    """Which condition prevents a split, or how often both were met."""
+    """Name the condition that prevents a split, or count how often both were met."""
     late = df[df["round"] > warmup]
     if late.empty:
         return f"Clusters may split after round {warmup}, which the run has not reached."

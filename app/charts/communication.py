@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.charts.cost import MOST_NAMED
+from app.charts.cost import MAX_NAMED
 from app.charts.plot import log_axis
 from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout
@@ -35,26 +35,26 @@ def reached(series: pd.DataFrame, target: float, falls: bool = False) -> dict[in
 
 
 def data(runs: pd.DataFrame, until: Mapping[int, int], spent: pd.DataFrame) -> pd.DataFrame:
-    """A row per method: the cost up to the target, mean over the ``seeds`` of those ``asked`` that reached it.
+    """A row per method: the mean cost to reach the target, over the ``seeds`` of all ``seeds_run`` that reached it.
 
     ``runs`` [run, method, algorithm, seed, options], ``spent`` [run, megabytes, gradient_evaluations] up to then.
 
-    ``is_whole``: every seed reached it; otherwise the mean covers only those that did. ``path`` is equal for methods
-    that differ only in local work per round; within it, cheapest work first. ``few_<cost>``: the whole methods that may
-    need the least of it (``comparison.ranking``).
+    ``is_complete``: every seed reached it. ``path`` is equal for methods that differ only in local work per round, and
+    sorted by it. ``few_<cost>``: the complete methods that may need the least of this cost (``comparison.ranking``).
     """
     there = runs.merge(spent, on="run").assign(rounds=lambda rows: rows["run"].map(until))
     rows = per_method(there, COSTS)
     given = runs.drop_duplicates("method").set_index("method")["options"]
-    asked = runs.groupby("method").size()
+    seeds_run = runs.groupby("method").size()
     rows["path"] = [f"{r.algorithm} {_without_work(given[r.method])}" for r in rows.itertuples()]
-    rows["asked"] = rows["method"].map(asked)
-    rows["is_whole"] = rows["seeds"] == rows["asked"]
-    whole = there[there["method"].isin(rows.loc[rows["is_whole"], "method"])]
+    rows["seeds_run"] = rows["method"].map(seeds_run)
+    rows["is_complete"] = rows["seeds"] == rows["seeds_run"]
+    whole = there[there["method"].isin(rows.loc[rows["is_complete"], "method"])]
     for cost in COSTS:
         least = ranking(whole, cost, is_higher_better=False).tied if len(whole) else ()
         rows[f"few_{cost}"] = rows["method"].isin(least)
-    columns = ["method", "algorithm", "path", *COSTS, "seeds", "asked", "is_whole", *(f"few_{cost}" for cost in COSTS)]
+    few = [f"few_{cost}" for cost in COSTS]
+    columns = ["method", "algorithm", "path", *COSTS, "seeds", "seeds_run", "is_complete", *few]
     return rows[columns].sort_values(["path", "gradient_evaluations"], kind="stable").reset_index(drop=True)
 
 
@@ -62,7 +62,7 @@ def figure(df: pd.DataFrame, spent: Spent, target: str) -> go.Figure:
     """A marker per method, joined if they differ only in local work per round; hollow if a seed missed the target."""
     fig, look = go.Figure(), looks(df)
     for _, own in df.groupby("path", sort=False):
-        style, whole = look[own["method"].iloc[0]], own[own["is_whole"]]
+        style, whole = look[own["method"].iloc[0]], own[own["is_complete"]]
         fig.add_scatter(
             x=whole["gradient_evaluations"],
             y=whole[spent],
@@ -79,17 +79,17 @@ def figure(df: pd.DataFrame, spent: Spent, target: str) -> go.Figure:
             cliponaxis=False,
             marker={
                 "size": 11,
-                "symbol": [style.symbol + ("" if r.is_whole else "-open") for r in own.itertuples()],
+                "symbol": [style.symbol + ("" if r.is_complete else "-open") for r in own.itertuples()],
                 "color": [look[m].color for m in own["method"]],
             },
-            customdata=[f"{r.seeds} of {plural(r.asked, 'seed')}" for r in own.itertuples()],
+            customdata=[f"{r.seeds} of {plural(r.seeds_run, 'seed')}" for r in own.itertuples()],
             hovertemplate=f"%{{text}}<br>%{{y:,.4g}} {TITLES[spent]}, %{{x:,.4g}} gradient evaluations<br>"
             "mean of %{customdata}<extra></extra>",
         )
     base_layout(fig, height=370)
     is_log = {axis: bool(len(df) and (df[axis] > 0).all()) for axis in ("gradient_evaluations", spent)}
     scaled = {axis: np.log10(df[axis]) if is_log[axis] else df[axis] for axis in is_log}
-    nearest = set(df.sort_values(spent, kind="stable")["method"][:MOST_NAMED])
+    nearest = set(df.sort_values(spent, kind="stable")["method"][:MAX_NAMED])
     name_points(
         fig,
         [
@@ -106,8 +106,8 @@ def figure(df: pd.DataFrame, spent: Spent, target: str) -> go.Figure:
 
 
 def finding(df: pd.DataFrame, spent: Spent, target: str) -> str:
-    """Which method needs the least of each cost, among those that reach the target with every seed."""
-    whole = df[df["is_whole"]]
+    """Name the method with the least of each cost, among those that reach the target with every seed."""
+    whole = df[df["is_complete"]]
     if df.empty:
         return f"No method reaches {target}."
     if whole.empty:
@@ -125,9 +125,9 @@ def _least(whole: pd.DataFrame, cost: str, write: Callable[[float], str]) -> str
 
 
 def missed(methods: list[str], df: pd.DataFrame) -> str:
-    """Which methods never reach the target, and which do not with every seed."""
+    """Name the methods that never reach the target, and those that miss it with some seed."""
     never = [name for name in methods if name not in set(df["method"])]
-    partly = df.loc[~df["is_whole"], "method"]
+    partly = df.loc[~df["is_complete"], "method"]
     parts = [f"Target never reached: {names(never)}."] if never else []
     return " ".join([*parts, *([f"Hollow, not reached with every seed: {names(partly)}."] if len(partly) else [])])
 

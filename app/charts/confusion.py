@@ -1,4 +1,4 @@
-"""Which classes a client's model confuses: a row per true class, a column per predicted class."""
+"""Confusion matrix of a client's model: a row per true class, a column per predicted class."""
 
 from collections.abc import Sequence
 
@@ -10,24 +10,24 @@ from app.charts.plot.annotations import annotate
 from app.charts.plot.palette import base_layout, ground, translucent
 from app.wording import count, plural
 
-MOST_CLASSES, MOST_PRINTED = 40, 16
+MAX_CLASSES, MAX_PRINTED = 40, 16
 
 
 def data(matrix: np.ndarray, class_names: Sequence[str] = ()) -> pd.DataFrame:
-    """[C, C] counts, true x predicted -> [true, said, samples, share]; ``said`` is the prediction, share is of a row.
+    """[C, C] counts, true x predicted -> [true, predicted, samples, share]; ``share`` is that of the row.
 
     Rows are classes with samples, columns those and all predicted ones; of many classes the most frequent.
     """
     titles = [str(name) for name in class_names] or [str(c) for c in range(len(matrix))]
     total = matrix.sum(axis=1)
     occurs = total + matrix.sum(axis=0)
-    columns = np.sort(np.argsort(-occurs, kind="stable")[: min(MOST_CLASSES, int((occurs > 0).sum()))])
+    columns = np.sort(np.argsort(-occurs, kind="stable")[: min(MAX_CLASSES, int((occurs > 0).sum()))])
     rows = columns[total[columns] > 0]
     part = matrix[np.ix_(rows, columns)]
     return pd.DataFrame(
         {
             "true": np.repeat([titles[c] for c in rows], len(columns)),
-            "said": np.tile([titles[c] for c in columns], len(rows)),
+            "predicted": np.tile([titles[c] for c in columns], len(rows)),
             "samples": part.ravel(),
             "share": (part / total[rows][:, None]).ravel(),
         }
@@ -51,7 +51,7 @@ def finding(matrix: np.ndarray, class_names: Sequence[str] = ()) -> str:
 
 def figure(df: pd.DataFrame) -> go.Figure:
     """The darker, the larger the share of the row; numbers are samples, frames correct predictions."""
-    true, predicted = (df[column].drop_duplicates().tolist() for column in ("true", "said"))
+    true, predicted = (df[column].drop_duplicates().tolist() for column in ("true", "predicted"))
     counts, shares = (df[column].to_numpy().reshape(len(true), len(predicted)) for column in ("samples", "share"))
     shade = ground()
     fig = go.Figure(
@@ -88,7 +88,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
             y1=row + 0.5,
             line={"color": shade.muted, "width": 1.5},
         )
-    if len(predicted) <= MOST_PRINTED:
+    if len(predicted) <= MAX_PRINTED:
         _print_numbers(fig, df)
     base_layout(fig, height=int(np.clip(150 + 32 * len(true), 280, 640)))
     fig.update_xaxes(title_text="predicted", type="category", showgrid=False)
@@ -102,7 +102,7 @@ def _print_numbers(fig: go.Figure, df: pd.DataFrame) -> None:
         fig,
         (
             {
-                "x": cell.said,
+                "x": cell.predicted,
                 "y": cell.true,
                 "text": f"{cell.samples:,}",
                 "showarrow": False,

@@ -19,7 +19,7 @@ UNITS: dict[Cost, str] = {
     "gradient_evaluations": "more gradient evaluations",
     "seconds": "s more",
 }
-MOST_NAMED = 8  # points that have room for a name
+MAX_NAMED = 8  # labeled points at most
 
 
 def data(runs: pd.DataFrame, cost: Cost) -> pd.DataFrame:
@@ -66,7 +66,7 @@ def figure(df: pd.DataFrame, cost: Cost) -> go.Figure:
 
 def named_methods(df: pd.DataFrame, front: str, gain: str) -> dict[str, str]:
     """The methods to label: the front and then the best, as many as fit."""
-    first = df.sort_values([front, gain], ascending=False, kind="stable")["method"][:MOST_NAMED]
+    first = df.sort_values([front, gain], ascending=False, kind="stable")["method"][:MAX_NAMED]
     return {name: name for name in first}
 
 

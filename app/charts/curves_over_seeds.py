@@ -15,8 +15,8 @@ from app.data.thinning import evenly
 from app.wording import decimals
 from engine.core.vocabulary import megabytes
 
-MOST_POINTS, MOST_LINES, MOST_BANDS = 300, 12, 3
-MOST_DASHED = MOST_LINES // 2  # methods that have room for a second line
+MAX_POINTS, MOST_LINES, MAX_BANDS = 300, 12, 3
+MAX_DASHED = MOST_LINES // 2  # with more methods, the second line is omitted
 
 
 def data(series: pd.DataFrame, model: str = "personalized", x: Axis = "round") -> pd.DataFrame:
@@ -50,14 +50,14 @@ def figure(df: pd.DataFrame, x: Axis = "round", drawn: Sequence[str] | None = No
     groups = list(df.groupby("method", sort=False))
     for method, own in groups:
         style = look[method]
-        if own["mean_pm"].notna().any() and len(groups) <= MOST_BANDS:
+        if own["mean_pm"].notna().any() and len(groups) <= MAX_BANDS:
             fig.add_trace(band(own["x"], 100 * own["mean"], 100 * own["mean_pm"], style.color))
-        fig.add_traces(_lines(str(method), own, style, x, with_lowest=len(groups) <= MOST_DASHED))
+        fig.add_traces(_lines(str(method), own, style, x, with_lowest=len(groups) <= MAX_DASHED))
         last = own.iloc[-1]
         ends.append(End(str(method), float(last["x"]), 100 * float(last["mean"]), style.color))
     fig.add_trace(_marks(ends, [look[end.text].symbol for end in ends]))
     base_layout(fig, height=370)
-    low, high = 100 * df["lowest" if len(groups) <= MOST_DASHED else "mean"].min(), 100 * df["mean"].max()
+    low, high = 100 * df["lowest" if len(groups) <= MAX_DASHED else "mean"].min(), 100 * df["mean"].max()
     pad = max(1.0, 0.06 * (high - low))
     label_ends(fig, ends, low - pad, high + pad)
     fig.update_yaxes(title_text="test accuracy, %", range=[low - pad, high + pad])
@@ -107,9 +107,9 @@ def _spent(wide: pd.DataFrame, x: Axis) -> pd.Series:
 
 
 def _over_seeds(own: pd.DataFrame) -> pd.DataFrame:
-    """[run, round, x, mean, lowest] of one method -> its mean and deviation over runs, at most MOST_POINTS rows."""
+    """[run, round, x, mean, lowest] of one method -> its mean and deviation over runs, at most MAX_POINTS rows."""
     at = {name: own.pivot(index="round", columns="run", values=name).dropna() for name in ("x", "mean")}
-    rounds = at["x"].index[evenly(len(at["x"]), MOST_POINTS)]
+    rounds = at["x"].index[evenly(len(at["x"]), MAX_POINTS)]
     x = at["x"].loc[rounds].to_numpy()
     ends = x[-1].min() if len(x) else 0.0
     alike = np.allclose(x, x[:, :1])

@@ -12,10 +12,10 @@ from app.charts.plot.palette import base_layout, ground, translucent
 from app.data.comparison import doubt, per_method, per_run, ranking
 from app.wording import decimals, names, percent, percent_pm, plural
 
-MOST_ROOMY = 14  # methods that have room for a number above their mean
+MAX_ROOMY = 14  # with more methods, the means have no numbers above them
 LINE_PX = 3
 BELOW = 0.26  # where the chosen clients are marked, in rows
-MOST_NUMBERED = 6  # chosen clients whose numbers have room
+MAX_NUMBERED = 6  # with more chosen clients, their numbers are omitted
 SortKey = Literal["mean", "lowest", "top", "spread"]
 MEANING: dict[SortKey, str] = {
     "mean": "highest mean",
@@ -76,10 +76,10 @@ def figure(
 ) -> go.Figure:
     """One line per method: a triangle at each tail, the mean with its whisker over seeds, a ring for the other model.
 
-    A hairline ties the ring to its method. Many methods are drawn closer, with their means at the right. ``clients``
-    [method, client, accuracy, samples] are marked below their method's line.
+    A hairline connects the ring to its method. Many methods are drawn closer, with their means at the right.
+    ``clients`` [method, client, accuracy, samples] are marked below their method's line.
     """
-    look, is_dense = looks(df), len(df) > MOST_ROOMY
+    look, is_dense = looks(df), len(df) > MAX_ROOMY
     own, texts = [look[method] for method in df["method"]], [_hover(row, share) for row in df.itertuples()]
     marked = pd.DataFrame() if clients is None else clients[clients["method"].isin(df["method"])]
     colors, row_px = [style.color for style in own], (25 if is_dense else 44) + (0 if marked.empty else 8)
@@ -129,7 +129,7 @@ def figure(
 
 
 def _lines(df: pd.DataFrame, colors: list[str], row_px: int) -> go.Bar:
-    """From tail to tail: thin bars, since one trace of bars can have many colors, and one of lines cannot."""
+    """Draw a line from tail to tail, as thin bars: a trace of bars can have many colors, one of lines cannot."""
     return go.Bar(
         base=100 * df["lowest"],
         x=100 * (df["top"] - df["lowest"]),
@@ -142,7 +142,7 @@ def _lines(df: pd.DataFrame, colors: list[str], row_px: int) -> go.Bar:
 
 
 def _tails(df: pd.DataFrame, colors: list[str], texts: list[list[str]], size: int) -> go.Scatter:
-    """All lowest tails, their numbers in bold, then all top tails. A number is above a hairline that it would meet."""
+    """All lowest tails, their numbers in bold, then all top tails. Numbers that would meet a hairline are raised."""
     n, values = len(df), [*(100 * df["lowest"]), *(100 * df["top"])]
     texts_of = [f"{value:.{decimals(of, 1)}f}" for value, of in zip(values, [*df["tail_samples"]] * 2, strict=True)]
     beyond = [*(df["other"] < df["lowest"]), *(df["other"] > df["top"])]
@@ -188,7 +188,7 @@ def _printed(row: Any) -> str:
 
 
 def _hairlines(df: pd.DataFrame) -> go.Scatter:
-    """From each ring to the mean of its method."""
+    """Draw a line from each ring to the mean of its method."""
     own = df[df["other"].notna()]
     return go.Scatter(
         x=[x for row in own.itertuples() for x in (100 * row.other, 100 * row.mean, None)],
@@ -219,7 +219,7 @@ def _chosen(df: pd.DataFrame, clients: pd.DataFrame, is_dense: bool) -> go.Scatt
     """A dot per accuracy that chosen clients have under a method, with their numbers if these are few."""
     row_of = {method: at for at, method in enumerate(df["method"])}
     dots = clients.groupby(["method", "accuracy"], as_index=False).agg(who=("client", list), samples=("samples", "min"))
-    is_numbered = clients["client"].nunique() <= MOST_NUMBERED and not is_dense
+    is_numbered = clients["client"].nunique() <= MAX_NUMBERED and not is_dense
     return go.Scatter(
         x=100 * dots["accuracy"],
         y=dots["method"].map(row_of) + BELOW,

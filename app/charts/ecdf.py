@@ -1,6 +1,6 @@
-"""The share of clients at or below an accuracy: the whole distribution, not two of its numbers.
+"""The share of clients at or below an accuracy: the whole distribution.
 
-Two methods stand out, the others are gray: a reader follows one question at a time.
+Two methods are highlighted; the others are gray.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from app.data.comparison import REFERENCES
 from app.data.thinning import evenly
 from app.wording import names, percent, plural
 
-MOST_LINES, MOST_STEPS = 12, 300
+MOST_LINES, MAX_STEPS = 12, 300
 HEIGHTS = (0.0, 102.0)
 
 
@@ -51,7 +51,7 @@ def figure(
     baseline: str = "",
     chosen: Sequence[int] = (),
 ) -> go.Figure:
-    """A step curve for each method of ``drawn``: ``method`` in its color, ``baseline`` in ink, the others gray.
+    """A step curve per method of ``drawn``: ``method`` in its color, ``baseline`` in the text color, the others gray.
 
     Without a ``method`` all have their colors. The ``chosen`` clients are marked on both curves. A dotted line marks
     the lowest ``share`` of the clients.
@@ -63,7 +63,7 @@ def figure(
         stands_out = name in (method, baseline)
         color = _color(style, own, name, method, baseline)
         line = {"shape": "hv", "color": color, "dash": style.dash, "width": 1.1 if method and not stands_out else 2.2}
-        stairs = _stairs(name, own.iloc[evenly(len(own), MOST_STEPS)], line, style.symbol, can_select=name == method)
+        stairs = _stairs(name, own.iloc[evenly(len(own), MAX_STEPS)], line, style.symbol, can_select=name == method)
         fig.add_trace(stairs)
         curves.append(Curve(name, np.asarray(stairs.x, float), np.asarray(stairs.y, float), color, stands_out))
         if stands_out and chosen:
@@ -92,7 +92,7 @@ def figure(
 
 
 def _color(style: Look, own: pd.DataFrame, name: str, method: str, baseline: str) -> str:
-    """The references are gray elsewhere: here gray is what does not stand out."""
+    """The color of a curve. A highlighted reference has the accent color, since gray marks the others here."""
     if not method:
         return style.color
     if name == method:
@@ -101,7 +101,7 @@ def _color(style: Look, own: pd.DataFrame, name: str, method: str, baseline: str
 
 
 def _stairs(name: str, own: pd.DataFrame, line: dict[str, object], symbol: str, can_select: bool) -> go.Scatter:
-    """Plotly selects markers only, so each step has one that is not seen, if it can be selected; print shows some."""
+    """Plotly selects only markers, so each selectable step has an invisible one; print shows some of them."""
     x, y = 100 * own["accuracy"].to_numpy(np.float32), 100 * own["share"].to_numpy(np.float32)
     who, unseen = own[["client", "seed", "run"]].to_numpy(), {"marker": {"opacity": 0}}
     return go.Scatter(

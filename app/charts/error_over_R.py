@@ -1,7 +1,7 @@
 """Error by heterogeneity: R, the spread of the clients' true models, or s, their number of classes.
 
-After figure 1 of Yu et al., The Effect of Personalization in FedProx: alone is best where clients differ, together
-where they are alike.
+After figure 1 of Yu et al., The Effect of Personalization in FedProx: training alone is best where clients differ, one
+model for all where they are similar.
 """
 
 from typing import NamedTuple
@@ -95,7 +95,7 @@ def finding(df: pd.DataFrame, of: Difference = SPREAD) -> str:
         is_doubtful |= is_few
         who = best["method"] if is_few else names([best["method"], *others], 3, "or")
         parts.append(f"{who} at {of.symbol} = {number(x)} ({number(best['error'])})")
-    doubt = "; fewer than three seeds are too few to tell methods apart" if is_doubtful else ""
+    doubt = "; fewer than three seeds are too few to distinguish methods" if is_doubtful else ""
     return f"Lowest error: {', '.join(parts)}{doubt}."
 
 

@@ -13,7 +13,7 @@ from app.charts.plot.palette import base_layout, cluster_colors, ground, group_s
 from app.wording import percent
 
 Group = Literal["class", "client"]
-MOST_NAMED = 20  # groups with an entry in the legend, or a name on the picture
+MAX_NAMED = 20  # groups with an entry in the legend, or a name on the picture
 OTHER: dict[Group, Group] = {"class": "client", "client": "class"}
 
 
@@ -24,7 +24,7 @@ def data(xy: np.ndarray, label: np.ndarray, client: np.ndarray, class_names: Seq
 
 
 def finding(measures: dict[Group, dict[str, float | None]], neighbours: int) -> str:
-    """The share of neighbors of the same class, and of the same client, beside chance."""
+    """The share of neighbors of the same class, and of the same client, compared with chance."""
     parts = [
         f"{percent(of['agreement'], 1)} are of the same {group} (by chance {percent(of['chance'], 1)}; silhouette "
         f"{of['silhouette'] or 0:.2f})"
@@ -48,7 +48,7 @@ def figure(df: pd.DataFrame, colour: Group = "class", client: int | None = None)
             y=own["y"].to_numpy(np.float32),
             mode="markers",
             name=_name(own, colour),
-            showlegend=len(groups) <= MOST_NAMED,
+            showlegend=len(groups) <= MAX_NAMED,
             marker={"size": 7, "color": color, "opacity": 0.85, "symbol": [mark[g] for g in own[symbols]]},
             customdata=np.stack([own["class_name"], own["client"].astype(str)], axis=1),
             hovertemplate="class %{customdata[0]}, client %{customdata[1]}<extra></extra>",
@@ -66,7 +66,7 @@ def figure(df: pd.DataFrame, colour: Group = "class", client: int | None = None)
     base_layout(fig, height=560)
     fig.update_xaxes(showticklabels=False, ticks="", showline=False)
     fig.update_yaxes(showticklabels=False, ticks="", showgrid=False)
-    if colour == "class" and len(groups) <= MOST_NAMED:
+    if colour == "class" and len(groups) <= MAX_NAMED:
         _name_classes(fig, df)
     return fig.update_layout(legend={"orientation": "h", "y": -0.02, "yanchor": "top", "x": 0}, margin_t=8)
 
@@ -76,7 +76,7 @@ def _name(own: pd.DataFrame, group: Group) -> str:
 
 
 def _name_classes(fig: go.Figure, df: pd.DataFrame) -> None:
-    """Names as well as colors: each class's name at the median of its samples."""
+    """Write each class's name at the median of its samples, in addition to its color."""
     annotate(
         fig,
         (

@@ -15,7 +15,7 @@ from app.wording import percent, plural
 
 BINS = 20  # of 5 points each, from 0 to 100 %, whatever is shown
 WIDTH = 1 / BINS
-MOST_ROWS = 12
+MAX_ROWS = 12
 TALLEST = 0.86  # of the distance between two rows
 ROUNDING = 1e-6  # accuracies are stored in single precision
 
@@ -52,7 +52,7 @@ def figure(df: pd.DataFrame, drawn: Sequence[str] | None = None, clients: pd.Dat
     ``clients`` [method, client, accuracy, samples] are marked on their method's baseline.
     """
     look, fig = looks(df), go.Figure()
-    methods = list(df["method"].unique() if drawn is None else drawn)[:MOST_ROWS]
+    methods = list(df["method"].unique() if drawn is None else drawn)[:MAX_ROWS]
     shown = df[df["method"].isin(methods)]
     tallest = shown["share"].max() or 1.0
     for at, method in enumerate(methods):

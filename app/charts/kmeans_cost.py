@@ -2,7 +2,7 @@
 
     inertia = sum_i ||omega~_i - nearest centroid||^2               the spread within clusters
 
-A method that clusters what clients send pays this in each round, in addition to training.
+A method that clusters what clients send has this cost in each round, in addition to training.
 """
 
 import pandas as pd

@@ -49,6 +49,6 @@ def figure(df: pd.DataFrame, runs: Sequence[RunRecord], height: int = 400) -> go
 
 
 def _steps(mine: pd.DataFrame) -> dict[str, np.ndarray]:
-    """From no client up to all of them."""
+    """The corners of the step curve, from 0 to 100 % of the clients."""
     x, y = mine["accuracy"].to_numpy(np.float32), mine["share"].to_numpy(np.float32)
     return {"x": np.concatenate([x[:1], x]), "y": np.concatenate([[0.0][: len(x)], y])}

@@ -10,7 +10,7 @@ from app.charts.plot.line_labels import End, label_ends
 from app.charts.plot.palette import base_layout, cluster_colors, ground, group_dash
 from app.wording import percent
 
-MOST_LAYERS = 10
+MAX_LAYERS = 10
 
 
 def data(rounds: np.ndarray, scores: np.ndarray, names: Sequence[str]) -> pd.DataFrame:
@@ -51,7 +51,7 @@ def how_often(kept: np.ndarray, names: Sequence[str]) -> pd.DataFrame:
 
 def figure(df: pd.DataFrame, at: int) -> go.Figure:
     """A line per layer, named at its end; the layers with the highest last scores."""
-    last = df[df["round"] == df["round"].max()].sort_values("score", ascending=False)["layer"].tolist()[:MOST_LAYERS]
+    last = df[df["round"] == df["round"].max()].sort_values("score", ascending=False)["layer"].tolist()[:MAX_LAYERS]
     fig, ends = go.Figure(), []
     for layer, hue in zip(sorted(last), cluster_colors(len(last)), strict=True):
         own = df[df["layer"] == layer]
@@ -73,7 +73,7 @@ def figure(df: pd.DataFrame, at: int) -> go.Figure:
 
 
 def bars(often: pd.DataFrame) -> go.Figure:
-    """A bar per layer with its share beside it."""
+    """A bar per layer with its share next to it."""
     fig = go.Figure()
     fig.add_bar(
         y=often["name"],

@@ -1,4 +1,4 @@
-"""How much each layer differs from the shared model, by client: the scores of PLGU, and each client's personal layers.
+"""Difference of each layer from the shared model, by client: the scores of PLGU, and each client's personal layers.
 
     xi_il = ||theta_il - w_l|| / dim(w_l)         normalized: the scores of a client sum to 1
 
@@ -15,8 +15,8 @@ from app.charts.plot.palette import HUES, LIGHT, base_layout
 from app.data.thinning import evenly
 from app.wording import plural
 
-MOST_NUMBERS, MOST_CLIENTS = 40, 200
-OUTLINE = HUES["vermilion"][0]  # seen on both ends of the scale, which is the same on every ground
+MAX_NUMBERS, MAX_CLIENTS = 40, 200
+OUTLINE = HUES["vermilion"][0]  # visible at both ends of the scale, which is the same in both themes
 
 
 def data(
@@ -49,9 +49,9 @@ def data(
 
 
 def figure(df: pd.DataFrame) -> go.Figure:
-    """Clients down, layers across, the input at the left; personal layers are outlined and have a diamond."""
+    """A row per client and a column per layer, from the input on; personal layers are outlined and have a diamond."""
     table = df.pivot(index="client", columns="layer", values="score")
-    table = table.iloc[evenly(len(table), MOST_CLIENTS)]
+    table = table.iloc[evenly(len(table), MAX_CLIENTS)]
     rows = {client: i for i, client in enumerate(table.index)}
     fig = go.Figure()
     fig.add_heatmap(
@@ -65,7 +65,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
         xgap=2,
         ygap=1 if len(table) <= 80 else 0,
         customdata=_hover(df, table),
-        texttemplate="%{z:.2f}" if len(table) <= MOST_NUMBERS else None,
+        texttemplate="%{z:.2f}" if len(table) <= MAX_NUMBERS else None,
         textfont={"size": 11},
         hovertemplate="%{customdata}<extra></extra>",
     )

@@ -1,4 +1,4 @@
-"""Who gains, who loses: the same clients under two methods, A against B, each averaged over its seeds."""
+"""The same clients under two methods, A against B, each averaged over its seeds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,14 +32,14 @@ class Verdict:
     equal: int
     median: float
     p: float
-    tied: int  # differences of a size that another one has too
+    tied: int  # differences whose size occurs more than once
     samples: float = np.nan
 
     def heading(self, a: str, b: str) -> str:
-        """``31 of 40 clients do better with CGPFL K=4 than with Ditto, 9 worse``; chance is named where it may be."""
+        """``31 of 40 clients do better with CGPFL K=4 than with Ditto, 9 worse``, with a note if it may be chance."""
         n = self.better + self.worse + self.equal
         if self.better + self.worse == 0:
-            return f"{a} and {b} serve each of {plural(n, 'client')} equally well"
+            return f"{a} and {b} are equally accurate for each of {plural(n, 'client')}"
         does = "does" if self.better == 1 else "do"
         counts = (
             f"{self.better} of {plural(n, 'client')} {does} better with {a} than with {b}, {self.worse or 'none'} worse"

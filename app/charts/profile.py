@@ -13,7 +13,7 @@ PANELS = {
     "megabytes": "megabytes sent",
     "gradient_evaluations": "gradient evaluations",
 }
-MOST_POINTS = 300
+MAX_POINTS = 300
 
 
 def data(series: pd.DataFrame) -> pd.DataFrame:
@@ -25,9 +25,9 @@ def data(series: pd.DataFrame) -> pd.DataFrame:
     wide = series.pivot_table(index="round", columns="name", values="value").reindex(columns=list(COSTS))
     wide = wide[wide.index > 0].assign(megabytes=megabytes).reset_index()
     points = wide[["round", *PANELS]]
-    if len(points) <= MOST_POINTS:
+    if len(points) <= MAX_POINTS:
         return points.rename_axis(columns=None)
-    group = np.arange(len(points)) * MOST_POINTS // len(points)
+    group = np.arange(len(points)) * MAX_POINTS // len(points)
     means = points.groupby(group).mean().assign(round=points.groupby(group)["round"].last())
     return means.rename_axis(columns=None)
 

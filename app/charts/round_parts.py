@@ -1,4 +1,4 @@
-"""Where a round's time goes: the seconds of its parts."""
+"""The time of a round by part, in seconds."""
 
 from collections.abc import Mapping, Sequence
 

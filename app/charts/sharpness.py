@@ -30,7 +30,7 @@ def data(
 
 
 def finding(df: pd.DataFrame) -> str:
-    """Which client is the sharpest, and the rank correlation with accuracy."""
+    """Name the client with the sharpest model, and the rank correlation with accuracy."""
     if df.empty:
         return "No client has a model with finite curvature."
     first = df.iloc[0]

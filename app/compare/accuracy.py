@@ -36,7 +36,7 @@ def parts(view: View, rows: View, choices: Choices) -> Iterator[Part]:
 
 
 def distribution(view: View) -> None:
-    """How the clients fare under each method: lowest, mean and top, and all of them."""
+    """Accuracy by client under each method: lowest, mean and top clients, and the whole distribution."""
     page.section(tail_finding(view))
     clients = chosen_clients.chosen(view)
     left, right = st.columns(2, gap="large")
@@ -57,7 +57,7 @@ def distribution(view: View) -> None:
 
 
 def tail_finding(view: View) -> str:
-    """The heading: who serves the lowest clients best."""
+    """The heading: the method with the best lowest clients."""
     runs = view.per_run()
     if not view.is_ranked or runs["method"].nunique() < 2:
         return "Accuracy by client"
@@ -65,13 +65,13 @@ def tail_finding(view: View) -> str:
 
 
 def highlight(view: View) -> Choice:
-    """The method that stands out; it is method A of the pair in Clients."""
+    """The highlighted method; it is method A of the pair in Clients."""
     ranked = view.ranked()
     return Choice("Highlight", {name: name for name in ranked}, "a", ranked[0])
 
 
 def baseline(view: View, method: str) -> str:
-    """What a method is held against: one model for all, else training alone, else the next best."""
+    """The baseline of a method: one model for all, else training alone, else the next best."""
     of = {m.name: m.algorithm for m in view.methods}
     others = [name for name in view.ranked() if name != method]
     known = (name for algorithm in REFERENCES for name in others if of[name] == algorithm)
@@ -141,7 +141,7 @@ def _follow_method(view: View) -> Callable[[], None]:
 
 
 def _follow_clients() -> None:
-    """Chooses the clients in the frame; of a single one also its run."""
+    """Choose the clients in the selected box; for a single client also its run."""
     points = chosen_clients.selected("ecdf")
     if points:
         chosen_clients.choose(int(client) for client, *_ in points)

@@ -1,6 +1,6 @@
-"""The clients that a reader follows: chosen once, they light up in every chart of Compare that shows clients.
+"""The chosen clients, which are highlighted in every chart of Compare that shows clients.
 
-A frame drawn in a chart, a click, a list and a button all write the same choice, ``?client=3,7,12``.
+Box selections and clicks in charts, a list and a button all write the same choice, ``?client=3,7,12``.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,11 +17,11 @@ from engine.metrics import tail_size
 
 NAME = "client"
 LOWEST = 0.1
-MOST_NAMED = 12
+MAX_NAMED = 12
 
 
 def chosen(view: View, choices: Choices | None = None) -> tuple[int, ...]:
-    """Those in the address, or in ``choices``, that the comparison has."""
+    """The clients in the address, or in ``choices``, that are part of the comparison."""
     text = url_state.get(NAME) if choices is None else choices.get(NAME)
     known = set(numbers(view))
     return tuple(sorted(client for client in url_state.parse_ids(text or "") if client in known))
@@ -69,7 +69,7 @@ def values(customdata: Any) -> list[Any]:
 
 
 def by_selection(chart: str, clients_of: Callable[[list[Any]], Iterable[int]]) -> Callable[[], None]:
-    """For ``page.show(on_select=...)``: chooses the clients of the selected points."""
+    """A callback for ``page.show(on_select=...)`` that chooses the clients of the selected points."""
 
     def write() -> None:
         if points := selected(chart):
@@ -79,7 +79,7 @@ def by_selection(chart: str, clients_of: Callable[[list[Any]], Iterable[int]]) -
 
 
 def picker(view: View, method: str) -> None:
-    """The list of clients, which is also the way by keyboard, the lowest of ``method``, and what is chosen."""
+    """A list of all clients for the keyboard, a button for the lowest of ``method``, and the current choice."""
     here = list(chosen(view))
     titles = {client: f"Client {client}" for client in numbers(view)}
     with st.popover("Choose clients", width="content", key="choose_clients"):
@@ -97,5 +97,5 @@ def picker(view: View, method: str) -> None:
             "with the chart's Box Select."
         )
     if here:
-        st.markdown(f"{plural(len(here), 'client')} chosen: {names(map(str, here), MOST_NAMED)}", width="content")
+        st.markdown(f"{plural(len(here), 'client')} chosen: {names(map(str, here), MAX_NAMED)}", width="content")
         st.button("Clear", type="tertiary", key="clear_clients", on_click=choose, args=((),))

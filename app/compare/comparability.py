@@ -42,7 +42,7 @@ def notes(methods: Sequence[Method]) -> list[str]:
 
 
 def missing(runs: Sequence[RunRecord]) -> list[str]:
-    """For chosen runs without a single round: how many are pending, and which have ended."""
+    """Sentences on chosen runs without rounds: how many are pending, and which have ended."""
     without = [run for run in runs if run.round < 0]
     coming = [run for run in without if not run.is_finished]
     found = [f"{plural(len(coming), 'run')} pending; results appear after the first round."] if coming else []
@@ -71,7 +71,7 @@ def _apart(methods: Sequence[Method], what: Callable[[RunRecord], str]) -> str |
 
 
 def _differences(values: Sequence[str]) -> dict[str, str]:
-    """For JSON objects the name and the fields that differ; other text unchanged."""
+    """The name of each JSON object and its fields that differ; other text unchanged."""
     if not all(value.startswith("{") for value in values):
         return dict(zip(values, values, strict=True))
     parsed = [json.loads(value) for value in values]

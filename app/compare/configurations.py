@@ -14,7 +14,7 @@ from app.wording import names, plain, plural
 def configurations(view: View) -> None:
     table = config_fields.table(view.methods)
     page.section("Settings that differ")
-    shown = [method.name for method in view.methods][: config_fields.MOST_COLUMNS]
+    shown = [method.name for method in view.methods][: config_fields.MAX_COLUMNS]
     st.dataframe(
         table,
         hide_index=True,

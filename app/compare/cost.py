@@ -41,7 +41,7 @@ def parts(view: View, rows: View, choices: Choices) -> Iterator[Part]:
 
 @url_state.fragment
 def over_time(view: View) -> None:
-    """How accuracy rises, and what it costs in the end."""
+    """Draw accuracy over rounds or costs, and the final cost."""
     page.section(heading(view, cast(Cost, PRICE.value())))
     left, right = st.columns(2, gap="large")
     with left:
@@ -59,7 +59,7 @@ def heading(view: View, price: Cost) -> str:
 
 def against_cost(view: View, price: Cost) -> Shown:
     points = _points(view, price)
-    unnamed = f" {cost.MOST_NAMED} points are labeled." if len(points) > cost.MOST_NAMED else ""
+    unnamed = f" {cost.MAX_NAMED} points are labeled." if len(points) > cost.MAX_NAMED else ""
     return with_finding(
         figure_cache.figure(cost.figure, points, price),
         points,
@@ -78,7 +78,7 @@ def _points(view: View, price: Cost) -> pd.DataFrame:
 
 def curves(view: View, x: Axis) -> Shown:
     lines, drawn = view.curves(x), view.drawn(curves_over_seeds.MOST_LINES)
-    dashed = ", and the lowest 5 % dashed" if len(drawn) <= curves_over_seeds.MOST_DASHED else ""
+    dashed = ", and the lowest 5 % dashed" if len(drawn) <= curves_over_seeds.MAX_DASHED else ""
     return Shown(
         figure_cache.figure(curves_over_seeds.figure, lines, x, drawn),
         lines,
@@ -92,14 +92,14 @@ def curves(view: View, x: Axis) -> Shown:
 
 
 def _left_out(view: View, x: Axis) -> str:
-    """What the curves omit to stay legible."""
+    """A note on what the curves omit to be legible."""
     lines = view.curves(x)
     count = lines["method"].nunique()
     if count > curves_over_seeds.MOST_LINES:
         return more(count, curves_over_seeds.MOST_LINES).strip()
-    if count > curves_over_seeds.MOST_DASHED:
-        return f"The lowest 5 % is shown for up to {curves_over_seeds.MOST_DASHED} methods."
-    if count > curves_over_seeds.MOST_BANDS:
-        return f"Bands over {view.spread} are shown for up to {curves_over_seeds.MOST_BANDS} methods."
+    if count > curves_over_seeds.MAX_DASHED:
+        return f"The lowest 5 % is shown for up to {curves_over_seeds.MAX_DASHED} methods."
+    if count > curves_over_seeds.MAX_BANDS:
+        return f"Bands over {view.spread} are shown for up to {curves_over_seeds.MAX_BANDS} methods."
     has_band = lines["mean_pm"].notna().any()
     return f"Band: ± one standard deviation over {view.spread}." if has_band else "One seed each."

@@ -22,12 +22,12 @@ from engine.core.vocabulary import COSTS
 HEADING = "More rounds, or more work in each?"
 SPENT = Choice("Counted in", {"rounds": "Rounds", "megabytes": "Megabytes"}, "count", "rounds")
 GOALS = {"accuracy": "Mean accuracy", "error": "Distance from the true model"}
-MOST_TARGETS = 25
+MAX_TARGETS = 25
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What is to be reached: the runs' series of it, and the targets to choose from."""
+    """A quantity that must reach a target: its series in each run, and the targets to choose from."""
 
     name: str
     series: pd.DataFrame
@@ -36,7 +36,7 @@ class Goal:
 
 @url_state.fragment
 def effort(view: View, first: str = "accuracy") -> None:
-    """Opens with the goal ``first`` where these runs have it."""
+    """Draw the panel; ``first`` is the goal shown first, if these runs have it."""
     goals = goal_choice(view, first)
     goal = goal_of(view, goals.value())
     if goal is None:
@@ -70,7 +70,7 @@ def goal_choice(view: View, first: str = "accuracy") -> Choice:
 
 
 def goal_of(view: View, name: str) -> Goal | None:
-    """None if there is nothing to reach that tells the methods apart."""
+    """The goal of this name; None if no target distinguishes the methods."""
     series = _series(view, name)
     best = reached_by_all_seeds(series, name)
     titles = targets(best, name)
@@ -80,7 +80,7 @@ def goal_of(view: View, name: str) -> Goal | None:
 
 
 def figure(view: View, goal: Goal, spent: communication.Spent, target: str) -> Shown | str:
-    """What each method needs to reach the target; a sentence if none reaches it."""
+    """The costs of each method to reach the target; a sentence if none reaches it."""
     shown = goal.target.titles[target]
     until = communication.reached(goal.series, float(target), falls=goal.name == "error")
     spent_then = costs.spent(view.source.scalar_totals(until, COSTS))
@@ -108,14 +108,14 @@ def reached_by_all_seeds(series: pd.DataFrame, goal: str) -> pd.Series:
 
 
 def targets(best: pd.Series, goal: str) -> dict[str, str]:
-    """Targets, hardest last, between what every method reaches and what only the best does."""
+    """Targets between what every method reaches and what only the best one does, hardest last."""
     low, high = float(best.min()), float(best.max())
     if best.empty or not high > low:
         return {}
     if goal == "error":
-        values = np.geomspace(high, max(low, 1e-6), MOST_TARGETS)
+        values = np.geomspace(high, max(low, 1e-6), MAX_TARGETS)
         return {f"{value:.3g}": number(float(f"{value:.3g}")) for value in values}
-    step = max(1, round(100 * (high - low) / MOST_TARGETS))
+    step = max(1, round(100 * (high - low) / MAX_TARGETS))
     percents = np.arange(np.ceil(100 * low - 1e-6), np.floor(100 * high + 1e-6) + 1, step).astype(int)
     return {f"{p / 100:g}": f"{p} %" for p in percents}
 

@@ -29,21 +29,21 @@ def elsewhere(view: View) -> tuple[pd.Series, str]:
     recorded = view.means("common_accuracy")
     if len(recorded):
         return recorded, COMMON
-    measured = _measured(_asked(view)) if view.model == "personalized" else {}
+    measured = _measured(_requests(view)) if view.model == "personalized" else {}
     return pd.Series(measured, dtype=float), OTHERS
 
 
 def offer(view: View) -> None:
-    """For runs not yet measured: a button that measures them from their models, or its progress."""
+    """A button that measures runs without these numbers from their models, or its progress."""
     show_refusal()
-    asked = _asked(view)
-    waiting = [a for a in asked if a.is_active]
+    requests = _requests(view)
+    waiting = [a for a in requests if a.is_active]
     if waiting:
         underway([a.id for a in waiting])
         return
-    for error in sorted({a.error for a in asked if a.status == "failed" and a.error}):
-        st.caption(plain(f"{plural(sum(a.error == error for a in asked), 'run')} could not be measured: {error}"))
-    measured = _measured(asked)
+    for error in sorted({a.error for a in requests if a.status == "failed" and a.error}):
+        st.caption(plain(f"{plural(sum(a.error == error for a in requests), 'run')} could not be measured: {error}"))
+    measured = _measured(requests)
     missing = [run_id for run_id, run in view.runs.items() if run_id not in measured and run.is_finished]
     missing = [run_id for run_id in missing if allowed_paths.problem_of(view.runs[run_id]) is None]
     allowed = permits.theirs("analyze", list(view.runs.values()))
@@ -61,7 +61,7 @@ def offer(view: View) -> None:
 
 @timed(LOOK_S)
 def underway(ids: Sequence[int]) -> None:
-    """How many measurements remain; the page is redrawn when there are none."""
+    """The number of remaining measurements; the page is redrawn when there are none."""
     try:
         left = {a.id for a in queries.store().analyses.active()} & set(ids)
     except StorageError as error:
@@ -73,18 +73,18 @@ def underway(ids: Sequence[int]) -> None:
     st.progress(1 - len(left) / len(ids), text=f"Measuring: {plural(len(left), 'run')} left.{hint}")
 
 
-def _measured(asked: Sequence[AnalysisRecord]) -> dict[int, float]:
+def _measured(requests: Sequence[AnalysisRecord]) -> dict[int, float]:
     """run -> mean over clients, for analyses that are done."""
     found = {}
-    for analysis in asked:
+    for analysis in requests:
         if analysis.status == "done":
             with suppress(ArtifactDamaged, CheckpointInvalid):  # then it is not known, and can be measured again
                 found[analysis.run_id] = float(np.nanmean(queries.findings(analysis).arrays["others"]))
     return found
 
 
-def _asked(view: View) -> list[AnalysisRecord]:
-    """On the models of the round in view."""
+def _requests(view: View) -> list[AnalysisRecord]:
+    """The measurements requested for the models of the chosen round."""
     found = queries.store().analyses.for_runs(list(view.runs), KIND)
     return [analysis for analysis in found if analysis.params == _options(view)]
 
@@ -100,9 +100,9 @@ def _request(view: View, run_ids: Sequence[int]) -> None:
 
 
 def _request_one(view: View, run_id: int, analyses: Analyses) -> None:
-    asked = analyses.request(run_id, KIND, _options(view))
-    if asked.status == "done":  # its findings could not be read
-        analyses.recompute(asked.id)
+    request = analyses.request(run_id, KIND, _options(view))
+    if request.status == "done":  # its findings could not be read
+        analyses.recompute(request.id)
 
 
 def _sizes(view: View, run_id: int) -> list[int]:

@@ -1,11 +1,11 @@
-"""The finding, computed: which method leads on mean accuracy and on the lowest clients, and how surely.
+"""The headline: which method leads on mean accuracy and on the lowest clients, and with what confidence.
 
 ``title`` compares the best method with the two that readers expect: one model for all, and training alone.
 ``headline`` is the sentence below, with intervals and the number of seeds.
 
 A method leads only where the 95 % interval of its distance to each other method excludes 0, over three seeds or more
-(``engine/core/statistics.py``). With fewer seeds the sentence reports what was observed, and that it is too little to
-tell.
+(``engine/core/statistics.py``). With fewer seeds the sentence reports what was observed, and that this is not enough
+for a conclusion.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from app.data.comparison import FEW_SEEDS, REFERENCES, Ranking, ranking
 from app.wording import capital, decimals, names, percent, plural, points
 from engine.core.statistics import MIN_BLOCKS, ROUNDING, Interval, interval_over_clients
 
-MOST_VALUES = 6  # in one sentence
-MOST_NAMED = 3
+MAX_VALUES = 6  # in one sentence
+MAX_NAMED = 3
 LEVEL = 0.005  # methods known to be this close are tied: half a point
 
 
@@ -39,7 +39,7 @@ def title(runs: pd.DataFrame, column: str = "mean", samples: str = "samples") ->
         behind = f", ahead of {_listed(rivals, percents)}" if rivals else ""
         if found.standing.is_level(LEVEL):
             return f"{_several(tied)} are tied at {percents[first]}{behind}"
-        if len(tied) > MOST_NAMED:
+        if len(tied) > MAX_NAMED:
             return f"{first} is highest at {percents[first]}, but any of {len(tied)} methods could be best"
         return f"{_several(tied)} lead at {percents[first]}, too close to call{behind}"
     (nearest, *others) = rivals
@@ -60,7 +60,7 @@ def _rivals(runs: pd.DataFrame, ranked: Sequence[str], tied: Sequence[str]) -> l
 
 def _several(methods: Sequence[str]) -> str:
     """``A, B and C``; ``A, B, C and 2 others``, never one other."""
-    return names(methods, MOST_NAMED + (len(methods) == MOST_NAMED + 1), rest="others")
+    return names(methods, MAX_NAMED + (len(methods) == MAX_NAMED + 1), rest="others")
 
 
 def _listed(methods: Sequence[str], percents: dict[str, str]) -> str:
@@ -99,8 +99,8 @@ def by_value(runs: pd.DataFrame) -> str:
         f"{percent(row.mean, 1, samples=row.samples)} for {name}"
         for name, row in zip(of_value.index, of_value.itertuples(index=False), strict=True)
     ]
-    rest = f" and {len(shown) - MOST_VALUES} more" if len(shown) > MOST_VALUES else ""
-    return f"Mean accuracy: {', '.join(shown[:MOST_VALUES])}{rest}."
+    rest = f" and {len(shown) - MAX_VALUES} more" if len(shown) > MAX_VALUES else ""
+    return f"Mean accuracy: {', '.join(shown[:MAX_VALUES])}{rest}."
 
 
 def title_by_value(runs: pd.DataFrame) -> str:
@@ -131,7 +131,7 @@ class Part:
         return points(self.found.lead.mean, self.samples)
 
     def reach(self, gap: Interval) -> str:
-        digits = decimals(self.samples, most=1)
+        digits = decimals(self.samples, limit=1)
         return f"95 % interval {100 * gap.low:.{digits}f} to {100 * gap.high:.{digits}f}".replace("-", "−")
 
     def tied(self, what: str) -> str:
@@ -144,7 +144,7 @@ class Part:
 
 
 def _too_few(mean: Part, tail: Part, worst: str, clients: pd.DataFrame) -> str:
-    """What one or two seeds show, and that they are too few to tell which is better."""
+    """The result of one or two seeds, with the note that these are too few for a conclusion."""
     found, gap = mean.found, mean.found.lead
     if not found.seeds:
         return f"{found.first} has the highest mean accuracy, but the methods have no seed in common."

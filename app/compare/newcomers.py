@@ -1,4 +1,4 @@
-"""The panel on newcomers: how well a method serves clients that join after training."""
+"""The panel on newcomers: the accuracy of clients that join after training."""
 
 from typing import cast
 
@@ -46,14 +46,14 @@ def figure(view: View, by: str) -> Shown:
 
 
 def finding(rows: pd.DataFrame, by_mean: Ranking) -> str:
-    """``3 clients were held out; Ditto serves them best: 91.2 %, against 93.0 % for clients that trained.``"""
+    """``3 clients were held out; Ditto is best for them: 91.2 %, against 93.0 % for clients that trained.``"""
     best = rows.loc[rows["method"] == by_mean.first].iloc[0]
     held_out = plural(int(best["clients"]), "client was held out", "clients were held out")
     value = percent(best["mean"], samples=best["samples"])
     trained = percent(best["other"], samples=best["other_samples"])
     score = f"{value}, against {trained} for clients that trained" if pd.notna(best["other"]) else value
     if by_mean.is_clear:
-        return f"{held_out}; {by_mean.first} serves them best: {score}."
+        return f"{held_out}; {by_mean.first} is best for them: {score}."
     unsure = doubt(by_mean.seeds, by_mean.tied[1:])
     return f"{held_out}; their mean is highest under {by_mean.first}: {score}{unsure}."
 

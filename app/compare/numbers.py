@@ -51,7 +51,7 @@ def files(view: View, here: pd.DataFrame) -> None:
 
 
 def about(view: View, table: pd.DataFrame) -> str:
-    """How to read its numbers; [tail, clients]."""
+    """A caption on how to read the numbers; [tail, clients]."""
     tail = view.tail_words(table)
     return f"In percent, ± sample standard deviation over {view.spread}; {tail}; std and CV over clients (population)."
 

@@ -1,4 +1,4 @@
-"""From the comparison to a run: a list or a click selects it, a link opens it."""
+"""Links from the comparison to its runs: a list or a click selects a run, a link opens it."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from app.components import page
 from app.state import widgets
 from app.wording import plain
 
-MOST_LINKED = 3  # clients
+MAX_LINKED = 3  # clients
 
 
 def look_inside(view: View) -> None:
@@ -31,7 +31,7 @@ def client_links(view: View, names: Sequence[str], clients: Sequence[int]) -> No
     if not clients:
         return
     with st.container(horizontal=True, key="client_links"):
-        for client in clients[:MOST_LINKED]:
+        for client in clients[:MAX_LINKED]:
             for name in names:
                 run = first[name]
                 page.link("run", plain(f"Client {client} in {name}, seed {run.seed}"), id=run.id, client=client)

@@ -5,7 +5,7 @@ from typing import cast
 import pandas as pd
 
 from app.charts import sweep, tradeoff
-from app.charts.cost import MOST_NAMED
+from app.charts.cost import MAX_NAMED
 from app.compare import generalization
 from app.compare.section import Part
 from app.compare.view import View
@@ -25,7 +25,7 @@ SIZE = Choice("Marker size", COST_CHOICES, "size", "megabytes")
 def draw(view: View) -> None:
     runs, whose = measured(view)
     if view.model == "global" and runs.empty:
-        return  # one model for all: nothing is traded
+        return  # one model for all: there is no trade-off
     page.section(HEADING)
     if runs["method"].nunique() >= 2:
         page.show(plane(view, runs, whose, cast(Cost, SIZE.switch()), url_state.get("parameter")))
@@ -52,7 +52,7 @@ def plane(view: View, runs: pd.DataFrame, whose: str, price: Cost, parameter: st
     found = sweep.parameters(view.with_options())
     dial = parameter if parameter in found else next(iter(found), None)
     points = tradeoff.data(with_costs, price, dial)
-    unnamed = f" {MOST_NAMED} points are labeled." if len(points) > MOST_NAMED else ""
+    unnamed = f" {MAX_NAMED} points are labeled." if len(points) > MAX_NAMED else ""
     return with_finding(
         tradeoff.figure(points, AXIS_TITLES[price]),
         points,

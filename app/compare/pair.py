@@ -1,4 +1,4 @@
-"""The panel on two methods: the same clients under both, who gains and who loses."""
+"""The panel on two methods: the same clients under both, and the differences."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ from app.state.url_state import parse_ids
 from app.wording import names, plain, signed_points
 
 UNPAIRED = "Which clients lose?"
-MOST_NAMED = 12  # clients
+MAX_NAMED = 12  # clients
 
 
 def draw(view: View) -> None:
@@ -64,13 +64,13 @@ def part(view: View, choices: Choices) -> Part | None:
 
 
 def method_a(view: View) -> Choice:
-    """By default the best."""
+    """The control for method A, by default the best."""
     ranked = view.ranked()
     return Choice("Method A", {name: name for name in ranked}, "a", ranked[0])
 
 
 def method_b(view: View, a: str) -> Choice:
-    """By default the best of another algorithm."""
+    """The control for method B, by default the best of another algorithm."""
     of = _by_name(view)
     others = [name for name in view.ranked() if name != a]
     rivals = (name for name in others if of[name].algorithm != of[a].algorithm)
@@ -123,7 +123,7 @@ def _gains(pairs: pd.DataFrame, clients: Sequence[int], a: str, b: str) -> str:
     """``CGPFL K=4 minus Ditto: client 3 +2.10 and client 7 −0.35 points.``"""
     own = pairs[pairs["client"].isin(clients)]
     each = (f"client {row.client} {signed_points(row.difference, row.samples)}" for row in own.itertuples())
-    return f"{a} minus {b}: {names(each, MOST_NAMED)} points."
+    return f"{a} minus {b}: {names(each, MAX_NAMED)} points."
 
 
 def _by_name(view: View) -> dict[str, Method]:

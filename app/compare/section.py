@@ -20,7 +20,7 @@ class Part:
 class Section:
     """``draw(view, rows)`` and ``parts(view, rows, choices)``; ``rows`` is the view, grouped as chosen.
 
-    ``shows_clients``: clients that are chosen light up in its charts.
+    ``shows_clients``: chosen clients are highlighted in its charts.
     """
 
     title: str

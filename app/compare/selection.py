@@ -1,4 +1,4 @@
-"""Which runs a page compares. The address decides: ``?experiment=5`` or ``?runs=1,2,3``."""
+"""The runs that a page compares, from its address: ``?experiment=5`` or ``?runs=1,2,3``."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,7 @@ def chosen_runs(runs: Sequence[RunRecord]) -> list[RunRecord]:
 
 
 def unnamed(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """What is compared if the address names no runs."""
+    """The runs to compare if the address names none."""
     return queries.runs(experiment_ids=sorted(newest(with_rounds(runs))), with_partition=True)
 
 
@@ -46,7 +46,7 @@ def newest(runs: Sequence[RunRecord]) -> set[int]:
 
 
 def chooser(runs: Sequence[RunRecord], chosen: Sequence[RunRecord], experiments: Sequence[ExperimentRecord]) -> None:
-    """By experiment, or method by method out of all experiments."""
+    """Choose the runs by experiment, or by method out of all experiments."""
     methods = {method.run_ids: method for own in _by_experiment(runs).values() for method in methods_of(own)}
     names = {e.id: f"{e.name} · {plural(e.num_runs, 'run')}" for e in experiments}
     ids = {run.id for run in chosen}

@@ -17,7 +17,7 @@ def draw(view: View, rows: View) -> None:
 
 
 def parts(view: View, rows: View, choices: Choices) -> Iterator[Part]:
-    """The report has a table of its own of the settings."""
+    """The report has a separate table of the settings."""
     if (swept := dials.part(view, choices)) is not None:
         yield swept
     yield from truth.parts(view, choices)

@@ -1,4 +1,4 @@
-"""Whether sharing pays: a sentence where training alone may be the best."""
+"""Whether sharing helps: a sentence if training alone may be the best."""
 
 import pandas as pd
 
@@ -9,7 +9,7 @@ ALONE = "local_train"
 
 
 def sharing(runs: pd.DataFrame) -> str:
-    """``Sharing does not pay here: ...``, or nothing where another method leads or training alone was not tried.
+    """``Sharing does not help here: ...``, or nothing where another method leads or training alone was not tried.
 
     ``runs`` as ``per_run`` gives them: [method, algorithm, seed, mean].
     """
@@ -20,4 +20,4 @@ def sharing(runs: pd.DataFrame) -> str:
     if found.seeds < MIN_BLOCKS:
         return f"No method beats {found.first}, which shares nothing, in these runs." if found.first in alone else ""
     best = {found.first} if found.is_clear else set(found.tied)
-    return "Sharing does not pay here: no method is clearly better than training alone." if best & alone else ""
+    return "Sharing does not help here: no method is clearly better than training alone." if best & alone else ""

@@ -15,7 +15,7 @@ from app.wording import MODELS, WHEN, decimals_pm
 
 NUMBERS = (*SUMMARIES, *COST_NAMES)
 INTERNAL = ("samples", "tail_samples", "may_be_best")  # columns that no file has
-MOST_BARS = 60  # in a narrow cell of the table
+MAX_BARS = 60  # in a narrow cell of the table
 RANKED = ("mean", "weighted_mean", "lowest", "top")
 OF_TAILS = ("lowest", "lowest_pm", "top")
 PERCENT = ("mean", "weighted_mean", "lowest", "top", "std")  # cv is a ratio; it stays one
@@ -37,14 +37,14 @@ def data(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _may_be_best(methods: pd.Series, runs: pd.DataFrame) -> list[tuple[str, ...]]:
-    """Nothing for a column where every method may be the best."""
+    """For each method the columns in which it may be the best, without those in which every method may be."""
     tied = {name: ranking(runs, name).tied for name in RANKED}
     decided = {name: best for name, best in tied.items() if len(best) < len(methods)}
     return [tuple(name for name, best in decided.items() if method in best) for method in methods]
 
 
 def for_screen(table: pd.DataFrame, clients: pd.DataFrame) -> pd.DataFrame:
-    """Percent where it is read as percent, and the clients' accuracies, worst first, as at most MOST_BARS bars.
+    """Percent where it is read as percent, and the clients' accuracies, worst first, as at most MAX_BARS bars.
 
     ``clients`` [method, model, when, accuracy].
     """
@@ -62,7 +62,7 @@ def for_screen(table: pd.DataFrame, clients: pd.DataFrame) -> pd.DataFrame:
 
 
 def _bars(percent: np.ndarray) -> list[float]:
-    return [float(value) for value in np.sort(percent)[evenly(len(percent), MOST_BARS)]]
+    return [float(value) for value in np.sort(percent)[evenly(len(percent), MAX_BARS)]]
 
 
 def for_download(rows: pd.DataFrame) -> pd.DataFrame:
@@ -122,7 +122,7 @@ def _markdown_rows(table: pd.DataFrame) -> list[list[str]]:
 
 
 def bold_note(table: pd.DataFrame) -> str:
-    """What bold numbers mean, where there are any."""
+    """A note on the meaning of bold numbers, if there are any."""
     return " Bold: may be the best by a 95 % interval over seeds." if table["may_be_best"].map(len).any() else ""
 
 
@@ -155,7 +155,7 @@ def _markdown_cell(number: str, is_bold: bool) -> str:
 
 
 def column_titles(tail: int) -> dict[str, str]:
-    """What the columns of ``for_screen`` are called."""
+    """The titles of the columns of ``for_screen``."""
     return {
         "method": "Method",
         "model": "Model",
@@ -189,6 +189,6 @@ def formats(columns: Sequence[str], table: pd.DataFrame) -> dict[str, str]:
 
 
 def _decimals(table: pd.DataFrame, name: str) -> int:
-    """For a column: by its median spread over seeds and the row with the fewest test samples."""
+    """The decimals of a column, by its median spread over seeds and the row with the fewest test samples."""
     samples = table["tail_samples" if name in OF_TAILS else "samples"].min()
     return decimals_pm(table[f"{name.removesuffix('_pm')}_pm"].median(), samples)

@@ -1,4 +1,4 @@
-"""The panels on heterogeneity: which method errs least as true models move apart or clients have fewer classes."""
+"""The panels on heterogeneity: each method's error by distance of the true models and by classes per client."""
 
 from collections.abc import Iterator, Sequence
 

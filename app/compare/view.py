@@ -1,4 +1,4 @@
-"""What Compare shows: the methods, the choices in the address, and the tables that all panels share."""
+"""The state of Compare: the methods, the choices in the address, and the tables that all panels share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,8 +23,8 @@ from storage import RunRecord
 TAILS = {"5": "5 %", "10": "10 %"}
 ROUNDS = {"last": "Last round", "best": "Best round"}
 SORTS = {"mean": "mean", "lowest": "lowest", "top": "top", "spread": "most even"}
-METHOD = "method"  # what a row stands for by default
-MOST_SETTINGS = 3  # in the line above the question
+METHOD = "method"  # the default grouping of rows
+MAX_SETTINGS = 3  # in the line above the title
 
 T = TypeVar("T")
 
@@ -76,8 +76,8 @@ class View:
         for run in self.runs.values():
             groups.setdefault(repr((run.config["dataset"], run.config["partition"])), []).append(run)
         kickers = list(dict.fromkeys(kicker(own) for own in groups.values()))
-        more = [f"{len(kickers) - MOST_SETTINGS} MORE"] if len(kickers) > MOST_SETTINGS else []
-        return " / ".join(kickers[:MOST_SETTINGS] + more)
+        more = [f"{len(kickers) - MAX_SETTINGS} MORE"] if len(kickers) > MAX_SETTINGS else []
+        return " / ".join(kickers[:MAX_SETTINGS] + more)
 
     @property
     def rule(self) -> str:
@@ -96,12 +96,12 @@ class View:
 
     @cached_property
     def is_ranked(self) -> bool:
-        """Whether the rows are methods on the same data and clients: otherwise no finding puts one above another."""
+        """Whether the rows are methods on the same data and clients; otherwise they are not ranked."""
         return self.by == METHOD and not conflicts(self.methods)
 
     @property
     def spread(self) -> str:
-        """What a ± is over: ``seeds`` or ``pooled runs``."""
+        """The unit over which ± is computed: ``seeds`` or ``pooled runs``."""
         return "seeds" if self.by == METHOD else "pooled runs"
 
     def clients(self, model: ModelKind | None = None, when: When | None = None) -> pd.DataFrame:
@@ -117,9 +117,9 @@ class View:
 
     def series(self, axis: Axis = "round") -> pd.DataFrame:
         """[run, method, algorithm, seed, round, name, value]: accuracies of every round, and an axis' costs."""
-        wanted = [f"{self.model}.mean", f"{self.model}.lowest5", *recorded(axis)]
+        names = [f"{self.model}.mean", f"{self.model}.lowest5", *recorded(axis)]
         return self._keep(
-            ("series", axis, self.model), lambda: self._named(self.source.scalar_series(self._all, wanted))
+            ("series", axis, self.model), lambda: self._named(self.source.scalar_series(self._all, names))
         )
 
     def curves(self, axis: Axis) -> pd.DataFrame:
@@ -174,13 +174,13 @@ class View:
         known = set(self.clients()["method"].unique())
         return [method.name for method in self.best_first() if method.name in known]
 
-    def drawn(self, most: int) -> list[str]:
-        """The methods that a chart of at most ``most`` lines draws: the references, and the best by their mean."""
+    def drawn(self, limit: int) -> list[str]:
+        """The methods that a chart of at most ``limit`` lines draws: the references, and the best by their mean."""
         known = set(self.clients()["method"].unique())
         ranked = [method for method in self.best_first() if method.name in known]
         references = [next((m for m in self.methods if m in ranked and m.algorithm == a), None) for a in REFERENCES]
         first = [m for m in references if m is not None]
-        chosen = {m.name for m in [*first, *(m for m in ranked if m not in first)][:most]}
+        chosen = {m.name for m in [*first, *(m for m in ranked if m not in first)][:limit]}
         return [method.name for method in self.methods if method.name in chosen]
 
     def tail_words(self, rows: pd.DataFrame) -> str:

@@ -1,1 +1,1 @@
-"""What several pages show: the frame of a page, the frame of a chart, the curves that grow."""
+"""Parts that several pages share: the frames of pages and charts, and live curves."""

@@ -1,10 +1,10 @@
-// Saves figures as they are on the screen, with title and caption written above and below, so that each stands alone.
+// Saves figures as they are on the screen, with their title above and their caption below.
 
 const SVG = "http://www.w3.org/2000/svg";
 const PURPOSE = { PNG: "for slides", SVG: "as shown" };
 const EDGE = 16;
-const SCALE = 2; // of a PNG: sharp on a projector
-// Fonts of the machine: a picture is drawn without the page's own, so nothing may be measured with these.
+const SCALE = 2; // of a PNG, for projectors
+// System fonts: an image is drawn without the page's fonts, so text must not be measured with those.
 const OF_PAGE = /"Source [^"]*",\s*/g;
 const TITLE = { size: 20, weight: 600, family: 'Georgia, "Times New Roman", serif' };
 const KICKER = { size: 11, weight: 600, family: '"SFMono-Regular", Menlo, Consolas, monospace' };
@@ -52,7 +52,7 @@ async function save(plot, words, kind, status, library) {
 async function drawn(Plotly, plot, words) {
   const { width, height } = plot._fullLayout;
   const [paper, ink, muted] = ["paper", "ink", "muted"].map(color);
-  const titled = plain(plot.layout.title?.text) === words.title; // it has the title in it already
+  const titled = plain(plot.layout.title?.text) === words.title; // already contains the title
   const layout = { ...plot.layout, paper_bgcolor: paper, width, height, autosize: false };
   const figure = withMachineFonts({ data: plot.data, layout });
   const address = await Plotly.toImage(figure, { format: "svg", width, height });
@@ -80,12 +80,12 @@ function withMachineFonts(value) {
   ]));
 }
 
-// Lines of text from `top` on, and where they end.
+// Draws lines of text from `top` on; returns their lower end.
 function block(text, font, fill, top, room) {
   const type = { "font-family": font.family, "font-size": font.size, "font-weight": font.weight, fill };
   const texts = wrapped(text, font, room);
   const lines = texts.map(({ words, width }, i) => {
-    // Where the file is opened with other fonts, a line is still as long as here.
+    // Keeps the length of a line if the file is opened with other fonts.
     const place = { x: EDGE, y: top + (i + 1) * font.size * LINE, textLength: width, lengthAdjust: "spacingAndGlyphs" };
     return shape("text", { ...place, ...type }, words);
   });
@@ -112,7 +112,7 @@ function offer(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000); // the browser reads it after the click
 }
 
-// Lines that fit into the room, with their widths; a word that is longer than a line is broken.
+// Breaks text into lines of at most this width; a word that is longer than a line is split.
 function wrapped(text, font, room) {
   const pen = document.createElement("canvas").getContext("2d");
   pen.font = `${font.weight} ${font.size}px ${font.family}`;

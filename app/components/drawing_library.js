@@ -1,4 +1,4 @@
-// The drawing library, from this host, once a page, when the first figure asks for it.
+// Loads the drawing library from this host, once per page, with the first figure.
 function loadPlotly(address) {
   window.fedscapePlotly ??= new Promise((resolve, reject) => {
     const script = document.createElement("script");

@@ -1,4 +1,4 @@
-"""Scripts of components, and the drawing library, which they load when their first figure asks for it."""
+"""Scripts of components, and the drawing library, which they load with their first figure."""
 
 from functools import cache
 from pathlib import Path

@@ -1,4 +1,4 @@
-// Asks for new points and adds them to the figures. One timer for the life of the element; reruns only bring new data.
+// Polls for new points and adds them to the figures. The element has one timer; reruns only update its data.
 
 const FETCH_TIMEOUT_MS = 8000;
 const BACK_OFF_MS = [1000, 2000, 4000, 8000, 15000, 30000];
@@ -26,7 +26,7 @@ class LiveView {
     this.log = root.querySelector(".live-log");
     this.points = new Map();
     this.clients = new Map();
-    this.held = null; // or how many points of each run are drawn, and the clients that are
+    this.held = null; // while frozen: the number of drawn points of each run, and the drawn clients
     this.failures = 0;
     this.onVisible = () => !document.hidden && this.ask();
     document.addEventListener("visibilitychange", this.onVisible);
@@ -66,7 +66,7 @@ class LiveView {
     for (const figure of this.figures()) window.Plotly?.purge(figure);
   }
 
-  // Asking for points
+  // Polling
 
   async ask() {
     clearTimeout(this.timer);
@@ -121,16 +121,16 @@ class LiveView {
     for (const [id, values] of Object.entries(feed.clients)) this.clients.set(Number(id), values);
     if (feed.log) this.showLog(feed.log);
     this.offerHold(feed.active);
-    if (this.held) return; // a change of status is told when the picture goes on, for it draws the page anew
+    if (this.held) return; // a changed status is reported after unfreezing, because that redraws the page
     if (fresh.size) this.extend(fresh);
     if (Object.keys(feed.clients).length) this.redrawClients();
     const known = this.data.runs.map((run) => run.status).join();
     const now = feed.runs.map((run) => run.status).join();
-    if (known !== now && this.told !== now) this.send("changed", now);
-    this.told = now;
+    if (known !== now && this.lastSent !== now) this.send("changed", now);
+    this.lastSent = now;
   }
 
-  // It follows its end, unless the reader has scrolled away from it.
+  // The log scrolls to its end, unless the reader has scrolled up.
   showLog({ digest, text }) {
     const page = this.log.querySelector("pre");
     const follows = !this.logged || page.scrollHeight - page.scrollTop - page.clientHeight < 8;
@@ -139,7 +139,7 @@ class LiveView {
     if (follows) page.scrollTop = page.scrollHeight;
   }
 
-  // Holding the picture: points go on coming, and wait.
+  // Frozen charts: new points are still fetched, but not drawn.
 
   hold() {
     const drawn = new Map([...this.points].map(([id, points]) => [id, points.round.length]));
@@ -169,13 +169,13 @@ class LiveView {
     this.note.textContent = this.held ? `Frozen. ${most || "No"} new ${most === 1 ? "point" : "points"}.` : "";
   }
 
-  // The points of a run that are in the picture.
+  // The drawn points of a run.
   drawnOf(id) {
     const points = this.points.get(id);
     return points && this.held ? part(points, 0, this.held.drawn.get(id) ?? 0) : points;
   }
 
-  // Points of a run as they add up; answers the new ones.
+  // Appends points of a run; returns the new ones.
   add(id, points) {
     const known = this.points.get(id) ?? {};
     const last = known.round?.at(-1) ?? -1;
@@ -193,7 +193,7 @@ class LiveView {
     return fresh;
   }
 
-  // Drawing: one after the other, and only what is wanted still. One that fails is begun again with the next points.
+  // Drawing: one figure at a time, and only the latest state. A failed one is drawn again with the next points.
 
   redraw() {
     const isWanted = () => drawn === this.drawn && !this.closed;
@@ -254,8 +254,8 @@ class LiveView {
     });
   }
 
-  // The names of methods at the ends of their lines, one for all seeds, moved apart where they would meet. They stand
-  // at shares of the height: at values, the axis would reach up to them, past 100 %.
+  // The names of methods at the ends of their lines, one for all seeds, moved apart where they would overlap. They are
+  // placed by share of the height: placed by value, they would extend the axis beyond 100 %.
   label() {
     const figure = this.figure("accuracy");
     const axis = figure._fullLayout?.yaxis;
@@ -301,13 +301,13 @@ class LiveView {
   resize() {
     cancelAnimationFrame(this.resizing);
     this.resizing = requestAnimationFrame(() => {
-      if (this.closed || !this.board.isConnected || this.board.clientWidth === 0) return; // it left the page
+      if (this.closed || !this.board.isConnected || this.board.clientWidth === 0) return; // removed from the page
       for (const figure of this.figures()) if (figure._fullLayout) window.Plotly.Plots.resize(figure);
       if (this.figures().length) this.label();
     });
   }
 
-  // A strip for each method: its seeds as dots, filled as far as they are trained. A pressed dot chooses its seed.
+  // A row for each method: its seeds as dots that fill with progress. Clicking a dot selects its seed.
 
   listRuns(runs) {
     this.runs = runs;
@@ -376,7 +376,7 @@ class LiveView {
     this.listRuns(this.runs);
   }
 
-  // What can be done with these runs: cancelling is final, so it takes a single one.
+  // The actions for these runs: cancelling is final, so it is offered for single runs only.
   offer(place, runs) {
     const offered = ["pause", "resume", "retry", ...(runs.length > 1 ? [] : ["cancel"])];
     const actions = offered.map((action) => [action, runs.filter((run) => run.actions.includes(action))]);
@@ -417,14 +417,14 @@ function seedsOf(runs) {
   return `${runs.length > 1 ? "seeds" : "seed"} ${runs.map((run) => run.seed).join(", ")}`;
 }
 
-// Of several seeds, the first that has something to tell: an error, else the one that trains, else the first.
+// Of several seeds the one to describe: the first with an error, else the first that trains, else the first.
 function progress(runs, hasSeeds) {
-  const told = runs.find((run) => run.error) ?? runs.find((run) => run.status === "running") ?? runs[0];
-  const words = told.error ? `${told.progress} · ${told.error}` : told.progress;
-  return hasSeeds ? `seed ${told.seed} · ${words}` : words;
+  const described = runs.find((run) => run.error) ?? runs.find((run) => run.status === "running") ?? runs[0];
+  const words = described.error ? `${described.progress} · ${described.error}` : described.progress;
+  return hasSeeds ? `seed ${described.seed} · ${words}` : words;
 }
 
-// In the small figures a whole row of buttons would lie on the title: there is the picture only.
+// In small figures a row of buttons would cover the title: only the image button is shown.
 function config(name) {
   const buttons = name === "accuracy"
     ? { modeBarButtonsToRemove: ["select2d", "lasso2d", "zoomIn2d", "zoomOut2d"] }
@@ -447,7 +447,7 @@ function mean(values) {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
-// The nearest positions from 0 on in the same order with at least `gap` between neighbours.
+// The nearest positions from 0 on, in the same order, at least `gap` apart.
 function spread(values, gap) {
   const order = values.map((_, i) => i).sort((a, b) => values[a] - values[b]);
   const groups = [];

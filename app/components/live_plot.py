@@ -68,7 +68,7 @@ def live_plot(
 
 
 def strip(initial: Mapping[str, Any], *, is_served: bool) -> None:
-    """Running, queued, device, and what is wrong; the browser keeps it up to date where there is a route to ask."""
+    """Running and queued runs, device, and alerts; the browser polls for updates if the server has a route for them."""
     _strip()(key="strip", data={**initial, "route": endpoints.OVERVIEW if is_served else None})
 
 

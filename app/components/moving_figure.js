@@ -1,4 +1,4 @@
-// Draws a figure in place. Points keep their identity by their order, so that new positions are reached by gliding.
+// Updates a figure in place. Points are matched by their order, so that they move smoothly to new positions.
 
 export default function ({ data, parentElement }) {
   const view = (parentElement.fedscapeMoving ??= new MovingFigure(parentElement.querySelector(".moving")));
@@ -26,7 +26,7 @@ class MovingFigure {
     this.drawing ??= this.drawAll();
   }
 
-  // One drawing at a time, and always the latest: Plotly breaks where a second begins before the first has arrived.
+  // One update at a time, and always the latest: Plotly fails if a second one starts before the first has finished.
   async drawAll() {
     while (this.wanted && !this.closed) {
       const data = this.wanted;
@@ -41,7 +41,7 @@ class MovingFigure {
       const Plotly = await loadPlotly(plotly);
       if (this.closed || this.wanted) return;
       const look = JSON.stringify(figure);
-      const isAnother = look !== this.look; // its points are other things: nothing to glide from
+      const isAnother = look !== this.look; // another figure: no animation
       const still = isAnother || matchMedia("(prefers-reduced-motion: reduce)").matches || document.hidden;
       const motion = still ? {} : { transition: { duration: glide_ms, easing: "linear" } };
       const layout = { ...figure.layout, uirevision: "kept", ...motion };
@@ -51,14 +51,14 @@ class MovingFigure {
       this.problem.remove();
     } catch (error) {
       this.look = undefined;
-      window.Plotly?.purge(this.place); // the next one starts anew
+      window.Plotly?.purge(this.place); // the next update draws a new figure
       this.problem.textContent = `The figure cannot be drawn (${error.message}). Reload the page.`;
       this.place.before(this.problem);
     }
   }
 
   resize() {
-    const isOnScreen = this.place.isConnected && this.place.clientWidth > 0; // leaving the page is a change of size, too
+    const isOnScreen = this.place.isConnected && this.place.clientWidth > 0; // removal also changes the size
     if (this.look && isOnScreen) window.Plotly.Plots.resize(this.place);
   }
 

@@ -20,7 +20,7 @@ P = ParamSpec("P")
 Moves = Mapping[str, Mapping[str, Any]]
 """New values of a figure's traces, by their names."""
 RESULT = "result"
-"""The ``meta`` of a trace, and the ``name`` of an annotation, that show what the reader is asked to predict."""
+"""The ``meta`` of a trace, and the ``name`` of an annotation, that show the result to predict."""
 _are_hidden = ContextVar("are_results_hidden", default=False)
 
 
@@ -59,7 +59,7 @@ def are_results_hidden() -> bool:
 
 
 def without_results(figure: Mapping[str, Any]) -> dict[str, Any]:
-    """``figure`` without what is marked as ``RESULT``; what moves stays."""
+    """``figure`` without what is marked as ``RESULT``; moving traces are kept."""
     notes = figure["layout"].get("annotations", [])
     layout = {**figure["layout"], "annotations": [note for note in notes if note.get("name") != RESULT]}
     traces = [trace | {"visible": False} if trace.get("meta") == RESULT else trace for trace in figure["data"]]

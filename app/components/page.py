@@ -28,8 +28,8 @@ PRESENTING_CSS = """<style>html { font-size: 20px; } [data-testid=stMainBlockCon
 </style>"""
 ROLES = {
     "admin": "Admin: you can change everything.",
-    "member": "Member: you see everything, and change what you queued or imported.",
-    "visitor": "Visitor: you see everything, and change nothing.",
+    "member": "Member: you can see everything, and change what you queued or imported.",
+    "visitor": "Visitor: you can see everything, but change nothing.",
 }
 
 
@@ -46,7 +46,7 @@ def look() -> None:
 
 
 def require_sign_in() -> None:
-    """Stops with a button to sign in, unless this person has, or nobody has to."""
+    """Stop with a sign-in button if this person has to sign in first."""
     if permits.signed_in() is not None:
         return
     st.set_page_config(pages.tab_title("Sign in"), layout="centered")  # an icon would have to be fetched
@@ -59,7 +59,7 @@ def require_sign_in() -> None:
 
 
 def person() -> None:
-    """Who is signed in, what that allows, and the way out."""
+    """The signed-in person with their role, and a button to sign out."""
     now = permits.current()
     if not now.name:
         return
@@ -104,7 +104,7 @@ def header(kicker: str, question: str, lead: str | None = None, *, skip_to: str 
 
 
 def landing(name: str) -> None:
-    """Where the link "Skip to ``name``" leads: the next Tab goes on from here."""
+    """The target of the link "Skip to ``name``": Tab continues from here."""
     st.html(f'<span id="{_anchor(name)}" tabindex="-1"></span>')
 
 
@@ -275,7 +275,7 @@ def files(table: pd.DataFrame, *, key: str, name: str, caption: str = "", heads:
 
 
 def modebar(name: str, has_frame: bool = False) -> dict[str, Any]:
-    """Zoom, reset and an SVG of the figure, made in the browser; and a frame that selects."""
+    """Zoom, reset and an SVG of the figure, made in the browser; and box selection."""
     unused = ["lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d", *([] if has_frame else ["select2d"])]
     return {
         "displaylogo": False,

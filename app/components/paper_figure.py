@@ -13,7 +13,7 @@ from app.charts.printed.settings import (
     FONTS,
     HEIGHT_RANGE,
     LEGENDS,
-    MOST_PANELS,
+    MAX_PANELS,
     SIZE_RANGE,
     WIDTH_RANGE,
     WIDTHS,
@@ -39,7 +39,7 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def forget() -> None:
-    """At the start of a page: no chart of another page is offered."""
+    """Forget the charts of the previous page. Called at the start of a page."""
     st.session_state[_SHOWN] = {}
     st.session_state[_OFFERED] = None
 
@@ -55,13 +55,13 @@ def offer(make: Callable[[], Sequence[Shown]]) -> None:
 
 
 def button(key: str, popover: str) -> None:
-    """Asks for the dialog with the chart ``key``, and closes the popover that the button is in."""
+    """A button that opens the dialog with the chart ``key``, and closes its popover."""
 
-    def ask() -> None:
+    def open_dialog() -> None:
         st.session_state[popover] = False
         st.session_state[_WANTED] = key
 
-    st.button("Figure for a paper", key=f"{key}_for_paper", type="tertiary", on_click=ask)
+    st.button("Figure for a paper", key=f"{key}_for_paper", type="tertiary", on_click=open_dialog)
 
 
 def open_if_wanted(key: str) -> None:
@@ -120,7 +120,7 @@ def _choices(figures: Figures, key: str) -> tuple[list[str], Settings]:
         list(figures),
         default=[key],
         format_func=lambda one: figures[one].title or figures[one].name,
-        max_selections=MOST_PANELS,
+        max_selections=MAX_PANELS,
         key=f"paper_panels_{key}",
     )
     columns, is_titled = 0, False
@@ -182,7 +182,7 @@ def _result(charts: Sequence[Shown], settings: Settings) -> None:
 
 
 def _preview(svg: bytes, settings: Settings, alt: str) -> None:
-    """An image: whatever is in the file, nothing of it runs."""
+    """Show the SVG as an image, so that no script in it can run."""
     source = base64.b64encode(svg).decode()
     st.html(
         f'<div class="true-size"><img src="data:image/svg+xml;base64,{source}" alt="{html.escape(alt, quote=True)}" '

@@ -1,4 +1,4 @@
-// Streamlit also cleans up after a call that a newer one has overtaken. The element stays then, and so does what is in it.
+// Streamlit also cleans up after a call that a newer one has replaced. The element and its content are still in use then.
 function onRemoval(parentElement, close) {
   return () => parentElement.isConnected || close();
 }

@@ -1,4 +1,4 @@
-"""A figure with its texts and numbers: a page draws it, a report repeats it."""
+"""A figure with its texts and numbers, for pages and reports."""
 
 from dataclasses import dataclass, field
 

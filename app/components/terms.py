@@ -1,8 +1,8 @@
 """Terms of the glossary in the text of a page: the first use of each is underlined, and opens its definition.
 
-The mark is a button with a popover, so the keyboard reaches it, Enter opens it and Escape closes it; ``keyboard.js``
-opens it under a mouse. A text of a fragment has a place: redrawn alone, it marks its terms again, and
-none that the rest of the page has marked. A presentation has no marks.
+The mark is a button with a popover, so it works with Tab, Enter and Escape; ``keyboard.js`` opens it on hover. A text
+in a fragment has a ``place``: when the fragment is redrawn alone, it marks the same terms again, but none that the rest
+of the page has marked. In Presentation there are no marks.
 """
 
 import html

@@ -1,4 +1,4 @@
-// Shows the top of a section that another one has replaced, if the reader has scrolled below it.
+// Scrolls to the top of a newly opened section, if the reader has scrolled below it.
 export default function ({ data, parentElement }) {
   if (parentElement.shown === data.section) return;
   const isFirst = parentElement.shown === undefined;
@@ -6,6 +6,6 @@ export default function ({ data, parentElement }) {
   const bar = parentElement.closest(data.bar)?.parentElement;
   const page = bar?.closest("[data-testid=stMain]");
   if (isFirst || !page) return;
-  const above = bar.getBoundingClientRect().top - bar.parentElement.getBoundingClientRect().top; // it is sticky
+  const above = bar.getBoundingClientRect().top - bar.parentElement.getBoundingClientRect().top; // the bar is sticky
   if (above > 0) page.scrollBy(0, -above);
 }

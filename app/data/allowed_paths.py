@@ -1,8 +1,8 @@
-"""Which files the web pages read, and let workers read: those below DATA_DIR, which includes uploads.
+"""The files that web pages and their runs may read: those below DATA_DIR, which includes uploads.
 
 Otherwise any visitor could read any file of this machine, or learn from an error whether it exists. The message is the
 same for a file elsewhere and for a missing one. ``FEDSCAPE_ANY_PATH=1`` lifts this on a personal machine. The command
-line and Python read any path. Members and visitors only use uploads, of whomever: everyone sees every run.
+line and Python read any path. Members and visitors only use uploads, also of others: everyone sees every run.
 """
 
 import os
@@ -17,7 +17,7 @@ from engine.core.paths import default_data_dir
 from storage import RunRecord
 
 FLAG = "FEDSCAPE_ANY_PATH"
-MOST_LETTERS = 80  # of a path in a message
+MAX_LETTERS = 80  # of a path in a message
 
 
 def problem(dataset: Mapping[str, Any]) -> str | None:
@@ -25,7 +25,7 @@ def problem(dataset: Mapping[str, Any]) -> str | None:
     path = dataset.get("path")
     if not isinstance(path, str):
         return None
-    shown = path if len(path) <= MOST_LETTERS else f"{path[:MOST_LETTERS]}…"
+    shown = path if len(path) <= MAX_LETTERS else f"{path[:MAX_LETTERS]}…"
     if permits.refusal("paths"):
         if _is_below(path, default_data_dir() / UPLOADS):
             return None

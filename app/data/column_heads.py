@@ -19,7 +19,7 @@ from app.wording import MISSING, capital
 
 @dataclass(frozen=True)
 class Head:
-    """How a column is shown: ``factor`` times its numbers, with ``decimals``, or with four significant digits."""
+    """The format of a column: ``factor`` times its numbers, with ``decimals``, or with four significant digits."""
 
     title: str
     factor: float = 1.0
@@ -77,7 +77,7 @@ HEADS: Heads = {
     "is_global": Head("Global model"),
     "ari": Head("Adjusted Rand index", decimals=2),
     "true": Head("True class"),
-    "said": Head("Predicted class"),
+    "predicted": Head("Predicted class"),
     "letter": Head("Letter"),
     "times": Head("Times personal"),
     "personal": Head("Personal"),
@@ -91,8 +91,8 @@ HEADS: Heads = {
     "e": Head("e(K)"),
     "K": Head("K"),
     "path": Head("Method and values"),
-    "asked": Head("Seeds run"),
-    "wanted": Head("Seeds wanted"),
+    "seeds_run": Head("Seeds run"),
+    "seeds_planned": Head("Seeds planned"),
     "class": Head("Class"),
 }
 LIVE: Heads = {
@@ -119,7 +119,7 @@ def read_columns(table: pd.DataFrame) -> list[str]:
 
 
 def head_of(name: str, heads: Heads) -> Head:
-    """From ``heads`` for one table, else from HEADS; any other name is its own title."""
+    """The head of a column, from ``heads`` or HEADS; any other name is its own title."""
     base = name.removesuffix("_pm")
     if base != name:
         head = head_of(base, heads)

@@ -18,7 +18,7 @@ from storage import RunRecord
 SUMMARIES = ("mean", "weighted_mean", "lowest", "top", "std", "cv")
 COUNTS = ("clients", "tail", "samples", "tail_samples")  # and how many test samples are behind all, and behind a tail
 REFERENCES = ("fedavg", "local_train")  # both ends of personalization, always drawn
-FEW_SEEDS = {1: "one seed", 2: "two seeds"}  # too few to tell methods apart
+FEW_SEEDS = {1: "one seed", 2: "two seeds"}  # too few to distinguish methods
 NOT_THE_METHOD = {"seed", "name", "label", "device", "backend", "threads", "checkpoint_s", "version"}
 
 
@@ -141,7 +141,7 @@ class Ranking:
 
     @property
     def lead(self) -> Interval:
-        """How far the first is ahead of the second."""
+        """The difference between the first and the second."""
         return self.standing.gaps[0]
 
     @property
@@ -171,9 +171,9 @@ def ranking(runs: pd.DataFrame, column: str, is_higher_better: bool = True) -> R
 
 
 def doubt(seeds: int, others: Sequence[str], what: str = "methods") -> str:
-    """The uncertainty about the best: ``; B may be as good``, ``; 2 seeds are too few to tell methods apart``."""
+    """The uncertainty about the best: ``; B may be as good``, ``; 2 seeds are too few to distinguish methods``."""
     if seeds < MIN_BLOCKS:
-        return f"; {plural(seeds, 'seed is', 'seeds are')} too few to tell {what} apart"
+        return f"; {plural(seeds, 'seed is', 'seeds are')} too few to distinguish {what}"
     return f"; {names(others, 3)} may be as good" if others else ""
 
 

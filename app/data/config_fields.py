@@ -23,7 +23,7 @@ SECTIONS = {
     "training": "Training",
     "evaluation": "Evaluation",
 }
-MOST_COLUMNS = 12  # that a reader can compare
+MAX_COLUMNS = 12  # that a reader can compare
 
 
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def groupings(methods: Sequence[Method]) -> list[str]:
 
 def table(methods: Sequence[Method]) -> pd.DataFrame:
     """[field, <a column per method>]: a row per field that differs."""
-    shown = methods[:MOST_COLUMNS]
+    shown = methods[:MAX_COLUMNS]
     configs = {method.name: flat(method.runs[0].config) for method in shown}
     rows = [
         {"field": title(name, shown)}
@@ -72,7 +72,7 @@ def table(methods: Sequence[Method]) -> pd.DataFrame:
 
 def about(methods: Sequence[Method]) -> str:
     """A note on what the table does not show."""
-    alike, left_out = varied(methods)[1], len(methods) - MOST_COLUMNS
+    alike, left_out = varied(methods)[1], len(methods) - MAX_COLUMNS
     rest = f" {plural(left_out, 'more method has', 'more methods have')} no column here." if left_out > 0 else ""
     return (
         f"{plural(alike, 'setting is', 'settings are')} equal and not shown; {MISSING} : the method has no such "
@@ -115,7 +115,7 @@ def text(name: str, value: Any) -> str:
 
 
 def value_of(name: str, run: RunRecord) -> str:
-    """The name of the group a run belongs to: ``α = 0.1``, ``MNIST``."""
+    """The name of a run's group: ``α = 0.1``, ``MNIST``."""
     value = text(name, flat(run.config).get(name))
     if name.endswith(".name"):
         return value

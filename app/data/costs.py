@@ -1,4 +1,4 @@
-"""What a run spends, as charts and tables show it: bytes up and down together, as megabytes."""
+"""The costs of a run for charts and tables; bytes up and down are added, in megabytes."""
 
 from typing import Literal, get_args
 
@@ -25,7 +25,7 @@ COST_CHOICES: dict[str, str] = {name: AXIS_CHOICES[name] for name in COST_NAMES}
 
 
 def recorded(axis: Axis) -> tuple[str, ...]:
-    """What each round records of it."""
+    """The scalars of a round for this axis."""
     if axis == "round":
         return ()
     return ("bytes_up", "bytes_down") if axis == "megabytes" else (axis,)

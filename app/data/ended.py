@@ -15,9 +15,9 @@ from app.state.url_state import LARGEST_ID
 from app.wording import spans
 from storage import RunRecord, Status, Store
 
-NEWS: tuple[Status, ...] = ("done", "failed", "diverged")  # a cancellation is not news
+NEWS: tuple[Status, ...] = ("done", "failed", "diverged")  # cancelled runs are not reported
 MOST_WATCHED = 2000
-MOST_LINKED = 50
+MAX_LINKED = 50
 
 
 def parse_spans(text: str) -> list[int]:
@@ -48,7 +48,7 @@ def news(store: Store, active: Iterable[int], watched: Iterable[int]) -> dict[st
     ended = store.queue.runs(
         run_ids=gone, statuses=NEWS, include_archived=True, newest_first=False, with_partition=False
     )
-    ours = [run for run in ended if run.epoch]  # imported runs never ran here
+    ours = [run for run in ended if run.epoch]  # imported runs were not computed here
     return toast(ours) if ours else None
 
 
@@ -79,6 +79,6 @@ def _links(runs: Sequence[RunRecord]) -> list[dict[str, str]]:
     """A whole experiment is linked by its id, not by a list of runs."""
     experiments = {run.experiment_id for run in runs}
     what: dict[str, object] = {"experiment": experiments.pop()} if len(experiments) == 1 else {}
-    what = what or {"runs": ",".join(str(run.id) for run in runs[-MOST_LINKED:])}
+    what = what or {"runs": ",".join(str(run.id) for run in runs[-MAX_LINKED:])}
     pages = {"live": "Live", "compare": "Compare"} if any(run.status == "done" for run in runs) else {"live": "Live"}
     return [{"label": label, "href": links.link(page, **what)} for page, label in pages.items()]

@@ -16,5 +16,5 @@ def automatic_name(config: Mapping[str, Any]) -> str:
 
 
 def unnamed(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Without its name, so that Set up names it automatically."""
+    """The configuration without its name, so that Set up names it automatically."""
     return {key: value for key, value in config.items() if key != "name"}

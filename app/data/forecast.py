@@ -53,7 +53,7 @@ def forecast(running: Sequence[RunRecord], waiting: Sequence[RunRecord], slots: 
 
 
 def of_queue(store: Store, waiting: Sequence[RunRecord]) -> Forecast:
-    """For the current queue, on the slots of the running workers."""
+    """The forecast of the current queue, on the slots of the running workers."""
     running = store.queue.runs(statuses=["running"], include_archived=True, with_partition=False)
     experiments = sorted({run.experiment_id for run in [*running, *waiting]})
     timed = store.queue.runs(

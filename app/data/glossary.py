@@ -67,7 +67,7 @@ def _pattern() -> tuple[list[str], re.Pattern[str]]:
 
 
 def _inflected(term: str) -> str:
-    """As it stands, or in plural: ``clients``, ``analyses``."""
+    """Singular or plural: ``clients``, ``analyses``."""
     words = r"\s".join(map(re.escape, term.split()))
     if term.endswith("sis"):
         return f"{words[:-2]}[ei]s"

@@ -1,4 +1,4 @@
-"""Text and tables for plain pdflatex: ASCII only, and no package but booktabs."""
+"""Text and tables for plain pdflatex: ASCII only, with booktabs as the only package."""
 
 import re
 import unicodedata

@@ -59,7 +59,7 @@ def _may_have_ended(watched: str, seen: str, next_id: int) -> set[int]:
 
 @lru_cache(maxsize=4)
 def _slow_facts(store: Store, tick: int) -> tuple[float | None, int, list[str]]:
-    """When the queue will be done, in seconds, the free bytes, and machines that get no work.
+    """The seconds until the queue is done, the free bytes, and machines that get no work.
 
     Read once per ``tick`` for all requests.
     """
@@ -72,7 +72,7 @@ def _demo_words() -> list[str]:
 
 
 def _open_alert() -> list[str]:
-    """Not for a demo, in which nothing can be changed."""
+    """The alert that the app is open to the network; not in a demo, in which nothing can be changed."""
     if not is_open(os.environ) or is_read_only(os.environ):
         return []
     return [
@@ -94,7 +94,7 @@ def _time_words(end_s: float | None) -> list[str]:
 
 
 def _stall(store: Store, now: Activity, is_alive: bool) -> str:
-    """What keeps a running worker from working; usually empty."""
+    """Why a running worker cannot work; usually empty."""
     if not is_alive:
         return ""
     if notice := store.dispatcher_notice():

@@ -36,10 +36,10 @@ KEPT = KeptData()
 
 @dataclass(frozen=True)
 class Facts:
-    """What the form needs to know about the data."""
+    """The facts about the data that the form needs."""
 
     num_classes: int
-    has_clients: bool  # of its own
+    has_clients: bool  # the data defines its clients
 
 
 def is_present(dataset: Choice) -> bool:

@@ -14,8 +14,8 @@ SCALE_WORDS = {"quick": "quick", "paper": "full"}  # before a noun
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A run of a preset. Every run with the same numbers has this ``digest``, whatever its name."""
+class PresetRun:
+    """A run of a preset. Every run with the same numbers has this ``digest``, under any name."""
 
     experiment: str
     label: str
@@ -25,13 +25,13 @@ class Wanted:
 
 
 def known() -> dict[str, Preset]:
-    """By name. Raises InvalidConfig if a file is not a valid preset."""
+    """All presets by name. Raises InvalidConfig if a file is not a valid preset."""
     files = [FOLDER / f"{name}.yaml" for name in preset_names(FOLDER)]
     return _known(tuple((file, file.stat().st_mtime_ns) for file in files))
 
 
 def by_document(presets: dict[str, Preset]) -> dict[str, list[Preset]]:
-    """By paper in alphabetical order, others last."""
+    """Presets by paper in alphabetical order, others last."""
     documents = sorted({preset.document for preset in presets.values()}, key=lambda name: (name == OURS, name))
     return {name: [preset for preset in presets.values() if preset.document == name] for name in documents}
 
@@ -40,10 +40,10 @@ def experiments(preset: Preset, scale: str) -> list[ExperimentConfig]:
     return [parse_experiment(config) for config in preset.configs(scale)]
 
 
-def wanted(preset: Preset, scale: str, only: str | None = None) -> list[Wanted]:
+def preset_runs(preset: Preset, scale: str, only: str | None = None) -> list[PresetRun]:
     """The runs of a scale, in its order; ``only`` those of one experiment."""
     configs = [config for config in preset.configs(scale) if only in (None, config["name"])]
-    return [run for config in configs for run in _wanted(repr(config), config)]
+    return [run for config in configs for run in _preset_runs(repr(config), config)]
 
 
 @st.cache_resource(show_spinner=False, max_entries=2)
@@ -52,6 +52,6 @@ def _known(files: tuple[tuple[Path, int], ...]) -> dict[str, Preset]:
 
 
 @st.cache_data(show_spinner=False, max_entries=500)
-def _wanted(text: str, _config: dict[str, Any]) -> list[Wanted]:
+def _preset_runs(text: str, _config: dict[str, Any]) -> list[PresetRun]:
     runs = parse_experiment(_config).runs()
-    return [Wanted(run.name, run.label, run.algorithm.name, run.seed, run.digest) for run in runs]
+    return [PresetRun(run.name, run.label, run.algorithm.name, run.seed, run.digest) for run in runs]

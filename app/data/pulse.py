@@ -1,4 +1,4 @@
-"""Which running runs make progress, and whether a worker computes them: by changes, not by timestamps.
+"""Detects whether running runs make progress and have a worker, by changes of heartbeats and not by timestamps.
 
 Heartbeats are timestamps of another process, perhaps on another computer, and clocks may be wrong. So a run is silent
 for as long as this process, by its own monotonic clock, has seen the same heartbeat. Only the first heartbeat that it
@@ -18,7 +18,7 @@ ENDLESS = math.inf  # the silence of a run without a worker
 
 
 class Pulse:
-    """What one process has seen of the heartbeats of one database."""
+    """The heartbeats of one database, as seen by this process."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -26,7 +26,7 @@ class Pulse:
         self._gone_since: float | None = None
 
     def gone_s(self, is_alive: bool) -> float:
-        """For how long there has been no worker."""
+        """The seconds for which there has been no worker."""
         now = self._clock()
         if is_alive:
             self._gone_since = None
@@ -35,19 +35,19 @@ class Pulse:
         return now - self._gone_since
 
     def silent_s(self, run: RunRecord, reference: Callable[[], datetime]) -> float:
-        """For how long the heartbeat of a running run has not changed; ``reference`` is called the first time."""
-        now, heard = self._clock(), (run.epoch, run.heartbeat_at)
+        """The seconds for which the heartbeat of a run has not changed; ``reference`` is called the first time."""
+        now, beat = self._clock(), (run.epoch, run.heartbeat_at)
         known, since = self._changed.get(run.id, (None, now))
         if known is None and run.heartbeat_at is not None:
             since = now - max(0.0, (reference() - run.heartbeat_at).total_seconds())
-        elif known != heard:
+        elif known != beat:
             since = now
-        self._changed[run.id] = heard, since
+        self._changed[run.id] = beat, since
         return now - since
 
 
 def silences(store: Store, runs: Iterable[RunRecord]) -> Mapping[int, float]:
-    """For every running run, the seconds since its last heartbeat; ENDLESS if no worker computes it."""
+    """The seconds since the last heartbeat of every running run; ENDLESS if no worker computes it."""
     running = [run for run in runs if run.status == "running"]
     if not running:
         return {}

@@ -12,17 +12,17 @@ Answer = TypeVar("Answer")
 Read = Callable[[str, What, State], Answer]
 
 
-def cached(most: int) -> Callable[[Read[What, State, Answer]], Read[What, State, Answer]]:
-    """Caches ``read(url, what, state)`` for the same ``state``, up to ``most`` results.
+def cached(max_results: int) -> Callable[[Read[What, State, Answer]], Read[What, State, Answer]]:
+    """Caches ``read(url, what, state)`` for the same ``state``, up to ``max_results`` results.
 
     All callers get the same object and must not change it.
     """
 
     def decorate(read: Read[What, State, Answer]) -> Read[What, State, Answer]:
-        answers: Lru[tuple[str, What], tuple[State, Answer]] = Lru(most)
+        answers: Lru[tuple[str, What], tuple[State, Answer]] = Lru(max_results)
 
         @wraps(read)
-        def ask(url: str, what: What, state: State) -> Answer:
+        def cached_read(url: str, what: What, state: State) -> Answer:
             known = answers.get((url, what))
             if known is not None and known[0] == state:
                 return known[1]
@@ -30,6 +30,6 @@ def cached(most: int) -> Callable[[Read[What, State, Answer]], Read[What, State,
             answers.put((url, what), (state, answer))
             return answer
 
-        return ask
+        return cached_read
 
     return decorate

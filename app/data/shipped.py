@@ -1,4 +1,4 @@
-"""Results of presets that ship with the product: what their figures need, and no more.
+"""Results of presets that ship with the product, reduced to what their figures need.
 
 A file per preset and scale, written by ``benchmarks/paper_results.py``. A run is found by its digest, so that a preset
 whose settings have changed has no shipped result until it is computed again.
@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app.data.preset_catalog import experiments, wanted
+from app.data.preset_catalog import experiments, preset_runs
 from app.data.run_frames import by_client, joined, labelled
 from engine.config.presets import Preset
 from engine.config.schema import RunConfig
@@ -28,7 +28,7 @@ from engine.metrics import summarize_clients
 from storage import RunRecord
 
 FOLDER = ASSETS / "examples" / "papers"
-MOST_EXPERIMENTS = 1_000  # of a preset; their numbers are negative, as those of its runs
+MAX_EXPERIMENTS = 1_000  # of a preset; their numbers are negative, as those of its runs
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)  # a shipped run has no times
 
 
@@ -105,7 +105,7 @@ class Shipped:
             return pd.DataFrame()
         first, *rest = entry["series"][name]
         count = len(entry["rounds"]) - 1
-        values = [first, *(rest * count if len(rest) == 1 else rest)]  # one number stands for all that follow
+        values = [first, *(rest * count if len(rest) == 1 else rest)]  # one number is repeated for all that follow
         return pd.DataFrame({"run": run_id, "round": entry["rounds"], "name": name, "value": values})
 
     def _total(self, run_id: int, name: str, until: int) -> float:
@@ -118,7 +118,7 @@ def is_shipped(preset: Preset, scale: str) -> bool:
 
 
 def shipped(preset: Preset, scale: str) -> Shipped | None:
-    """None if nothing ships, or not every run of the scale."""
+    """The shipped results; None if not every run of the scale has one."""
     if not is_shipped(preset, scale):
         return None
     path = _path(preset, scale)
@@ -126,11 +126,11 @@ def shipped(preset: Preset, scale: str) -> Shipped | None:
 
 
 def checksum(preset: Preset, scale: str) -> int:
-    """Of the file, and of the runs that the preset asks for; 0 if nothing ships."""
+    """The checksum of the file and of the preset's runs; 0 if nothing ships."""
     if not is_shipped(preset, scale):
         return 0
-    asked = "".join(run.digest for run in wanted(preset, scale))
-    return zlib.crc32(_path(preset, scale).read_bytes() + asked.encode())
+    digests = "".join(run.digest for run in preset_runs(preset, scale))
+    return zlib.crc32(_path(preset, scale).read_bytes() + digests.encode())
 
 
 def _path(preset: Preset, scale: str) -> Path:
@@ -164,7 +164,7 @@ def _record(
     accuracies = {model: _accuracy(entry, model, sizes) for model in MODEL_KINDS}
     return RunRecord(
         id=run_id,
-        experiment_id=place - MOST_EXPERIMENTS,
+        experiment_id=place - MAX_EXPERIMENTS,
         experiment_name=config.name,
         position=position,
         algorithm=config.algorithm.name,

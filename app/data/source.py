@@ -1,4 +1,4 @@
-"""Where the numbers of a comparison come from: the reader's database, or results that ship with the product."""
+"""The sources of a comparison's numbers: the user's database, or results that ship with the product."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol

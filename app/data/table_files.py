@@ -27,7 +27,7 @@ class Format:
 
 
 def to_csv(table: pd.DataFrame, caption: str = "", heads: Heads | None = None) -> str:
-    """Without the caption, and with the original column names."""
+    """A CSV file with the original column names, without the caption."""
     return table.to_csv(index=False)
 
 

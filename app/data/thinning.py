@@ -3,6 +3,6 @@
 import numpy as np
 
 
-def evenly(count: int, most: int) -> np.ndarray:
-    """At most ``most`` of 0 ... count - 1, ascending; with the first and the last if ``most`` is at least 2."""
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
+def evenly(count: int, limit: int) -> np.ndarray:
+    """Choose at most ``limit`` of 0 ... count - 1, ascending, with both ends if ``limit`` is at least 2."""
+    return np.unique(np.linspace(0, count - 1, min(count, limit)).round().astype(int))

@@ -1,6 +1,6 @@
 """The description of a registered entry: the docstring of its file, parsed.
 
-    title sentence / citation / indented equations / paragraphs that begin with a label: Idea, Travels, ...
+    title sentence / citation / indented equations / paragraphs that begin with a label: Idea, Sent, ...
 
 All parts are optional: one sentence is enough.
 """
@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from engine.core.registry import Entry
 
-LABELS = ("Idea", "Travels", "Stays", "Cost", "Newcomers", "Deviations", "Pitfalls", "Diagnostics")
+LABELS = ("Idea", "Sent", "Kept", "Cost", "Newcomers", "Deviations", "Pitfalls", "Diagnostics")
 _NAMES = "|".join(LABELS)
 _LABEL = re.compile(rf"({_NAMES}): ")
-_NEXT_LABEL = re.compile(rf"(?:(?<=[.;])\s|\n)(?=(?:{_NAMES}): )")  # ``Travels: w. Stays: v_i.`` has two labels
+_NEXT_LABEL = re.compile(rf"(?:(?<=[.;])\s|\n)(?=(?:{_NAMES}): )")  # ``Sent: w. Kept: v_i.`` has two labels
 
 
 @dataclass(frozen=True)

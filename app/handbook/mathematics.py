@@ -3,7 +3,7 @@ r"""Converts equations in a method's docstring to LaTeX.
     v_i <- v_i - lr [grad f_i(v_i) + lam (v_i - w)]      ->     v_i \gets v_i-\mathrm{lr}\,[\nabla f_i(v_i)+...]
 
 Names of Greek letters, subscripts, ``~``, ``-bar`` and a trailing ``^`` (a hat), sums, norms and roots are converted;
-other words stay words. It never fails: unknown input is shown unchanged.
+other words are unchanged. It never fails: unknown input is shown unchanged.
 """
 
 import re
@@ -125,7 +125,7 @@ def formula(text: str) -> str:
 
 
 def split_comment(line: str) -> tuple[str, str]:
-    """A comment stands behind three blanks or more; blanks before an operator align it with that of other lines."""
+    """A comment follows three or more blanks; blanks before an operator align it with that of other lines."""
     left, *rest = GAP.split(line.strip(), maxsplit=1)
     return left, rest[0] if rest else ""
 
@@ -205,12 +205,12 @@ def _subscript(text: str) -> str:
 
 
 def _safe(text: str) -> str:
-    """Letters, digits and escaped underscores; nothing that LaTeX would obey."""
+    """Letters, digits and escaped underscores; no LaTeX commands."""
     return re.sub(r"[^\w-]", "", text).replace("_", r"\_")
 
 
 def _letters(text: str) -> str:
-    """What has no place in a formula's alphabet stands upright; Greek letters have one."""
+    """Greek letters as symbols; other letters that formulas lack as upright text."""
     return text if text.isascii() or "\u0370" <= text <= "\u03ff" else f"\\text{{{text}}}"
 
 
@@ -235,7 +235,7 @@ def _words(tokens: list[Token]) -> list[Token]:
 
 
 def _joined(tokens: list[Token]) -> str:
-    """The tokens one after another: norms open and close, roots and exponents take what stands after them."""
+    """The tokens one after another: norms open and close, roots and exponents take what follows them."""
     out: list[str] = []
     is_open, place = False, 0
     while place < len(tokens):
@@ -265,7 +265,7 @@ def _joined(tokens: list[Token]) -> str:
 
 
 def _group(tokens: list[Token], start: int) -> tuple[list[Token], int]:
-    """What a root or an exponent takes: the inside of brackets, or one token with its sign; and how many tokens."""
+    """The argument of a root or exponent: the inside of brackets or one token with its sign; and how many tokens."""
     closing = {"(": ")", "{": "}"}.get(tokens[start].source) if start < len(tokens) else None
     if closing is None:
         signed = start < len(tokens) and tokens[start].source in "+-" and start + 1 < len(tokens)

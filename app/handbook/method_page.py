@@ -16,7 +16,7 @@ from engine.core.registry import Entry
 
 
 def method_page(entry: Entry) -> None:
-    """What it does on the left, its facts and costs on the right."""
+    """Draw the page of a method: its explanation on the left, its facts and costs on the right."""
     text = text_of(entry)
     page.titled(entry.title, "handbook")
     page.header(f"{entry.family} · {entry.paper}", entry.title, text.summary)
@@ -56,7 +56,7 @@ def equations(text: EntryText) -> None:
 def at_a_glance(entry: Entry, text: EntryText, costs: Measured | None) -> None:
     options = [parameter.name for parameter in entry.parameters]
     parts = text.labelled
-    first = {"Travels": "Sent", "Stays": "Kept on the client"}
+    first = {"Sent": "Sent", "Kept": "Kept on the client"}
     rows = [(title, paragraph_of(parts[label], options)) for label, title in first.items() if label in parts]
     if costs:
         rows.append(("Models", _models(costs)))
@@ -73,7 +73,7 @@ def at_a_glance(entry: Entry, text: EntryText, costs: Measured | None) -> None:
 
 def paragraph(text: str, options: list[str]) -> None:
     if text:
-        st.html(f'<p class="told">{paragraph_of(text, options)}</p>')
+        st.html(f'<p class="handbook-text">{paragraph_of(text, options)}</p>')
 
 
 def paragraph_of(text: str, options: list[str]) -> str:

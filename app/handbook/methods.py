@@ -35,8 +35,8 @@ def by_family(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
 
 def matching(entries: Iterable[Entry], words: str) -> list[Entry]:
     """Entries that contain all of the words in name, source, family, docstring or options."""
-    wanted = words.casefold().split()
-    return [entry for entry in entries if all(word in _everything(entry) for word in wanted)]
+    terms = words.casefold().split()
+    return [entry for entry in entries if all(word in _everything(entry) for word in terms)]
 
 
 def comparison_table(families: dict[str, list[Entry]], known: dict[str, Measured | None]) -> str:
@@ -52,7 +52,7 @@ def times(value: float) -> str:
 
 
 def experiment(entry: Entry) -> dict[str, Any]:
-    """The method beside both ends of personalization, for Set up."""
+    """The method with FedAvg and LocalTrain, for Set up."""
     names = list(dict.fromkeys(["fedavg", "local_train", entry.name]))
     return {
         "dataset": {"name": "digits"},

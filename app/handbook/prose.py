@@ -43,7 +43,7 @@ def sentences(text: str, options: Collection[str] = ()) -> str:
 
 
 def capitalized(text: str, options: Collection[str] = ()) -> str:
-    """With a capital first letter, unless it begins with a symbol or the name of an option."""
+    """``sentences`` with a capital first letter, unless it begins with a symbol or the name of an option."""
     first = re.match(r"[a-z]{2,}(?![\w~^(]|-bar)", text)
     return text[:1].upper() + text[1:] if first and first[0] not in {*GREEK, *options, "lr"} else text
 

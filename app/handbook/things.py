@@ -23,7 +23,7 @@ def _description(entry: Entry, text: EntryText) -> str:
     names = [parameter.name for parameter in entry.parameters]
     parts = [_told(text.summary, names)] if text.summary else []
     if text.citation and "http" not in text.citation:
-        parts.append(f'<p class="told">{sentences(text.citation, names)}</p>')
+        parts.append(f'<p class="handbook-text">{sentences(text.citation, names)}</p>')
     if text.equations:
         block = "\n".join(line[4:] for line in text.equations)
         parts.append(scrolled(f'<pre class="handbook">{html.escape(block)}</pre>', "Equations"))
@@ -34,4 +34,4 @@ def _description(entry: Entry, text: EntryText) -> str:
 
 
 def _told(text: str, names: list[str]) -> str:
-    return f'<p class="told">{terms.marked_html(sentences(text, names))}</p>'
+    return f'<p class="handbook-text">{terms.marked_html(sentences(text, names))}</p>'

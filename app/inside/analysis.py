@@ -30,11 +30,11 @@ def findings(view: RunView, kind: str, options: dict[str, Any], *, verb: str, co
     Until then the page shows a button ``verb`` with its ``cost`` in words ("1,681 evaluations, about 5 s"), the
     progress, or the error. ``options`` has every option that differs from its default: it is the key of the findings.
     """
-    return Asked(view.run, kind, options, verb, cost).show()
+    return AnalysisRequest(view.run, kind, options, verb, cost).show()
 
 
 @dataclass(frozen=True)
-class Asked:
+class AnalysisRequest:
     """One request for an analysis of a run's models, and its state."""
 
     run: RunRecord
@@ -64,7 +64,7 @@ class Asked:
             self.offer()
         return None
 
-    def ask(self) -> None:
+    def submit(self) -> None:
         if allowed_paths.problem_of(self.run):
             return
         with suppress(StorageError):  # the run was deleted meanwhile, which the page reports
@@ -84,7 +84,7 @@ class Asked:
             return
         with st.container(horizontal=True, vertical_alignment="center"):
             reason = permits.why_not("analyze", [self.run])
-            st.button(self.verb, key=f"{self.key}_ask", on_click=self.ask, disabled=reason is not None)
+            st.button(self.verb, key=f"{self.key}_ask", on_click=self.submit, disabled=reason is not None)
             st.caption(plain(reason or self.cost))
 
     def offer_retry(self, found: AnalysisRecord) -> None:
@@ -92,7 +92,7 @@ class Asked:
             st.warning(plain(f"The analysis failed. {found.error or 'No reason was recorded.'}"))
         with st.container(horizontal=True, vertical_alignment="center"):
             reason = permits.why_not("analyze", [self.run])
-            st.button("Try again", key=f"{self.key}_again", on_click=self.ask, disabled=reason is not None)
+            st.button("Try again", key=f"{self.key}_again", on_click=self.submit, disabled=reason is not None)
             st.caption(plain(reason or (self.cost if found.status == "failed" else f"Cancelled. {self.cost}")))
 
     def done(self, found: AnalysisRecord, artifact: ArtifactRecord) -> Findings | None:

@@ -1,4 +1,4 @@
-"""Which run is shown: experiment, then method, then seed. The address has its number."""
+"""The choice of a run by experiment, method and seed. The address has its number."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,10 +12,10 @@ from app.wording import STATUS, plural
 from storage import RunRecord
 
 EXPERIMENT, METHOD, SEED = "inside_experiment", "inside_method", "inside_seed"
-NAMES = ("id", "run")  # of the run in the address; our links say the first
+NAMES = ("id", "run")  # of the run in the address; our links use the first
 
 
-def asked() -> str | None:
+def run_in_address() -> str | None:
     """The run in the address; None if it names none."""
     return next((run for name in NAMES if (run := url_state.get(name)) is not None), None)
 
@@ -92,7 +92,7 @@ def open_run(run_id: int) -> None:
 
 
 def _open_experiment(experiment: int) -> None:
-    """Other clients, other rounds: only the tab stays."""
+    """Open the experiment's first run; only the tab is kept, since clients and rounds differ."""
     found = queries.runs(experiment_ids=[experiment], include_archived=True)
     run = next((r for r in found if r.round >= 0), next(iter(found), None))
     if run is not None:

@@ -1,4 +1,4 @@
-"""One client: its data, its curve beside both ends of personalization, its rank, its errors."""
+"""One client: its data, its curve next to LocalTrain and FedAvg, its rank, its errors."""
 
 import numpy as np
 import streamlit as st
@@ -66,7 +66,7 @@ def chooser(view: RunView, now: np.ndarray) -> None:
 
 
 def open_client(client: int | None) -> None:
-    """Into the address; None closes it."""
+    """Put the client into the address; None closes it."""
     url_state.choose(client=None if client is None else str(client))
 
 

@@ -69,7 +69,7 @@ def over_rounds(view: RunView, rounds: np.ndarray, accuracy: np.ndarray) -> None
 
 
 def spread(view: RunView, now: np.ndarray) -> None:
-    """The distribution in the chosen round, beside both ends of personalization in the same round."""
+    """The distribution in the chosen round, next to LocalTrain and FedAvg in the same round."""
     others = reference_accuracies(view)
     sizes = view.test_sizes
     beside = [_clients(REFERENCES[name], view.references[name], values, sizes) for name, values in others.items()]
@@ -149,7 +149,7 @@ def reference_words(view: RunView, name: str) -> str:
 
 
 def columns(test_sizes: Sequence[int]) -> dict[str, Any]:
-    """With as many decimals as the client with the fewest test samples supports."""
+    """The columns of the table, with as many decimals as the client with the fewest test samples supports."""
     config = st.column_config
     digits = decimals(min((n for n in test_sizes if n), default=None))
     gain: dict[str, Any] = {"format": f"%+.{digits}f"}

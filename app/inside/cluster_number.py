@@ -1,4 +1,4 @@
-"""Why this many clusters? For a method that optimizes their number: both terms, and a slider for their weight."""
+"""The panel on the number of clusters, for methods that optimize it: both terms of the criterion, and their weight."""
 
 from dataclasses import dataclass
 
@@ -46,7 +46,7 @@ def how_many_clusters(run: RunRecord, until: int | None = None) -> None:
 
 
 def of_run(run: RunRecord, until: int | None = None) -> ClusterNumber | None:
-    """Of the last round that optimized K, or of the last not after ``until``; None if none did."""
+    """The values of the last round, or of the last not after ``until``, that optimized K; None if none did."""
     at, capacity = queries.client_series(run.id, "diagnostics.capacity")
     if not len(at):
         return None

@@ -1,4 +1,4 @@
-"""Why does a cluster split, or not? For CFL, whose thresholds apply to the norms of updates."""
+"""The panel on splits of CFL's clusters: the norms of updates and their thresholds."""
 
 import numpy as np
 import streamlit as st
@@ -13,7 +13,7 @@ NORMS = ("mean_update_norm", "max_update_norm")
 
 
 def splitting(view: RunView) -> None:
-    """Nothing for methods that do not record these norms."""
+    """Draw the panel, if the method records these norms."""
     given = view.run.hparams
     if not {"eps1", "eps2", "warmup"} <= given.keys():
         return

@@ -140,7 +140,7 @@ def sizes(view: RunView, cells: pd.DataFrame) -> None:
 
 
 def cost_of_clustering(view: RunView) -> None:
-    """For methods that cluster models by k-means: the distances between models, and the cost of k-means."""
+    """Draw the distances between models and the cost of k-means, for methods that cluster models by it."""
     series = queries.scalar_series([view.run], [*kmeans_cost.NAMES, "diagnostics.model_distance"])
     series = series.dropna(subset=["value"])  # a run that diverged has none in the end
     if "diagnostics.model_distance" not in set(series["name"]):

@@ -1,4 +1,4 @@
-"""Every option of a run beside its default and its meaning, from the registries and schemas."""
+"""Every option of a run with its default and its meaning, from the registries and schemas."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Features of one run: the output of the clients' bodies, beside their training data."""
+"""Features of one run: the output of the clients' bodies, and their training data."""
 
 from typing import Any, cast
 

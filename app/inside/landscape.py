@@ -74,7 +74,7 @@ def surfaces(view: RunView, options: dict[str, Any], client: int) -> None:
 
 
 def side_by_side(points: pd.DataFrame, name: str) -> None:
-    """One chart per surface, all on one scale, which stands beside the last; stacked on narrow screens."""
+    """One chart per surface, all on one scale, which is next to the last; stacked on narrow screens."""
     surfaces = points.groupby("surface", sort=False)
     for i, (column, (what, own)) in enumerate(zip(st.columns(len(surfaces), gap="large"), surfaces, strict=True)):
         with column:
@@ -90,14 +90,14 @@ def side_by_side(points: pd.DataFrame, name: str) -> None:
 
 def panels(found: Findings, ground: str) -> list[str]:
     """The surfaces to show, by their names in the findings."""
-    wanted = {
+    by_name = {
         "home": ["global_everyone", "personalized_own"],
         "own": ["global_own", "personalized_own"],
         "everyone": ["global_everyone", "personalized_everyone"],
     }[ground]
     if "global_own" not in found.arrays and ground != "everyone":
         return ["personalized_own", "personalized_everyone"]
-    return [name for name in wanted if name in found.arrays]
+    return [name for name in by_name if name in found.arrays]
 
 
 def title(name: str, client: int, found: Findings) -> str:
@@ -179,7 +179,7 @@ def measures(found: Findings, client: int) -> pd.DataFrame:
 
 
 def sharpness_finding(found: Findings, client: int) -> str:
-    """The client's model beside the global one, on the client's samples."""
+    """The client's model compared with the global one, on the client's samples."""
     own = {row["model"]: row for row in found.values["measures"] if row["on"] == "own"}
     top = {model: number(row["eigenvalue"]) for model, row in own.items()}
     finding = f"The top eigenvalue of client {client}'s model on its own samples is {top['personalized']}"
@@ -188,9 +188,9 @@ def sharpness_finding(found: Findings, client: int) -> str:
 
 def sharp_clients(view: RunView, options: dict[str, Any], client: int) -> None:
     st.header("Are sharp models less accurate?", anchor=False)
-    asked = {**{n: v for n, v in options.items() if n != "client"}, "of": "clients"}
+    of_clients = {**{n: v for n, v in options.items() if n != "client"}, "of": "clients"}
     cost = f"Top eigenvalues of {plural(view.num_clients, 'client')}, each on its own samples."
-    found = findings(view, "sharpness", asked, verb="Measure all clients", cost=cost)
+    found = findings(view, "sharpness", of_clients, verb="Measure all clients", cost=cost)
     if found is None:
         return
     eigenvalue, rise, loss, accuracy = (np.asarray(found.arrays[n]) for n in ("eigenvalue", "rise", "loss", "accuracy"))

@@ -34,7 +34,7 @@ def recorded(run: RunRecord, series: pd.DataFrame) -> None:
     if table.empty:
         terms.caption(finding)
         return
-    per_point = " Each point is the mean of several rounds." if run.round > profile.MOST_POINTS else ""
+    per_point = " Each point is the mean of several rounds." if run.round > profile.MAX_POINTS else ""
     for column, (name, title) in zip(st.columns(len(profile.PANELS)), profile.PANELS.items(), strict=True):
         with column:
             st.plotly_chart(
@@ -51,7 +51,7 @@ def recorded(run: RunRecord, series: pd.DataFrame) -> None:
 
 
 def beside_training(run: RunRecord, series: pd.DataFrame) -> str:
-    """How much of the time from start to end was training, if known."""
+    """The share of training in the time from start to end, if known."""
     if run.started_at is None or run.finished_at is None:
         return "Seconds: training only, without evaluation."
     trained = float(series.loc[series["name"] == "seconds", "value"].sum())

@@ -25,7 +25,7 @@ KINDS: dict[str, str] = {
     **{kind: f"Models of the {when} round" for when, kind in MODELS_OF.items()},
     "analysis": "Findings of analysis",
 }
-MOST_EVENTS = 200
+MAX_EVENTS = 200
 
 
 def panel(view: RunView) -> None:
@@ -160,7 +160,7 @@ def what_happened(run: RunRecord) -> None:
     st.header("Events", anchor=False)
     if run.error:
         st.error(plain(run.error))
-    events = queries.store().events.list(run.id, limit=MOST_EVENTS)
+    events = queries.store().events.list(run.id, limit=MAX_EVENTS)
     if events:
         _table(log(events), "run_events", plural(len(events), "event"))
         text = "\n".join(f"{_time(e.at)} {e.level} {e.kind} {e.message}" for e in events)

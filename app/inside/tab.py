@@ -14,7 +14,7 @@ def every_run(view: RunView) -> bool:
 
 @dataclass(frozen=True)
 class Tab:
-    """What the page asks of a tab. The name of its file is its name in the address."""
+    """A tab of the page. The name of its file is its name in the address."""
 
     title: str
     order: int  # among the tabs
@@ -22,7 +22,7 @@ class Tab:
     needs_rounds: bool = True  # whether it is empty before the first round
     moves_with_rounds: bool = False  # whether it shows the slider over rounds
     of_one_model: bool = False  # whether it shows the switch between personalized and global model
-    applies: Callable[[RunView], bool] = every_run  # whether it has anything to show for a run with rounds
+    applies: Callable[[RunView], bool] = every_run  # whether it is shown for a run with rounds
 
 
 @cache

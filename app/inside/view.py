@@ -1,4 +1,4 @@
-"""What the tabs of one run share: the run, and the round and client in the address."""
+"""The state that the tabs of a run share: the run, and the round and client in the address."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +14,7 @@ from engine.core.vocabulary import MODEL_KINDS, ModelKind
 from storage import RunRecord
 
 REFERENCES = {"local_train": "LocalTrain", "fedavg": "FedAvg"}  # alone, and one model for all
-MOST_REFERENCES = 500  # the newest runs that are looked at
+MAX_REFERENCES = 500  # the newest runs that are searched
 SAME_CLIENTS = ("dataset", "partition", "model")  # parts of the configuration; with the seed, they give the clients
 
 
@@ -85,9 +85,9 @@ class RunView:
         They have the same data, split, model and seed. Of several, one trained like this run comes first, then one of
         this experiment, then the newest.
         """
-        wanted = [name for name in REFERENCES if name != self.run.algorithm]
+        algorithms = [name for name in REFERENCES if name != self.run.algorithm]
         others = queries.runs(
-            algorithms=wanted, seeds=[self.run.seed], include_archived=True, limit=MOST_REFERENCES, newest_first=True
+            algorithms=algorithms, seeds=[self.run.seed], include_archived=True, limit=MAX_REFERENCES, newest_first=True
         )
         found: dict[str, RunRecord] = {}
         for run in sorted((run for run in others if self._has_same_clients(run)), key=self._unlikeness):

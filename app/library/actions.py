@@ -48,7 +48,7 @@ def look_at(runs: Sequence[RunRecord]) -> None:
 
 
 def offer(name: str, runs: Sequence[RunRecord]) -> None:
-    """A button if the action applies to at least one of the runs; actions that cannot be undone ask first."""
+    """A button if the action applies to at least one of the runs; actions that cannot be undone need a confirmation."""
     action, ids = bulk.ACTIONS[name], [run.id for run in runs]
     fit = bulk.fitting(action, runs)
     if not fit and (name != "delete" or not permits.theirs(action.right, runs)):

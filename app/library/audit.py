@@ -9,20 +9,20 @@ from app.data import queries
 from app.library.listing import times
 from storage import AuditRecord
 
-MOST = 500
+MAX_ENTRIES = 500
 COLUMNS = {"who": "Person", "did": "Action", "what": "Runs, experiments or files"}
 
 
-def fold() -> None:
-    """Nothing where nobody signs in."""
+def expander() -> None:
+    """Draws nothing without sign-in."""
     if not permits.current().name or permits.refusal("audit"):
         return
-    entries = queries.store().audit.list(MOST)
+    entries = queries.store().audit.list(MAX_ENTRIES)
     with st.expander("Who did what", key="library_audit"):
         if not entries:
             st.caption("Nothing yet. Everything that people queue, change or delete is listed here.")
             return
-        newest = f"The newest {wording.count(MOST)} entries. " if len(entries) == MOST else ""
+        newest = f"The newest {wording.count(MAX_ENTRIES)} entries. " if len(entries) == MAX_ENTRIES else ""
         st.caption(f"{newest}Entries stay when their runs are deleted.")
         st.dataframe(
             table(entries),

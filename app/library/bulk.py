@@ -14,7 +14,7 @@ Reason = tuple[str, str]  # as it follows "1" and "2": has already ended, have a
 
 ENDED: Reason = ("has already ended", "have already ended")
 NOT_PAUSED: Reason = ("is not paused", "are not paused")
-NOT_THEIRS: Reason = ("belongs to somebody else", "belong to others")
+NOT_THEIRS: Reason = ("has another owner", "have other owners")
 FOREIGN_DATA: Reason = (
     "was imported and its data is outside DATA_DIR",
     "were imported and their data is outside DATA_DIR",
@@ -40,13 +40,13 @@ def fitting(action: Action, runs: Sequence[RunRecord]) -> list[int]:
     return [run.id for run in runs if run.id in allowed and action.why_not(run) is None]
 
 
-def outcome(action: Action, runs: Sequence[RunRecord], asked: int) -> str:
-    """``Cancelled 3 runs, 1 of them shortly; 2 have already ended``, for the ``runs`` that were found of ``asked``.
+def outcome(action: Action, runs: Sequence[RunRecord], num_requested: int) -> str:
+    """``Cancelled 3 runs, 1 of them shortly; 2 have already ended``.
 
-    ``runs`` are as they were before the action.
+    ``runs`` are those of the ``num_requested`` runs that exist, as they were before the action.
     """
     fit = set(fitting(action, runs))
-    gone = asked - len(runs)
+    gone = num_requested - len(runs)
     parts = [action.done.format(wording.plural(len(fit), "run") if fit else "no runs")]
     running = sum(run.id in fit and run.status == "running" for run in runs)
     if action.takes_a_moment and running:
@@ -59,7 +59,7 @@ def outcome(action: Action, runs: Sequence[RunRecord], asked: int) -> str:
 
 
 def priority(name: str) -> Action:
-    """For runs that have not ended: it applies whenever they wait for a slot."""
+    """The action that sets a priority, for runs that have not ended."""
     value = wording.PRIORITIES[name]
 
     def why_not(run: RunRecord) -> Reason | None:

@@ -12,7 +12,7 @@ from storage import DiskUse
 MAKE_ROOM = "Delete runs and empty the trash, or drop models that you no longer need."
 
 
-def fold(use: DiskUse) -> None:
+def expander(use: DiskUse) -> None:
     total = sum(size for size in parts(use).values())
     is_low = use.free_bytes < LOW_DISK_BYTES
     title = f"Disk: {wording.size_bytes(total)} in use, {wording.size_bytes(use.free_bytes)} free"

@@ -1,4 +1,4 @@
-"""Renames or archives an experiment, if the selected runs all belong to one."""
+"""Renames or archives an experiment, if all selected runs are of one."""
 
 from collections.abc import Sequence
 

@@ -10,7 +10,7 @@ from app.actions import exchange
 from app.data import queries
 from storage import RunRecord
 
-MOST_BYTES = 10**9  # more is too large to download in a browser
+MAX_BYTES = 10**9  # more is too large to download in a browser
 
 
 def buttons(runs: Sequence[RunRecord]) -> None:
@@ -37,7 +37,7 @@ def bundle(ids: Sequence[int], name: str, left: int) -> None:
         f"One ZIP file with {several}: rounds, {wording.size_bytes(size)} of models, analyses and logs. "
         "You can import it into another Library."
     )
-    if size <= MOST_BYTES:
+    if size <= MAX_BYTES:
         st.download_button(
             "Download bundle",
             partial(exchange.bundle_of, ids),

@@ -1,4 +1,4 @@
-"""Explains what an uploaded file is if it is not an export of runs, and where it belongs."""
+"""Explains what an uploaded file is if it is not an export of runs, and how to use it."""
 
 import json
 import zipfile
@@ -38,7 +38,7 @@ def what_else(name: str, data: bytes) -> str | None:
 
 
 def _kind_of_zip(data: bytes) -> str | None:
-    """None for archives whose contents the import checks itself."""
+    """The kind of an archive; None if the import checks its contents itself."""
     try:
         names = zipfile.ZipFile(BytesIO(data)).namelist()
     except (zipfile.BadZipFile, ValueError):

@@ -52,7 +52,7 @@ def choice(label: str, name: str, options: list[str], title: Callable[[str], str
 
 
 def days() -> tuple[datetime | None, datetime | None]:
-    """When runs were queued: a window up to now, or two days."""
+    """The control for the time of queueing: a window up to now, or two days."""
     when = widgets.pick("Queued", WHEN, "when", "any")
     first = last = None
     if when == "days":
@@ -67,7 +67,7 @@ def day(label: str, name: str) -> date | None:
 
 
 def zone() -> ZoneInfo:
-    """The reader's time zone, if the browser reports it and this machine knows it; else UTC."""
+    """The reader's time zone, if the browser reports it and this machine supports it; else UTC."""
     try:
         return ZoneInfo(st.context.timezone or "UTC")
     except (ZoneInfoNotFoundError, ValueError):

@@ -16,7 +16,7 @@ WINDOWS = {"day": timedelta(days=1), "week": timedelta(days=7), "month": timedel
 
 @dataclass(frozen=True)
 class Filter:
-    """Which runs are listed; an empty field matches everything."""
+    """The filter of the list of runs; an empty field matches everything."""
 
     text: str = ""
     statuses: Collection[str] = ()
@@ -74,15 +74,15 @@ def _names(run: RunRecord) -> str:
 
 
 def _is_set(run: RunRecord, word: str) -> bool:
-    name, _, wanted = word.partition("=")
+    name, _, expected = word.partition("=")
     return word in run.label.lower().split() or any(
-        known == name and _is_value(value, wanted) for known, value in settings(run)
+        known == name and _is_value(value, expected) for known, value in settings(run)
     )
 
 
-def _is_value(value: Any, wanted: str) -> bool:
+def _is_value(value: Any, expected: str) -> bool:
     """``0.10`` is 0.1; a name without a value matches any."""
     try:
-        return not wanted or float(value) == float(wanted)
+        return not expected or float(value) == float(expected)
     except (TypeError, ValueError):
-        return str(value).lower() == wanted
+        return str(value).lower() == expected

@@ -16,7 +16,7 @@ Kind = Literal["success", "info", "error"]
 
 @dataclass(frozen=True)
 class Offer:
-    """A button beside the notice."""
+    """A button next to the notice."""
 
     label: str
     do: Callable[..., "Notice"]

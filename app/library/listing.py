@@ -45,7 +45,7 @@ def nothing(of: int) -> None:
 
 
 def paged(table: pd.DataFrame) -> pd.DataFrame:
-    """At most ROWS at a time, in pages."""
+    """The rows of the current page, at most ROWS."""
     if len(table) <= ROWS:
         return table
     pages = -(-len(table) // ROWS)

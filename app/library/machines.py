@@ -9,10 +9,10 @@ import streamlit as st
 from app import wording
 from storage import FRESH_S, EngineRecord
 
-GONE_S = 3600.0  # for how long a machine that is gone stays in the list
+GONE_S = 3600.0  # for how long a machine without heartbeats is listed
 
 
-def fold(found: Sequence[EngineRecord]) -> None:
+def expander(found: Sequence[EngineRecord]) -> None:
     """``found`` are those with a heartbeat within the last GONE_S seconds."""
     now = datetime.now(UTC)
     machines = known(found, now)

@@ -24,7 +24,7 @@ class Annotated(Protocol):
 
 
 def panel(runs: Sequence[RunRecord]) -> None:
-    """Of the selected runs. Of several, only what all have in common is shown and changed."""
+    """Notes and tags of the selected runs. Only what all of them have in common is shown and changed."""
     with st.popover("Notes and tags", key="notes"):
         if len(runs) > 1:
             st.caption(f"Saved for all {wording.plural(len(runs), 'run')}. Tags that only some have stay.")

@@ -22,7 +22,7 @@ LONGEST = 60
 def bar() -> None:
     """A link per view, and a popover to save the current one."""
     saved = {view.name: view.query for view in queries.store().saved_views.list(PAGE)}
-    now = asked(url_state.address())
+    now = view_query(url_state.address())
     with st.container(horizontal=True, vertical_alignment="center", key="library_views"):
         st.html(navigation({"All runs": "", **SHIPPED, **saved}, now))
         if not permits.refusal("views"):
@@ -35,7 +35,7 @@ def navigation(views: Mapping[str, str], now: str) -> str:
     items = []
     for name, query in views.items():
         address = html.escape(links.link(PAGE, **dict(parse_qsl(query))))
-        current = ' aria-current="page"' if asked(dict(parse_qsl(query))) == now else ""
+        current = ' aria-current="page"' if view_query(dict(parse_qsl(query))) == now else ""
         items.append(f'<li><a href="{address}" target="_self"{current}>{html.escape(name)}</a></li>')
     return f'<nav class="views" aria-label="Views"><ul>{"".join(items)}</ul></nav>'
 
@@ -63,8 +63,8 @@ def keep(now: str, saved: Mapping[str, str]) -> None:
         )
 
 
-def asked(query: Mapping[str, str]) -> str:
-    """The choices of an address that belong to a view, in a fixed order."""
+def view_query(query: Mapping[str, str]) -> str:
+    """The choices of an address that a view stores, in a fixed order."""
     return urlencode([(name, query[name]) for name in CHOICES if query.get(name)], safe=",")
 
 

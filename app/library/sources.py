@@ -58,11 +58,11 @@ def import_files(files: Sequence[UploadedFile]) -> Notice:
     return outcome([e for each in found for e in each.experiments], sum(len(each.known) for each in found), problems)
 
 
-def read(name: str, data: bytes, tell: Progress) -> Imported:
+def read(name: str, data: bytes, on_progress: Progress) -> Imported:
     """Raises InvalidConfig with an explanation if the file is not an export of runs."""
     if other := what_else(name, data):
         raise InvalidConfig([f"{other}."])
-    return exchange.import_bytes(name, data, tell)
+    return exchange.import_bytes(name, data, on_progress)
 
 
 def load_examples() -> Notice:
@@ -70,7 +70,7 @@ def load_examples() -> Notice:
 
 
 def outcome(experiments: Sequence[ExperimentRecord], known: int = 0, problems: Sequence[str] = ()) -> Notice:
-    """What was imported, what was already there, and what is wrong with the rest."""
+    """A summary of what was imported, what already existed, and the problems with the rest."""
     sentences = []
     if experiments:
         several = wording.names(f"“{e.name}” ({wording.plural(e.num_runs, 'run')})" for e in experiments)

@@ -20,7 +20,7 @@ KEY = "library_trash"
 COLUMNS: dict[str, Any] = {name: name.capitalize() for name in ("run", "experiment", "method", "seed", "status")}
 
 
-def fold(is_open: bool = False) -> None:
+def expander(is_open: bool = False) -> None:
     runs = queries.store().trash.list()
     if not runs:
         return

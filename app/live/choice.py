@@ -1,4 +1,4 @@
-"""Which runs the Live page shows, and actions on all of them. The choice is in the address."""
+"""The choice of the runs on the Live page, which is in the address, and actions on all of them."""
 
 from collections.abc import Sequence
 
@@ -17,9 +17,9 @@ from storage import ExperimentRecord, RunRecord
 
 def chosen_runs(experiments: Sequence[ExperimentRecord]) -> list[RunRecord]:
     """The runs in the address (``?runs=1,2`` or ``?experiment=3``), else those training now or trained last."""
-    wanted = url_state.ids("runs")
-    if wanted:
-        return queries.runs(run_ids=wanted, include_archived=True)
+    run_ids = url_state.ids("runs")
+    if run_ids:
+        return queries.runs(run_ids=run_ids, include_archived=True)
     number = url_state.ids("experiment")
     if not number:
         active = [e.id for e in experiments if e.status_counts.get("running") or e.status_counts.get("queued")]
@@ -40,7 +40,7 @@ def controls(experiments: Sequence[ExperimentRecord], listed: Sequence[RunRecord
 
 
 def first_of_each(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """As many runs as can be distinguished: the first seed of every method, then the second."""
+    """Choose as many runs as can be distinguished: the first seed of every method, then the second."""
     by_seed = sorted(runs, key=lambda run: (run.seed, run.position))[: live_feed.MAX_RUNS]
     return sorted(by_seed, key=lambda run: (run.experiment_id, run.position))
 
@@ -87,7 +87,7 @@ def _show_runs(run_ids: Sequence[int]) -> None:
 
 
 def everything_control(runs: Sequence[RunRecord]) -> None:
-    """Pause, resume or cancel all that are listed, and belong to the reader."""
+    """Pause, resume or cancel all listed runs of the reader."""
     allowed = permits.theirs("change", runs)
     runs = [run for run in runs if run.id in allowed]
     for action, title in (("pause", "Pause all"), ("resume", "Resume all")):

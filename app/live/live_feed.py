@@ -120,7 +120,7 @@ def standing(run: RunRecord, silent_s: float = 0.0, again: int | None = None) ->
 
 
 def retried(store: Store, runs: Sequence[RunRecord]) -> dict[int, int]:
-    """For runs that failed and were queued again: the newest run that repeats each."""
+    """The newest retry of each failed run that was queued again."""
     ended = [run.id for run in runs if "retry" in actions(run)]
     return store.queue.repeats(ended) if ended else {}
 
@@ -196,7 +196,7 @@ def _is_shown(round: int, run: RunRecord) -> bool:
 
 
 def _accuracies(store: Store, run: RunRecord, model: str, rounds: Sequence[int]) -> Columns:
-    """In percent."""
+    """The accuracies of ``rounds``, in percent."""
     names = {f"{model}.{name}": name for name in ("mean", "lowest5", "std")}
     found = store.metrics.scalars([run.id], list(names), rounds=rounds)[run.id]
     return {short: 100 * _at(rounds, found.get(name, NOTHING)) for name, short in names.items()}
@@ -223,7 +223,7 @@ def _costs(store: Store, run: RunRecord, after: int, rounds: Sequence[int]) -> C
 
 
 def _latest_clients(store: Store, run: RunRecord, model: str, rounds: Sequence[int]) -> list[float] | None:
-    """In percent, ascending. A stopped run may end with a round that was not evaluated."""
+    """The latest accuracies of all clients, in percent, ascending. The last round of a stopped run may lack them."""
     _, accuracies = store.metrics.array(run.id, f"{model}.accuracy", rounds[-2:])
     if not len(accuracies):
         return None

@@ -52,7 +52,7 @@ def change(chosen: Sequence[RunRecord]) -> None:
 
 
 def change_all(runs: Sequence[RunRecord]) -> None:
-    """Nothing is selected: pause, resume or cancel all runs, whatever the experiment."""
+    """Buttons to pause, resume or cancel all runs of all experiments, shown without a selection."""
     with st.container(horizontal=True, vertical_alignment="center", key="queue_all"):
         _pause_buttons(runs, "Pause everything", "Resume everything")
         _cancel_button(runs, "Cancel everything")

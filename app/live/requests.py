@@ -32,7 +32,7 @@ def refusal() -> None:
 
 
 def cancel_question(label: str, run_ids: Sequence[int], training: int, key: str) -> None:
-    """A button that asks before it cancels several runs: cancelled runs can't be resumed."""
+    """A button that cancels several runs after a confirmation: cancelled runs can't be resumed."""
     with st.popover(label, key=key):
         kept = f" {wording.plural(training, 'is training', 'are training')}; completed rounds are kept."
         st.write(
@@ -74,12 +74,12 @@ def _retry(run_ids: Sequence[int]) -> None:
     refused = {run.id: reason for run in runs if (reason := allowed_paths.problem_of(run))}
     if refused:
         st.session_state[_REFUSED] = next(iter(refused.values()))
-    if wanted := [run_id for run_id in run_ids if run_id not in refused]:
+    if allowed := [run_id for run_id in run_ids if run_id not in refused]:
         queue = queries.store().queue
-        again = queue.repeats(wanted)  # a second press queues no second run
-        left = [queue.get(run_id).id for run_id in wanted if run_id not in again]  # raises where one was deleted
+        again = queue.repeats(allowed)  # a second press queues no second run
+        left = [queue.get(run_id).id for run_id in allowed if run_id not in again]  # raises where one was deleted
         new = queue.retry(left, live_feed.RETRIABLE)
-        _show_again(wanted, sorted({*again.values(), *(run.id for run in new)}))
+        _show_again(allowed, sorted({*again.values(), *(run.id for run in new)}))
 
 
 def _show_again(run_ids: Sequence[int], again: Sequence[int]) -> None:

@@ -24,12 +24,12 @@ from app.wording import plain
 from engine.worker.work_queue import DIED, KILLED
 from storage import EventRecord, RunRecord
 
-MOST_NAMED, MOST_LOGGED = 3, 12
+MAX_NAMED, MAX_LOGGED = 3, 12
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """What happened to these runs, ``why`` and ``todo``; runs with the same kind and reason are grouped."""
+    """A problem of some runs, with the reason ``why`` and the advice ``todo``; runs with equal problems are grouped."""
 
     kind: str
     runs: tuple[RunRecord, ...]
@@ -41,7 +41,7 @@ class Trouble:
         """``Ditto, seed 0 diverged at round 3 of 50.``"""
         what = _HAPPENED[self.kind]
         if len(self.runs) > 1:
-            named = wording.names((run_name(run) for run in self.runs), MOST_NAMED)
+            named = wording.names((run_name(run) for run in self.runs), MAX_NAMED)
             return f"{wording.count(len(self.runs))} runs {what[1]}: {named}."
         run = self.runs[0]
         where = f"at round {run.round} of {run.rounds}" if run.round >= 0 else "before its first round"
@@ -81,7 +81,7 @@ def what_happened(run: RunRecord) -> None:
 
 
 def troubles(runs: Iterable[RunRecord], events: Iterable[EventRecord], silent_s: Mapping[int, float]) -> list[Trouble]:
-    """In the order of their first runs. Runs that train, wait or ended normally are in none."""
+    """The problems in the order of their first runs. Runs that train, wait or ended normally are in none."""
     kinds: dict[int | None, list[str]] = {}
     for event in events:
         kinds.setdefault(event.run_id, []).append(event.kind)
@@ -93,7 +93,7 @@ def troubles(runs: Iterable[RunRecord], events: Iterable[EventRecord], silent_s:
 
 
 def card(trouble: Trouble, leads_inside: bool = True) -> None:
-    """What happened, why and what to do, with buttons and the log."""
+    """A card with the problem, its reason and advice, with buttons and the log."""
     runs, key = trouble.runs, _key(trouble)
     with st.container(key=f"card_{key}", gap="small"):
         st.markdown(f"**{plain(trouble.happened)}** {plain(trouble.why)}")
@@ -104,7 +104,7 @@ def card(trouble: Trouble, leads_inside: bool = True) -> None:
             with st.container(horizontal=True, vertical_alignment="center", key=f"{key}_ways"):
                 ways(trouble, leads_inside)
             with st.expander("Log (times in UTC)", key=f"{key}_log"):
-                st.code(log.log_of(queries.store(), runs[:MOST_LOGGED]), language=None, wrap_lines=True)
+                st.code(log.log_of(queries.store(), runs[:MAX_LOGGED]), language=None, wrap_lines=True)
 
 
 def ways(trouble: Trouble, leads_inside: bool) -> None:
@@ -130,7 +130,7 @@ def retry(runs: Sequence[RunRecord], key: str) -> None:
     if again:
         ids = sorted(set(again.values()))
         page.link(
-            "live", f"Retried as {wording.names((f'run {i}' for i in ids), MOST_NAMED)}", runs=",".join(map(str, ids))
+            "live", f"Retried as {wording.names((f'run {i}' for i in ids), MAX_NAMED)}", runs=",".join(map(str, ids))
         )
 
 
@@ -139,14 +139,14 @@ def gentler_links(runs: Sequence[RunRecord]) -> None:
     by_method: dict[tuple[int, str], list[RunRecord]] = {}
     for run in runs:
         by_method.setdefault((run.experiment_id, run.label), []).append(run)
-    for own in list(by_method.values())[:MOST_NAMED]:
+    for own in list(by_method.values())[:MAX_NAMED]:
         of_it = f": {method_name(own[0].label, own[0].algorithm)}" if len(by_method) > 1 else ""
         config = gentler(own[0]) | {"seeds": sorted({run.seed for run in own})}
         page.link("setup", plain(f"Try lr / 3 in Set up{of_it}"), config=links.pack_config(config))
 
 
 def retry_links(runs: Sequence[RunRecord]) -> dict[int, str]:
-    """For each diverged run: Set up, filled with its configuration and a third of its learning rate."""
+    """Links for each diverged run to Set up, filled with its configuration and a third of its learning rate."""
     return {run.id: links.setup_link(gentler(run)) for run in runs if run.status == "diverged"}
 
 

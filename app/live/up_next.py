@@ -17,7 +17,7 @@ from app.live import live_feed, queue_choice
 from app.state import url_state
 from storage import RunRecord
 
-MOST_ROWS = 200
+MAX_ROWS = 200
 REFRESH_S = 5.0
 COLUMNS = ("place", "run", "method", "seed", "experiment", "rounds", "priority", "starts")
 
@@ -36,7 +36,7 @@ class Turns:
 
 
 def up_next(shown: Sequence[RunRecord] = ()) -> None:
-    """Nothing if no run waits and all running ones are ``shown``."""
+    """Draw the queue, unless no run waits and all running ones are ``shown``."""
     turns = read()
     outside = {run.id for run in turns.running}.difference(run.id for run in shown)
     if palette.is_presenting() or not (turns.waiting or turns.paused or outside):
@@ -57,9 +57,9 @@ def board() -> None:
     expected = forecast.of_queue(queries.store(), turns.waiting)
     st.caption(wording.plain(summary(turns, expected)))
     if turns.runs:
-        listing(data(turns, expected)[:MOST_ROWS])
-    if len(turns.runs) > MOST_ROWS:
-        st.caption(f"{wording.count(len(turns.runs) - MOST_ROWS)} more in the queue.")
+        listing(data(turns, expected)[:MAX_ROWS])
+    if len(turns.runs) > MAX_ROWS:
+        st.caption(f"{wording.count(len(turns.runs) - MAX_ROWS)} more in the queue.")
     if queue_choice.has_changed():
         st.rerun()
 

@@ -1,1 +1,1 @@
-"""The papers' figures and tables: their runs, progress, and the printed numbers beside ours."""
+"""The papers' figures and tables: their runs, progress, and the printed numbers next to ours."""

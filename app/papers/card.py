@@ -12,7 +12,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.charts import beside_paper
+from app.charts import paper_comparison
 from app.data.shipped import FOLDER, checksum
 from app.papers.claim import HEADS, State, verdicts
 from app.papers.figures import first_figure, printed
@@ -40,7 +40,7 @@ class Card:
 
 
 def card_of(results: Results) -> Card:
-    """Cached until other runs are behind it."""
+    """Cached until its runs change."""
     return _card(results.preset.name, results.scale, results.stamp, results)
 
 
@@ -88,5 +88,5 @@ def of_claims(states: Sequence[State]) -> str:
 def of_numbers(results: Results) -> str:
     """``4 of 9 numbers within 1 point``"""
     table = printed(results).dropna(subset=["difference"])
-    close = int((table["difference"].abs() <= beside_paper.CLOSE + 1e-9).sum())
+    close = int((table["difference"].abs() <= paper_comparison.CLOSE + 1e-9).sum())
     return f"{close} of {plural(len(table), 'number')} within 1 point" if len(table) else ""

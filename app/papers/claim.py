@@ -1,4 +1,4 @@
-"""What a paper claims about a figure without numbers, and whether it holds in our runs.
+"""A paper's claim about a figure without numbers, and whether it holds in our runs.
 
 The claims about a preset's figures are a file in ``app/papers/claims/`` named like the preset, with ``CLAIMS``: each is
 what the paper says, in our words, and where, and the comparisons of our numbers that it implies.
@@ -21,7 +21,7 @@ from engine.core.statistics import MIN_BLOCKS, ROUNDING, Interval, t_interval
 
 State = Literal["holds", "fails", "unclear"]
 HEADS: dict[State, str] = {"holds": "Holds here", "fails": "Does not hold here", "unclear": "Not clear here"}
-MOST_SHOWN = 3  # comparisons that the sentence repeats
+MAX_SHOWN = 3  # comparisons that the sentence repeats
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Check:
 
     @property
     def state(self) -> State:
-        """As in Compare: by the 95 % interval over seeds; with one or two seeds, what was seen."""
+        """The state by the 95 % interval over seeds, as in Compare; for one or two seeds by the observed value."""
         if self.margin.n < MIN_BLOCKS:
             return "holds" if self.margin.mean > ROUNDING else "fails"
         if self.margin.is_above_zero:
@@ -43,7 +43,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Claim:
-    """``reading``: what we test, where the paper leaves it open."""
+    """``reading``: the criterion that we test, if the paper gives none."""
 
     says: str
     where: str  # section and figure
@@ -72,7 +72,7 @@ class Verdict:
         """``in 7 of 12 comparisons. Farthest from it: MNIST MLR: CGPFL K=2 91.1 %, Ditto 94.2 %.``"""
         agree = sum(check.state == "holds" for check in self.checks)
         against = [check for check in self.checks if check.state == self.state]
-        nearest = sorted(against, key=lambda check: check.margin.mean)[:MOST_SHOWN]
+        nearest = sorted(against, key=lambda check: check.margin.mean)[:MAX_SHOWN]
         shown = "; ".join(check.words for check in nearest)
         if len(self.checks) == 1:
             return f"{shown}. {self.doubt()}"
@@ -87,7 +87,7 @@ class Verdict:
 
 
 def verdicts(results: Results) -> list[Verdict]:
-    """Of the claims about the preset that its finished runs can test."""
+    """The verdicts on the preset's claims that its finished runs can test."""
     found = [Verdict(claim, tuple(c for c in claim.checks(results) if c.margin.n)) for claim in claims(results.preset)]
     return [verdict for verdict in found if verdict.checks]
 

@@ -1,15 +1,15 @@
-"""The panel with a paper's printed numbers beside the compared runs, if some of them reproduce the paper."""
+"""The panel with a paper's printed numbers and the compared runs, if some of them reproduce the paper."""
 
 from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
-from app.charts import beside_paper
+from app.charts import paper_comparison
 from app.compare.section import Part
 from app.compare.view import View
 from app.components import page
-from app.data.preset_catalog import SCALE_WORDS, known, wanted
-from app.papers.beside import beside, dots, experiment_of, measure_of
+from app.data.preset_catalog import SCALE_WORDS, known, preset_runs
+from app.papers.paper_numbers import compared_numbers, dots, experiment_of, measure_of
 from app.papers.preset_progress import Standing
 from app.state import url_state, widgets
 from app.state.choice import Choices
@@ -21,11 +21,11 @@ from storage import RunRecord
 
 @url_state.fragment
 def panel(view: View) -> None:
-    """Nothing if no run belongs to a preset with printed numbers; runs with other settings do not count."""
+    """Draws nothing if no run is of a preset with printed numbers; runs with other settings do not count."""
     for preset, scale, table in of_runs(view.runs.values()):
         if not widgets.toggle(_heading(preset), f"paper_{preset.name}_{scale}"):
             continue
-        beside(table, _settings(preset, scale), SCALE_WORDS[scale], f"{preset.name}-{scale}")
+        compared_numbers(table, _settings(preset, scale), SCALE_WORDS[scale], f"{preset.name}-{scale}")
         page.link("papers", "Full table", preset=preset.name, scale=scale)
 
 
@@ -74,6 +74,6 @@ def _candidates(names: set[str]) -> list[tuple[Preset, str]]:
 
 def _cells(preset: Preset, scale: str, experiment: str, runs: list[RunRecord]) -> pd.DataFrame:
     by_digest = {run.digest: run for run in runs if run.experiment_name == experiment}
-    here = Standing(tuple((want, by_digest.get(want.digest)) for want in wanted(preset, scale, experiment)))
+    here = Standing(tuple((want, by_digest.get(want.digest)) for want in preset_runs(preset, scale, experiment)))
     compared = {key: found for key, found in here.by_label().items() if any(found)}
-    return beside_paper.data(preset.cells(experiment), compared)
+    return paper_comparison.data(preset.cells(experiment), compared)

@@ -1,4 +1,4 @@
-"""The figures of a paper, as panels of Compare, and the one of each that stands for it in the gallery."""
+"""The figures of a paper as panels of Compare, and the one that represents each in the gallery."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pandas as pd
 import streamlit as st
 
-from app.charts import beside_paper, feature_map
+from app.charts import feature_map, paper_comparison
 from app.charts.plot import figure_cache
 from app.compare import cost, dials, effort, structure, truth
 from app.compare.accuracy import distribution, low_mean_top
@@ -15,14 +15,14 @@ from app.compare.view import View
 from app.components import page, terms
 from app.components.shown import Shown, with_finding
 from app.inside.features import NEIGHBOURS, WARNING
-from app.papers.beside import dots, experiment_of, measure_of
+from app.papers.paper_numbers import dots, experiment_of, measure_of
 from app.papers.results import Results
 from app.state import url_state
 from app.wording import setting
 
 
 class Panel(NamedTuple):
-    """What the page draws, and its first figure; a panel that ``joins`` experiments draws all of them in one."""
+    """A panel of the page and its first figure; a panel that ``joins`` experiments draws all of them in one."""
 
     draw: Callable[[View], None]
     first: Callable[[View], Shown | None]
@@ -99,7 +99,7 @@ PANELS = {
 
 
 def first_figure(results: Results) -> Shown | None:
-    """Of the printed numbers, or of the preset's panels; without either the accuracy by client.
+    """The first figure of the printed numbers or of the preset's panels; without either the accuracy by client.
 
     None if there are fewer than two methods, or if only a page of a run draws the figure.
     """
@@ -119,11 +119,11 @@ def first_figure(results: Results) -> Shown | None:
 
 
 def panels_of(results: Results) -> Sequence[str]:
-    """Those of the preset; for one without figures, how its methods fare."""
+    """The panels of the preset; without figures, those on the accuracy of its methods."""
     return results.preset.view.panels if results.preset.view else ("distribution", "over_time")
 
 
 def printed(results: Results) -> pd.DataFrame:
-    """The paper's numbers beside ours, as ``beside_paper.data`` gives them."""
+    """The paper's numbers and ours, as ``paper_comparison.data`` gives them."""
     cells = [cell for config in results.preset.configs(results.scale) for cell in results.preset.cells(config["name"])]
-    return beside_paper.data(cells, results.now.by_label())
+    return paper_comparison.data(cells, results.now.by_label())

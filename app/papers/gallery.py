@@ -10,7 +10,7 @@ import streamlit as st
 from app.charts.plot import palette
 from app.components import page
 from app.data import queries
-from app.data.preset_catalog import SCALES, by_document, wanted
+from app.data.preset_catalog import SCALES, by_document, preset_runs
 from app.data.shipped import is_shipped
 from app.papers.card import Card, card_of, shipped_card
 from app.papers.preset_progress import Standing, standing
@@ -35,7 +35,7 @@ class Entry:
 
 
 def gallery(entries: Sequence[Entry]) -> None:
-    """In each paper, what has a picture comes first."""
+    """The cards of each paper; those with a picture come first."""
     by_name = {entry.preset.name: entry for entry in entries}
     with st.container(key="papers_gallery"):
         for place, (document, own) in enumerate(by_document({e.preset.name: e.preset for e in entries}).items()):
@@ -105,11 +105,11 @@ def _standings(presets: Mapping[str, Preset]) -> dict[tuple[str, str], Standing]
     The full scale has thousands of runs: it is looked at if its result ships or an experiment has its name.
     """
     known = {experiment.name for experiment in queries.experiments()}
-    wants = {
-        (name, scale): wanted(preset, scale)
+    planned = {
+        (name, scale): preset_runs(preset, scale)
         for name, preset in presets.items()
         for place, (scale, configs) in enumerate(preset.scales.items())
         if place == 0 or is_shipped(preset, scale) or any(config["name"] in known for config in configs)
     }
-    pairs = iter(standing([run for own in wants.values() for run in own]).pairs)
-    return {key: Standing(tuple(next(pairs) for _ in own)) for key, own in wants.items()}
+    pairs = iter(standing([run for own in planned.values() for run in own]).pairs)
+    return {key: Standing(tuple(next(pairs) for _ in own)) for key, own in planned.items()}

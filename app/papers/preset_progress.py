@@ -1,4 +1,4 @@
-"""The progress of a preset: which of its runs exist, and which runs only look like them."""
+"""The progress of a preset: which of its runs exist, and which runs have their names but other settings."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 from app.data import queries
 from app.data.config_fields import flat
-from app.data.preset_catalog import Wanted
+from app.data.preset_catalog import PresetRun
 from app.wording import STATUS, names, plural
 from engine.config.schema import parse_experiment
 from storage import RunRecord
@@ -18,9 +18,9 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class Standing:
-    """The wanted runs, each with the best existing run or ``None``."""
+    """The runs of a preset, each with the best existing run or ``None``."""
 
-    pairs: tuple[tuple[Wanted, RunRecord | None], ...]
+    pairs: tuple[tuple[PresetRun, RunRecord | None], ...]
 
     @property
     def runs(self) -> list[RunRecord]:
@@ -45,13 +45,13 @@ class Standing:
         return list(dict.fromkeys(w.experiment for w, run in self.pairs if not run or run.status not in still))
 
     def of(self, experiment: str) -> list[RunRecord]:
-        return [run for wanted, run in self.pairs if run and wanted.experiment == experiment]
+        return [run for planned, run in self.pairs if run and planned.experiment == experiment]
 
     def by_label(self) -> dict[tuple[str, str], list[RunRecord | None]]:
-        """(experiment, label) -> its runs, one for each seed that is wanted."""
+        """(experiment, label) -> its runs, one for each seed of the preset."""
         found: dict[tuple[str, str], list[RunRecord | None]] = {}
-        for wanted, run in self.pairs:
-            found.setdefault((wanted.experiment, wanted.label), []).append(run)
+        for planned, run in self.pairs:
+            found.setdefault((planned.experiment, planned.label), []).append(run)
         return found
 
     def sentence(self) -> str:
@@ -62,37 +62,39 @@ class Standing:
         return ", ".join([f"{done} of {plural(len(self.pairs), 'run')} done", *rest])
 
 
-def standing(wanted: Sequence[Wanted]) -> Standing:
+def standing(planned: Sequence[PresetRun]) -> Standing:
     """Runs are matched by their whole configuration, not by name."""
     best: dict[str, RunRecord] = {}
-    for run in _found({w.digest for w in wanted}):  # newest first
+    for run in _found({w.digest for w in planned}):  # newest first
         if run.archived or _rank(run) >= _rank(best.get(run.digest)):
             continue
         best[run.digest] = run
-    return Standing(tuple((w, best.get(w.digest)) for w in wanted))
+    return Standing(tuple((w, best.get(w.digest)) for w in planned))
 
 
-def changed(wanted: Sequence[Wanted], configs: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+def changed(planned: Sequence[PresetRun], configs: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Runs with the same names but other configurations: experiment -> the fields that differ.
 
     They do not have the paper's setting, so their numbers are excluded.
     """
-    called, digests = {w.experiment for w in wanted}, {w.digest for w in wanted}
+    called, digests = {w.experiment for w in planned}, {w.digest for w in planned}
     ids = [e.id for e in queries.experiments() if e.name in called]
     others = [run for run in (queries.runs(experiment_ids=ids) if ids else []) if run.digest not in digests]
-    asked = [parse_experiment(c) for c in configs if c["name"] in {run.experiment_name for run in others}]
-    meant = {(run.name, run.label, run.seed): run.to_dict() for experiment in asked for run in experiment.runs()}
+    experiments = [parse_experiment(c) for c in configs if c["name"] in {run.experiment_name for run in others}]
+    expected = {
+        (run.name, run.label, run.seed): run.to_dict() for experiment in experiments for run in experiment.runs()
+    }
     found: dict[str, list[str]] = {}
     for run in others:
         key = (run.experiment_name, run.label, run.seed)
-        if key in meant:
-            found.setdefault(run.experiment_name, []).extend(differences(meant[key], run.config))
+        if key in expected:
+            found.setdefault(run.experiment_name, []).extend(differences(expected[key], run.config))
     return {experiment: list(dict.fromkeys(fields)) for experiment, fields in found.items()}
 
 
-def differences(meant: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+def differences(expected: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """``training.rounds 20 instead of 200``, for each field that changes the numbers."""
-    a, b = flat(meant), flat(other)
+    a, b = flat(expected), flat(other)
     return [
         f"{field} {_text(b.get(field, _ABSENT))} instead of {_text(a.get(field, _ABSENT))}"
         for field in dict.fromkeys([*a, *b])

@@ -8,7 +8,7 @@ from app.components import page
 from app.components.queue_position import queue_position
 from app.components.timed import timed
 from app.data import queries
-from app.data.preset_catalog import SCALE_WORDS, SCALES, experiments, wanted
+from app.data.preset_catalog import SCALE_WORDS, SCALES, experiments, preset_runs
 from app.papers.preset_progress import Standing, standing
 from app.setup import cost
 from app.wording import duration, lines, plain, plural, size_bytes
@@ -36,7 +36,7 @@ def progress_panel(preset: Preset, scale: str, now: Standing) -> None:
 @timed(LOOK_AGAIN_S)
 def _follow(preset: Preset, scale: str, shown: str) -> None:
     """Redraw the whole page when the progress is no longer as ``shown``."""
-    if standing(wanted(preset, scale)).sentence() != shown:
+    if standing(preset_runs(preset, scale)).sentence() != shown:
         st.rerun()
 
 

@@ -1,4 +1,4 @@
-"""The results: the paper's claims and our figures, the paper's numbers beside ours, and links to the runs."""
+"""The results: the paper's claims and our figures, the paper's numbers and ours, and links to the runs."""
 
 from html import escape
 
@@ -6,9 +6,9 @@ import streamlit as st
 
 from app.components import page, terms
 from app.data.preset_catalog import SCALE_WORDS
-from app.papers.beside import beside
 from app.papers.claim import HEADS, Verdict, verdicts
 from app.papers.figures import PANELS, panels_of, printed
+from app.papers.paper_numbers import compared_numbers
 from app.papers.results import Results
 from app.state.choice import Choice
 from app.wording import names, plain, setting
@@ -31,7 +31,7 @@ def result(results: Results) -> None:
 
 
 def claimed(results: Results) -> None:
-    """What the paper says about the figure, and whether it holds here."""
+    """Draw the paper's claims about the figure, and whether they hold here."""
     found = verdicts(results)
     if not found:
         return
@@ -74,7 +74,7 @@ def numbers(results: Results) -> None:
     if scale == "quick":
         terms.caption("The quick version differs from the paper's setting: expect different numbers.")
     settings = {config["name"]: setting(config) for config in preset.configs(scale)}
-    beside(table, settings, SCALE_WORDS[scale], preset.name)
+    compared_numbers(table, settings, SCALE_WORDS[scale], preset.name)
     known = sum(len(table.rows) * len(table.measures) for table in preset.paper)
     if known > len(table):
         files = names(table.file for table in preset.paper)
@@ -87,7 +87,7 @@ def ways(results: Results) -> None:
     if not now.done:
         return
     st.header("Explore the runs", anchor=False)
-    for experiment in dict.fromkeys(wanted.experiment for wanted, _ in now.pairs):
+    for experiment in dict.fromkeys(planned.experiment for planned, _ in now.pairs):
         own = [run for run in now.of(experiment) if run.status == "done"]
         if not own:
             continue

@@ -1,4 +1,4 @@
-"""What a figure or table shows: the reader's own runs once all are done, until then the result that ships, if any."""
+"""The results for a figure or table: the user's runs once all are done, until then the shipped result, if any."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import pandas as pd
 from app.compare.view import View
 from app.data import queries
 from app.data.comparison import methods_of
-from app.data.preset_catalog import SCALE_WORDS, wanted
+from app.data.preset_catalog import SCALE_WORDS, preset_runs
 from app.data.shipped import Shipped, shipped
 from app.data.source import Source
 from app.papers.preset_progress import Standing
@@ -46,7 +46,7 @@ class Results:
 
     @cached_property
     def runs(self) -> list[RunRecord]:
-        """Those that are done, with their clients."""
+        """The finished runs, with their clients."""
         if self.shipped or not self.now.done:
             return self.now.done
         return queries.runs(run_ids=[run.id for run in self.now.done], with_partition=True)
@@ -122,7 +122,7 @@ class Results:
         return Measure((by_run.max() - by_run.last()).to_dict(), lambda value: f"lost {100 * value:.1f} points")
 
     def moves(self, since: float) -> Measure:
-        """How many clients changed their cluster after this share of the rounds, each change counted."""
+        """The number of cluster changes of clients after this share of the rounds."""
         found = {}
         for run in self.runs:
             at, labels = self.source.clusters(run.id)
@@ -157,7 +157,7 @@ def results_of(preset: Preset, scale: str, own: Standing) -> Results:
     found = None if own.is_complete else shipped(preset, scale)
     if found is None:
         return Results(preset, scale, own)
-    pairs = tuple((want, found.by_digest.get(want.digest)) for want in wanted(preset, scale))
+    pairs = tuple((want, found.by_digest.get(want.digest)) for want in preset_runs(preset, scale))
     return Results(preset, scale, Standing(pairs), found)
 
 

@@ -1,4 +1,4 @@
-"""A figure as a small picture without words: lines, marks, bars and cells of a chart as an SVG of a few kilobytes."""
+"""A figure as a thumbnail without text: lines, marks, bars and cells of a chart as an SVG of a few kilobytes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
@@ -14,9 +14,9 @@ from app.components.shown import Shown
 
 WIDTH, HEIGHT, PAD = 240, 132, 9
 DASHES = {"dash": "5 3", "dot": "1.5 2.5", "dashdot": "5 2.5 1.5 2.5", "longdash": "8 3", "longdashdot": "8 3 1.5 3"}
-MOST_MARKS = 40  # of a trace
+MAX_MARKS = 40  # of a trace
 TAILS = ("triangle-left", "triangle-right")
-MOST_CELLS = 6_000
+MAX_CELLS = 6_000
 Scale = Callable[[Any], np.ndarray]
 
 
@@ -93,7 +93,7 @@ def _marks(trace: Any, at: np.ndarray) -> Iterator[str]:
     shared = trace.marker.color if trace.marker.color is not None else trace.line.color
     outline = trace.marker.line.color if trace.marker.line.width and isinstance(trace.marker.line.color, str) else None
     colors, symbols = _each(shared, count), _each(trace.marker.symbol, count)
-    for i in range(0, count, max(1, -(-count // MOST_MARKS))):
+    for i in range(0, count, max(1, -(-count // MAX_MARKS))):
         (a, b), color, symbol = at[i], colors[i], symbols[i]
         if np.isfinite([a, b]).all():
             yield _mark(a, b, escape(_color(color)), escape(outline or ""), str(symbol or ""))
@@ -114,7 +114,7 @@ def _mark(a: float, b: float, color: str, outline: str, symbol: str) -> str:
 def _cells(trace: Any, x: Scale, y: Scale) -> Iterator[str]:
     """Rows of equal neighbors are one rectangle."""
     z = np.asarray(trace.z, float)
-    step = max(1, int(np.ceil(np.sqrt(z.size / MOST_CELLS))))
+    step = max(1, int(np.ceil(np.sqrt(z.size / MAX_CELLS))))
     z, xs, ys = z[::step, ::step], x(trace.x)[::step], y(trace.y)[::step]
     wide, high = abs(xs[-1] - xs[0]) / max(len(xs) - 1, 1), abs(ys[-1] - ys[0]) / max(len(ys) - 1, 1)
     scale = _colors(trace)

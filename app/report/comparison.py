@@ -38,7 +38,7 @@ class Comparison:
 
 
 def report(comparison: Comparison, now: datetime | None = None) -> str:
-    """One HTML file; built on request, from the numbers: the page has drawn one section at most."""
+    """One HTML file, built on request from the numbers, because the page has drawn only one section."""
     view, rows, choices = comparison.view, comparison.rows, comparison.choices()
     with palette.on_paper():
         parts = list(comparison.parts(view, rows, choices))

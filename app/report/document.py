@@ -11,12 +11,12 @@ from app.components.shown import Shown
 from app.report.html import figures_data
 
 _HERE = Path(__file__).parent
-# Everything is in the file; with this policy a browser requests nothing, whatever the file contains.
+# Everything is in the file; with this policy a browser makes no requests.
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
 
 def document(title: str, body: Sequence[str], charts: Sequence[Shown]) -> str:
-    """``body`` has an element for each of ``charts``, which were drawn for a light ground."""
+    """``body`` has an element for each of ``charts``, which were drawn in the light theme."""
     css = _ground(palette.LIGHT, palette.DARK) + (_HERE / "report.css").read_text(encoding="utf-8")
     js = (_HERE / "report.js").read_text(encoding="utf-8")
     return "".join(

@@ -12,7 +12,7 @@ from app.components.shown import Shown
 from app.data import column_heads
 from app.wording import MISSING
 
-MOST_ROWS = 200  # of the numbers behind one figure
+MAX_ROWS = 200  # of the numbers behind one figure
 
 
 def paragraph(text: str, style: str = "") -> str:
@@ -43,9 +43,9 @@ def table(rows: pd.DataFrame) -> str:
 
 def figure(shown: Shown, number: int) -> str:
     """The element of a figure that the script draws, its texts, and its numbers, folded."""
-    left_out = len(shown.table) - MOST_ROWS
+    left_out = len(shown.table) - MAX_ROWS
     rest = paragraph(f"{left_out} more rows are in the CSV of the page.") if left_out > 0 else ""
-    numbers = folded("Numbers", table(column_heads.read(shown.table.head(MOST_ROWS), shown.heads)) + rest)
+    numbers = folded("Numbers", table(column_heads.read(shown.table.head(MAX_ROWS), shown.heads)) + rest)
     return drawn(shown, number, numbers)
 
 
@@ -74,7 +74,7 @@ def data(name: str, value: Any) -> str:
 
 
 def figures_data(charts: Sequence[Shown], pairs: Mapping[str, str]) -> str:
-    """The figures as drawn on a light ground, and what each of their colors is on a dark one."""
+    """The figures in the light theme, and the dark version of each of their colors."""
     specs = [json.loads(figure_text.without_links(one.figure).to_json()) for one in charts]
     return data("figures", {"figures": specs, "pairs": list(pairs.items())})
 

@@ -1,4 +1,4 @@
-// Draws the figures of the report, and again when the reader turns from light to dark.
+// Draws the figures of the report, and redraws them when the color scheme changes.
 const { figures, pairs } = JSON.parse(document.getElementById("figures").textContent);
 const dark = matchMedia("(prefers-color-scheme: dark)");
 

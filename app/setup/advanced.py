@@ -1,4 +1,4 @@
-"""The second level of Set up: what few experiments change, folded away at the end of the form."""
+"""The second level of Set up: rarely changed options, in a collapsed section at the end of the form."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -21,20 +21,20 @@ USUAL = tuple(field for field in Training.model_fields if field not in (*FIRST, 
 
 
 class Advanced:
-    """The fold. While it is closed, nothing in it is drawn, and the draft's values stay."""
+    """The collapsed section. While it is closed, its fields are not drawn, and the draft keeps their values."""
 
     def __init__(self, form: Form, place: DeltaGenerator) -> None:
         """``place`` is the container at the end of the form."""
         self._form, self._place, self._is_open = form, place, form.is_open(drafts.ADVANCED)
         if self._is_open:
             with place:
-                self._place = form.fold("Advanced", drafts.ADVANCED)
+                self._place = form.expander("Advanced", drafts.ADVANCED)
 
     def close(self, raw: Mapping[str, Any]) -> None:
-        """Draws the closed fold, at last: its label is about all values, and nothing above it moves it."""
+        """Draw the section last: its label depends on all values."""
         if not self._is_open:
             with self._place:
-                self._form.fold("Advanced", drafts.ADVANCED, changed(raw))
+                self._form.expander("Advanced", drafts.ADVANCED, changed(raw))
 
     def options(
         self,
@@ -70,14 +70,14 @@ class Advanced:
         return chosen | unused
 
     def machine(self, draft: Mapping[str, Any]) -> dict[str, Any]:
-        """Where and how runs are computed; only values that differ from the defaults are kept."""
+        """The options on where and how runs are computed; only values that differ from the defaults are kept."""
         chosen = self.options("Machine", Machine, draft, "", Machine.model_fields, key="machine")
         defaults = Machine().model_dump()
         return {name: value for name, value in chosen.items() if value != defaults[name]}
 
 
 def changed(raw: Mapping[str, Any]) -> list[str]:
-    """What differs from the defaults in the fold, in words."""
+    """The values in the section that differ from the defaults, in words."""
     found = []
     for section, (registry, _) in drafts.SECTIONS.items():
         values = raw[section]

@@ -41,5 +41,5 @@ def _column(form: Form, parameter: Parameter, values: Mapping[str, Any], names: 
         placeholder=empty,
         help=plain(parameter.description),
     )
-    form.spot(f"dataset.{parameter.name}")
+    form.placeholder(f"dataset.{parameter.name}")
     return column

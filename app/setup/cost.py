@@ -96,7 +96,7 @@ def together(costs: Iterable[Cost], slots: int) -> Cost:
 
 
 def measure(run: RunConfig) -> Moment:
-    """Time the method in a turn, once per configuration, whatever its seed, length or name."""
+    """Time the method in a turn, once per configuration, regardless of seed, length and name."""
     training = {name: value for name, value in run.training.model_dump(mode="json").items() if name != "rounds"}
     key = (_what(run, training=training), file_state(run))
     return _moments.get_or_put(key, lambda: Once(partial(_measured, run))).get()
@@ -144,16 +144,16 @@ def _round_seconds(first: Timed, second: Timed, gradients: float) -> float:
 
 def _one_round(run: RunConfig, data: Federation) -> Timed:
     """Time the second round: the first warms up, and some methods choose their settings in it."""
-    begun = time.perf_counter()
+    budget_start = time.perf_counter()
 
     def tick() -> None:
-        if time.perf_counter() > begun + BUDGET_S:
+        if time.perf_counter() > budget_start + BUDGET_S:
             raise _Enough
 
     simulation = Simulation(run, data=data, tick=tick)
     task, method = simulation.task, simulation.algorithm
     state, _ = method.round(simulation.state, task.cohort(1), task)
-    started = begun = time.perf_counter()  # the budget begins anew
+    started = budget_start = time.perf_counter()  # the budget restarts
     _, diagnostics = method.round(state, task.cohort(2), task)
     diagnostics.train_loss.tolist()  # waits for a GPU
     seconds = time.perf_counter() - started

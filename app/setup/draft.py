@@ -32,8 +32,8 @@ DEFAULT: dict[str, Any] = {
     "seeds": [0, 1],
     "evaluation": {"every": 1},
 }
-ADVANCED = "advanced"  # the fold of what is not first
-MOST_DRAWN, MOST_TOLD = 50, 5  # methods, and options of a sweep, that one page can hold; warnings at once
+ADVANCED = "advanced"  # the collapsed section
+MAX_DRAWN, MAX_WARNINGS = 50, 5  # methods, and options of a sweep, that one page can hold; warnings at once
 SECTIONS: dict[str, tuple[Registry, str]] = {
     "dataset": (DATASETS, "digits"),
     "partition": (PARTITIONERS, "classes_per_client"),
@@ -90,7 +90,7 @@ def keep(raw: dict[str, Any]) -> None:
 
 
 def add_algorithm(name: str) -> None:
-    """Adds a method, which takes part in the sweeps that all others share."""
+    """Add a method, with the sweeps that all others share."""
     entries = st.session_state[DRAFT]["algorithms"]
     shared = sweeps.shared(entries)
     entries.append({"name": name} | ({"sweep": shared} if shared else {}))
@@ -135,17 +135,17 @@ def drawable(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     if not isinstance(entries, list):
         dropped.append(_no("list of methods", "algorithms", entries))
         entries = []
-    if len(entries) > MOST_DRAWN:
-        dropped.append(f"algorithms: only the first {MOST_DRAWN} of {len(entries):,} methods are shown")
-    draft["algorithms"] = [_method(entry, place, dropped) for place, entry in enumerate(entries[:MOST_DRAWN])]
+    if len(entries) > MAX_DRAWN:
+        dropped.append(f"algorithms: only the first {MAX_DRAWN} of {len(entries):,} methods are shown")
+    draft["algorithms"] = [_method(entry, place, dropped) for place, entry in enumerate(entries[:MAX_DRAWN])]
     unknown = [entry["name"] for entry in draft["algorithms"] if entry["name"] not in ALGORITHMS]
     dropped += [f"no algorithm named {shown(name)}; it was ignored" for name in unknown]
     draft["algorithms"] = [entry for entry in draft["algorithms"] if entry["name"] in ALGORITHMS]
     for section in ("training", "evaluation"):
         draft[section] = _mapping(config.get(section, {}), section, dropped)
     draft["seeds"] = config.get("seeds", [0])
-    if len(dropped) > MOST_TOLD:
-        dropped[MOST_TOLD:] = [f"and {len(dropped) - MOST_TOLD:,} more problems"]
+    if len(dropped) > MAX_WARNINGS:
+        dropped[MAX_WARNINGS:] = [f"and {len(dropped) - MAX_WARNINGS:,} more problems"]
     return draft, dropped
 
 
@@ -159,16 +159,16 @@ def problems_of(raw: Mapping[str, Any]) -> list[str]:
 
 
 def _open_where_wrong(form: Form, draft: Mapping[str, Any]) -> None:
-    """Opens the folds with a problem in them, so that it is shown at its field."""
+    """Open the sections with a problem in them, so that it is shown at its field."""
     for problem in problems_of({"name": "untitled", **draft}):
         section, *rest = problem.partition(": ")[0].split(".")
         is_section = section in ("model", "training", "evaluation", *Machine.model_fields)
         if is_section or (section in SECTIONS and _is_advanced(rest, SECTIONS[section][0], draft[section])):
-            form.open_fold(ADVANCED)
+            form.open_expander(ADVANCED)
         elif section == "algorithms" and len(rest) > 1:
             uid, entry = ids()[int(rest[0])], draft["algorithms"][int(rest[0])]
             if rest[1] in ("label", "training") or _is_advanced(rest[1:], ALGORITHMS, entry):
-                form.open_fold(uid)
+                form.open_expander(uid)
 
 
 def _is_advanced(path: Sequence[str], registry: Registry, chosen: Mapping[str, Any]) -> bool:
@@ -182,7 +182,7 @@ def _named(raw: Any) -> dict[str, Any]:
 def _method(raw: Any, place: int, dropped: list[str]) -> dict[str, Any]:
     entry = _named(raw)
     swept = entry.get("sweep")
-    if isinstance(swept, Mapping) and len(swept) > MOST_DRAWN:
+    if isinstance(swept, Mapping) and len(swept) > MAX_DRAWN:
         dropped.append(f"algorithms.{place}.sweep: {len(swept):,} options are too many; it was ignored")
         del entry["sweep"]
     own = {part: entry[part] for part in ("sweep", "training") if entry.get(part) is not None}

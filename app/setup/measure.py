@@ -19,7 +19,7 @@ from engine.simulation.preflight import num_bytes
 from engine.simulation.simulate import Simulation
 from engine.training import heterogeneity
 
-ASKED = "setup.measured"
+MEASURED = "setup.measured"
 _r_hats: Lru[Hashable, Once[float]] = Lru(100)
 
 
@@ -32,8 +32,8 @@ def measure_panel(run: RunConfig) -> None:
         key="measure",
         help="Measures how much clients differ: trains softmax regression on each client alone, a few seconds",
     ):
-        st.session_state[ASKED] = what
-    if st.session_state.get(ASKED) == what:
+        st.session_state[MEASURED] = what
+    if st.session_state.get(MEASURED) == what:
         with queue_position(), st.spinner("Training on each client alone"):
             st.caption(plain(finding(r_hat(run))))
 

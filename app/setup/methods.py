@@ -19,13 +19,13 @@ from engine.core.errors import cut
 from engine.core.registry import ALGORITHMS, Options
 
 OWN = {f"{OF_TRAINING}{p.name}": p for p in parameters_of(Training)}  # options of the training, as a sweep names them
-MOST_LETTERS = 30  # of a label in the label of a fold
+MAX_LETTERS = 30  # of a method's label in the label of its section
 
 
 def methods_section(form: Form, draft: Mapping[str, Any], training: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The methods with their own sweeps, without those that all methods share."""
     st.header("Methods", anchor=False)
-    form.spot("algorithms")
+    form.placeholder("algorithms")
     shared = sweeps.shared(draft["algorithms"])
     places = zip(drafts.ids(), draft["algorithms"], strict=True)
     entries = [_method(form, place, uid, entry, training, shared) for place, (uid, entry) in enumerate(places)]
@@ -68,7 +68,7 @@ def _method(
     training: Mapping[str, Any],
     shared: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """One method: its name and main hyper-parameters; the others, its label and own training options are folded."""
+    """One method: its name and main hyper-parameters; its other options are in a collapsed section."""
     path = f"algorithms.{place}"
     with st.container(key=f"{form.prefix}.{uid}.card", gap="xsmall"):
         remove = partial(_remove_button, f"{form.prefix}.{uid}.remove", place)
@@ -83,9 +83,9 @@ def _method(
         for option in given:
             if option not in (*options.model_fields, *OWN):
                 swept.unknown(option)
-        folded = form.fold("More", uid, _changed(options, values, given), "compact")
+        more_options = form.expander("More", uid, _changed(options, values, given), "compact")
         if form.is_open(uid):
-            with folded:
+            with more_options:
                 extra = _label(form, path, key, name, values)
                 chosen |= form.options(options, values, path, only=options.advanced, **how)
                 extra |= _own_training(form, path, key, values, training, swept)
@@ -101,14 +101,14 @@ def _remove_button(key: str, place: int) -> None:
 
 
 def _changed(options: type[Options], values: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
-    """What differs from the defaults in the fold of a method, in words."""
-    label = [f"label “{cut(str(values['label']), MOST_LETTERS)}”"] if values.get("label") else []
+    """The values in a method's section that differ from the defaults, in words."""
+    label = [f"label “{cut(str(values['label']), MAX_LETTERS)}”"] if values.get("label") else []
     set_here = {option: value for option, value in values.items() if option not in given}
     found = label + changes(options, set_here, options.advanced)
     own = {f"{OF_TRAINING}{option}": value for option, value in (values.get("training") or {}).items()}
     found += [in_words(OWN[option], value) for option, value in own.items() if option in OWN and option not in given]
-    folded = (*options.advanced, *OWN)
-    return found + [sweeps.in_words(option, options) for option in given if option in folded]
+    more_options = (*options.advanced, *OWN)
+    return found + [sweeps.in_words(option, options) for option in given if option in more_options]
 
 
 def _label(form: Form, path: str, key: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:

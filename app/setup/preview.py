@@ -79,7 +79,7 @@ def split_panel(run: RunConfig | None) -> list[str]:
 
 
 def must_download(run: RunConfig) -> bool:
-    """Nothing is downloaded just by opening a form."""
+    """Whether the data must be downloaded first; opening a form downloads nothing."""
     can_be_fetched = getattr(DATASETS.get(run.dataset.name).make, "needs_download", False)
     return bool(can_be_fetched) and not pools.is_present(run.dataset)
 
@@ -116,7 +116,7 @@ def notes_panel(experiment: ExperimentConfig) -> None:
 
 def to_do(raw: Mapping[str, Any], problems: Sequence[str]) -> list[str]:
     """Problems that are not mistakes: a field that is still empty, a data set that is not on this machine yet."""
-    absent = _must_be_fetched_by_hand(raw["dataset"]["name"], first_run(raw))
+    absent = _must_be_provided(raw["dataset"]["name"], first_run(raw))
     return [
         problem
         for problem in problems
@@ -124,21 +124,21 @@ def to_do(raw: Mapping[str, Any], problems: Sequence[str]) -> list[str]:
     ]
 
 
-def _must_be_fetched_by_hand(name: str, run: RunConfig | None) -> bool:
-    """Not a path that the reader entered: a wrong path is a mistake."""
+def _must_be_provided(name: str, run: RunConfig | None) -> bool:
+    """Whether the user must get the data set; a wrong path of a custom file is a mistake instead."""
     is_chosen = not any(parameter.required for parameter in DATASETS.get(name).parameters)
     return is_chosen and run is not None and not pools.is_present(run.dataset)
 
 
 def queue_panel(
-    experiment: ExperimentConfig | None, problems: Sequence[str], homeless: Sequence[str], to_do: Sequence[str] = ()
+    experiment: ExperimentConfig | None, problems: Sequence[str], unplaced: Sequence[str], to_do: Sequence[str] = ()
 ) -> None:
     """The button, or the reason why it is disabled; ``to_do`` are the problems that are not mistakes."""
     number = len(experiment.runs()) if experiment else 0
     label = f"Queue {wording.plural(number, 'run')}" if experiment else "Queue runs"
     broken = queries.problem()
     is_unfinished = bool(problems) and not broken and len(to_do) == len(problems)
-    reason = plain(broken) if broken else _reason(problems, homeless, is_unfinished) if problems else None
+    reason = plain(broken) if broken else _reason(problems, unplaced, is_unfinished) if problems else None
     refused = permits.refusal("queue")
     if experiment and not problems:
         _known_runs(experiment)
@@ -176,7 +176,7 @@ def _queue(experiment: ExperimentConfig) -> None:
 
 
 def _known_runs(experiment: ExperimentConfig) -> None:
-    """Point out runs that already exist."""
+    """List runs that already exist."""
     runs = experiment.runs()
     found = list(launch.same_runs(runs).values())
     if not found:
@@ -255,10 +255,10 @@ def _one_seed(runs: Sequence[RunConfig]) -> list[RunConfig]:
     return [run for run in runs if run.seed == runs[0].seed]
 
 
-def _reason(problems: Sequence[str], homeless: Sequence[str], is_unfinished: bool) -> str:
+def _reason(problems: Sequence[str], unplaced: Sequence[str], is_unfinished: bool) -> str:
     """Why the button is disabled: the fields with problems, and problems without a field."""
-    if homeless:
-        return wording.lines(homeless)
+    if unplaced:
+        return wording.lines(unplaced)
     where = wording.names(dict.fromkeys(problem.partition(": ")[0].replace("_", " ") for problem in problems))
     if is_unfinished:
         return f"Still required: {plain(where.replace('.', ' '))}."

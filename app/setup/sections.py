@@ -21,7 +21,7 @@ from engine.core.errors import DataUnavailable
 from engine.core.registry import DATASETS, MODELS, PARTITIONERS, Options, Registry
 from storage import StorageError
 
-# Slider values. Any other number can be typed beside the slider.
+# Slider values. Any other number can be typed next to the slider.
 SHARES = [round(0.05 * n, 2) for n in range(20)]
 DIALS: dict[str, list[Any]] = {
     "alpha": [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 2.0, 5.0, 10.0, 100.0, 1000.0],
@@ -55,7 +55,7 @@ def data_section(form: Form, draft: Mapping[str, Any], advanced: Advanced) -> di
 
 
 def fit_partition(form: Form, draft: Mapping[str, Any], dataset: Mapping[str, Any], has_clients: bool | None) -> None:
-    """When the data changes, use its own clients if it has any, else a partitioner.
+    """Choose the clients that come with newly chosen data if it has any, else a partitioner.
 
     ``has_clients`` is None for data that cannot be read. A loaded configuration is not changed.
     """
@@ -132,7 +132,7 @@ def pick(
         )
         if beside:
             beside()
-    form.spot(path)
+    form.placeholder(path)
     return name
 
 

@@ -1,4 +1,4 @@
-"""Fields with a sweep: a button for several values, and these in place of the one value. Each is a run of its own."""
+"""Fields with a sweep: a button replaces the single value by several, each of which becomes a run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -12,8 +12,8 @@ from app.setup.offered import first_values, offered, text_of
 from app.wording import plain
 from engine.core.registry import Parameter
 
-MOST_CHIPS = 40  # values; more are one line of text
-MOST_LETTERS = 40  # of a value
+MAX_CHIPS = 40  # values; more are one line of text
+MAX_LETTERS = 40  # of a value
 
 
 class Sweeps:
@@ -27,7 +27,7 @@ class Sweeps:
         self._form, self._places, self._key = form, places, key
 
     def draw(self, prefix: str = "") -> Draw:
-        """For ``Form.options``; ``prefix`` begins the names of the parameters in a sweep."""
+        """A ``draw`` argument of ``Form.options``; ``prefix`` begins the names of the parameters in a sweep."""
         return partial(self._field, prefix)
 
     def unknown(self, name: str) -> None:
@@ -79,7 +79,7 @@ class Sweeps:
                 self.values[name] = read_list(typed_text or "")
             self._button("One value", "Back to one value", drafts.end_sweep, name)
         methods = [f"algorithms.{place}" for place in self._places(name)]
-        self._form.spot(*(f"{method}.{part}{name}" for method in methods for part in ("sweep.", "")))
+        self._form.placeholder(*(f"{method}.{part}{name}" for method in methods for part in ("sweep.", "")))
 
     def _button(self, label: str, help: str, act: Callable[..., None], name: str, *args: Any) -> None:
         st.button(
@@ -94,10 +94,10 @@ class Sweeps:
 
 def _are_chips(given: Any) -> bool:
     """Whether a list of values can be shown as one chip for each; a link may contain anything."""
-    if not isinstance(given, list) or len(given) > MOST_CHIPS:
+    if not isinstance(given, list) or len(given) > MAX_CHIPS:
         return False
     texts = [text_of(one) for one in given if one is None or isinstance(one, bool | int | float | str)]
-    return len(set(texts)) == len(given) and not any("," in text or not 0 < len(text) <= MOST_LETTERS for text in texts)
+    return len(set(texts)) == len(given) and not any("," in text or not 0 < len(text) <= MAX_LETTERS for text in texts)
 
 
 def _separate(state: str) -> None:

@@ -1,4 +1,4 @@
-"""Sweeps in a configuration: each method has its own; a training option that all of them sweep alike is shared."""
+"""Sweeps in a configuration: each method has its own; one of a training option that all methods have is shared."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ UNITS = {"local_steps": "steps", "local_epochs": "epochs"}  # of local training
 
 
 def shared(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The training options that all methods sweep alike; a method with a value of its own does not count."""
+    """The training options that all methods sweep over the same values; methods with their own value do not count."""
     found = {}
     for name in (f"{OF_TRAINING}{field}" for field in Training.model_fields if field not in SCHEDULED):
         lists = [(entry.get("sweep") or {}).get(name) for entry in entries if not has_own(entry, name)]
@@ -24,7 +24,7 @@ def shared(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def has_own(entry: Mapping[str, Any], name: str) -> bool:
-    """Whether a method has a value of its own for the training option ``name``."""
+    """Whether a method has its own value for the training option ``name``."""
     return name.removeprefix(OF_TRAINING) in (entry.get("training") or {})
 
 

@@ -1,4 +1,4 @@
-"""Compare: who gains, who is left behind, how fast, at what cost? Every choice on this page is in its address."""
+"""Compare: methods by accuracy, client, speed and cost. Every choice on this page is in its address."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -77,7 +77,7 @@ def parts(view: View, rows: View, choices: Choices) -> Iterator[Part]:
 
 
 def groupings(view: View) -> dict[str, str]:
-    """What a row can be: a method, or all runs with one value of a setting."""
+    """The possible groupings of rows: by method, or by the value of a setting."""
     return {METHOD: "Method"} | {
         name: config_fields.title(name, view.methods) for name in config_fields.groupings(view.methods)
     }
@@ -100,7 +100,7 @@ def in_words(runs: pd.DataFrame, view: View) -> str:
 
 
 def too_few(runs: list[RunRecord], chosen: list[RunRecord], absent: list[str]) -> None:
-    """Fewer than two methods: show what there is and where to get more."""
+    """Fewer than two methods: show the available ones and where to get more."""
     page.header(kicker(chosen) if chosen else "COMPARE", QUESTION, "A comparison needs two methods with results.")
     for sentence in absent:
         st.markdown(f"{plain(sentence)} See [Live](/live).")

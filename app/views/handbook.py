@@ -36,9 +36,9 @@ LEADS = {
 def render() -> None:
     st.html(STYLE)
     try:
-        asked = url_state.get("method")
-        if asked:
-            method_page(methods.find(asked))
+        requested = url_state.get("method")
+        if requested:
+            method_page(methods.find(requested))
             return
     except UnknownName as error:
         st.warning(plain(str(error)))

@@ -35,19 +35,19 @@ def render() -> None:
         every_run(runs)
     else:
         first_start()
-    trash.fold(is_open=not runs)
-    machines.fold(queries.engines(machines.GONE_S))
-    disk.fold(queries.store().disk_use())
-    audit.fold()
+    trash.expander(is_open=not runs)
+    machines.expander(queries.engines(machines.GONE_S))
+    disk.expander(queries.store().disk_use())
+    audit.expander()
 
 
 def every_run(runs: Sequence[RunRecord]) -> None:
     """Saved views and filters, the list, the selection and its actions."""
     saved.bar()
-    wanted, with_archived = filters.controls(runs)
+    run_filter, with_archived = filters.controls(runs)
     put_away = {e.id for e in queries.experiments(include_archived=True) if e.archived}
     shown = [run for run in runs if with_archived or not (run.archived or run.experiment_id in put_away)]
-    listed = listing.panel([run for run in shown if wanted.passes(run)], len(shown))
+    listed = listing.panel([run for run in shown if run_filter.passes(run)], len(shown))
     by_id = {run.id: run for run in runs}
     with st.container(key="library_selection"):
         if picked := chosen.panel(by_id, listed):

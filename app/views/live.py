@@ -56,7 +56,7 @@ def render() -> None:
 
 
 def nothing_here(experiments: Sequence[ExperimentRecord]) -> None:
-    """Nothing to show: say why, and link to what there is."""
+    """Explain why there is nothing to show, and link to other pages."""
     gone = url_state.ids("runs") or url_state.ids("experiment")
     reason = "The runs in this link no longer exist." if gone else "No experiments yet."
     page.header("Live", "What is training now?", reason)
@@ -90,7 +90,7 @@ def ended(name: str, statuses: Sequence[str], summary: str) -> str:
 
 
 def axis_controls(runs: Sequence[RunRecord]) -> tuple[str, str]:
-    """Which of the two models, and over what."""
+    """The controls for the model and the horizontal axis."""
     if palette.is_presenting():
         return url_state.value("model", wording.MODELS, "personalized"), url_state.value("x", AXES, "round")
     with st.container(horizontal=True, key="live_axes"):
@@ -104,7 +104,7 @@ def axis_controls(runs: Sequence[RunRecord]) -> tuple[str, str]:
 
 
 def grow(runs: Sequence[RunRecord], model: str, x: str) -> None:
-    """The browser asks for new points and adds them."""
+    """The browser polls for new points and adds them."""
     empty = training_curve.data(runs, {})
     live_plot.live_plot(
         panels(runs, empty, x, latest_clients.figure(latest_clients.data(runs, {}), runs)),
@@ -131,7 +131,7 @@ def standings(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
 
 
 def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
-    """Without the routes: redraw the page every two seconds while something trains."""
+    """Redraw the page every two seconds while something trains, if the server lacks the routes."""
     active = any(run.is_active for run in runs)
     if active:
         st.info(
@@ -183,7 +183,7 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
 
 
 def how_many(runs: Sequence[RunRecord]) -> None:
-    """How many clients the lowest 5 % are."""
+    """The number of clients in the lowest 5 %."""
     partition = queries.partition(next((run.id for run in runs if run.round >= 0), runs[0].id))
     if partition:
         tested = sum(size > 0 for size in partition["test_sizes"])
@@ -202,7 +202,7 @@ def inside(runs: Sequence[RunRecord]) -> None:
 
 
 def panels(runs: Sequence[RunRecord], table: pd.DataFrame, x: str, clients: go.Figure) -> dict[str, go.Figure]:
-    """Accuracy large and the clients beside it, then loss, spread and cost; the last over rounds in any case."""
+    """A large chart of accuracy with the clients next to it, then loss, spread and cost; cost is always over rounds."""
     small = {name: training_curve.figure(table, runs, name, "round" if name == "cost" else x, 250) for name in SMALL}
     return {"accuracy": training_curve.figure(table, runs, "accuracy", x), "clients": clients} | small
 
@@ -229,9 +229,9 @@ def run_row(run: RunRecord, stands: Mapping[str, Any]) -> None:
 
 def act() -> None:
     """A button of the live figures was pressed."""
-    asked = cast(dict[str, Any] | None, st.session_state[KEY].get("action"))
-    if asked:
-        perform(str(asked["action"]), [int(run_id) for run_id in asked["runs"]])
+    pressed_action = cast(dict[str, Any] | None, st.session_state[KEY].get("action"))
+    if pressed_action:
+        perform(str(pressed_action["action"]), [int(run_id) for run_id in pressed_action["runs"]])
 
 
 with url_state.page("live"):

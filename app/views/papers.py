@@ -1,11 +1,11 @@
-"""Papers: figures and tables of the papers, reproduced here beside the published numbers."""
+"""Papers: figures and tables of the papers, reproduced and compared with the published numbers."""
 
 from pathlib import Path
 
 import streamlit as st
 
 from app.components import page
-from app.data.preset_catalog import SCALES, known, wanted
+from app.data.preset_catalog import SCALES, known, preset_runs
 from app.papers.gallery import finding, gallery, shown
 from app.papers.preset_progress import changed, changed_sentence, standing
 from app.papers.progress import progress_panel
@@ -16,7 +16,7 @@ from app.wording import lines, plain
 from engine.config.presets import Preset
 from engine.core.errors import InvalidConfig
 
-MOST_QUOTED = 40  # letters of an address
+MAX_QUOTED = 40  # letters of an address
 STYLE = Path(__file__).parent.parent / "papers" / "papers.css"
 
 
@@ -29,13 +29,13 @@ def render() -> None:
         page.header("PAPERS", "Paper reproductions")
         st.error(lines(error.problems))
         return
-    asked = url_state.get("preset") or ""
-    chosen = presets.get(asked)
+    requested = url_state.get("preset") or ""
+    chosen = presets.get(requested)
     if chosen is None:
         entries = shown(presets)
         page.header("PAPERS", "Paper reproductions", finding(entry.card for entry in entries))
-        if asked:
-            st.warning(plain(f"No figure or table named “{asked[:MOST_QUOTED]}”. Choose one below."))
+        if requested:
+            st.warning(plain(f"No figure or table named “{requested[:MAX_QUOTED]}”. Choose one below."))
         gallery(entries)
         return
     one(chosen)
@@ -51,11 +51,11 @@ def one(preset: Preset) -> None:
         page.link("papers", "All papers")
     if scale == "quick" and preset.cut:
         st.markdown(f"**Left out at this scale.** {plain(preset.cut)}")
-    wants = wanted(preset, scale)
-    now = standing(wants)
+    planned = preset_runs(preset, scale)
+    now = standing(planned)
     results = results_of(preset, scale, now)
     progress_panel(preset, scale, now)
-    for experiment, fields in changed(wants, preset.configs(scale)).items():
+    for experiment, fields in changed(planned, preset.configs(scale)).items():
         st.warning(plain(changed_sentence(experiment, fields)))
     if results.shipped:
         st.html(f'<p class="caption">{results.origin} <code>{results.shipped.command}</code>.</p>')

@@ -18,8 +18,8 @@ from app.state import url_state, widgets
 from app.wording import MODELS, STATUS, STATUS_MEANING, kicker, plain
 from storage import RunRecord
 
-MOST_ROUNDS = 300  # of a slider
-MOST_QUOTED = 20  # letters of an address
+MAX_ROUNDS = 300  # of a slider
+MAX_QUOTED = 20  # letters of an address
 
 
 def render() -> None:
@@ -46,8 +46,8 @@ def render() -> None:
 
 def chosen() -> RunRecord | None:
     """The run that the address names; without one the newest with results."""
-    if (asked := chooser.asked()) is not None:
-        ids = url_state.parse_ids(asked)
+    if (run_id := chooser.run_in_address()) is not None:
+        ids = url_state.parse_ids(run_id)
         found = queries.runs(run_ids=ids[:1], include_archived=True, with_partition=True) if ids else []
         return found[0] if found else None
     return newest()
@@ -58,24 +58,26 @@ def newest() -> RunRecord | None:
 
 
 def nothing_here() -> None:
-    """No such run, or no runs at all: say why, and link to others."""
-    asked = chooser.asked()
-    page.header("INSIDE A RUN", "What happened inside?", "No run has results yet." if asked is None else missing(asked))
+    """No such run, or no runs at all: explain why, and link to others."""
+    run_id = chooser.run_in_address()
+    page.header(
+        "INSIDE A RUN", "What happened inside?", "No run has results yet." if run_id is None else missing(run_id)
+    )
     with st.container(horizontal=True, vertical_alignment="center", key="inside_ways"):
         other = newest()
         if other is not None:
             page.link("run", f"Open the newest run with results, run {other.id}", id=other.id)
         page.link("library", "See all runs in the Library")
         page.link("setup", "Set up an experiment")
-        if asked is None:
+        if run_id is None:
             examples_button()
 
 
-def missing(asked: str) -> str:
+def missing(run_id: str) -> str:
     """Why the run that the address names cannot be shown."""
-    ids = url_state.parse_ids(asked)
+    ids = url_state.parse_ids(run_id)
     if not ids:
-        return f"“{asked[:MOST_QUOTED]}” is not a run number. Links look like /run?id=5."
+        return f"“{run_id[:MAX_QUOTED]}” is not a run number. Links look like /run?id=5."
     if any(run.id == ids[0] for run in queries.store().trash.list()):
         return f"Run {ids[0]} was deleted. You can restore it from the trash in the Library."
     return f"Run {ids[0]} does not exist or was permanently deleted."
@@ -102,7 +104,7 @@ def condition(run: RunRecord) -> None:
 
 
 def offered(view: RunView) -> dict[str, Tab]:
-    """The tabs that have something to show for this run."""
+    """The tabs that apply to this run."""
     if not len(view.rounds):
         return {name: tab for name, tab in tabs().items() if not tab.needs_rounds}
     return {name: tab for name, tab in tabs().items() if tab.applies(view)}
@@ -117,7 +119,7 @@ def moving(view: RunView, tab: Tab) -> None:
             else:
                 st.caption(plain(f"{view.method} has no global model."))
         if tab.moves_with_rounds and len(view.rounds) > 1:
-            shown = sorted({*view.rounds[evenly(len(view.rounds), MOST_ROUNDS)].tolist(), view.round})
+            shown = sorted({*view.rounds[evenly(len(view.rounds), MAX_ROUNDS)].tolist(), view.round})
             widgets.slide("Round", {str(r): str(r) for r in shown}, "round", str(view.rounds[-1]))
 
 

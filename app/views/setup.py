@@ -1,4 +1,4 @@
-"""Set up: an experiment from its data to its seeds, with the split and the cost beside it."""
+"""Set up: an experiment from its data to its seeds, with a preview of the split and the cost."""
 
 from collections.abc import Mapping
 from pathlib import Path

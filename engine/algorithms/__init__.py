@@ -8,7 +8,7 @@ from engine.task import Diagnostics, Forward, Predictor, Shared, Task
 
 
 class Algorithm(Protocol):
-    """What every method implements. State goes in, new state comes out; nothing hides in ``self``."""
+    """The interface of every method. State goes in, new state comes out; ``self`` holds no state."""
 
     def init(self, task: Task) -> Any:
         """The untrained state. Raises Unsupported for a model or setting that cannot work."""
@@ -20,27 +20,27 @@ class Algorithm(Protocol):
         """The model each client would use now."""
 
     def global_model(self, state: Any, task: Task) -> Predictor | None:
-        """The server's model that a client would be given; None where the method has none."""
+        """The server's model that a client would receive; None if the method has none."""
 
     def shared(self, state: Any) -> Shared:
-        """What travels to and from one participant in a round."""
+        """The models sent to and from one participant in a round."""
 
     def adapted(self, state: Any, newcomers: Cohort, task: Task) -> Predictor:
         """The model of each client that never took part, after the method's own rule has adapted it.
 
-        ``task`` is the newcomers' own: its data and its number of clients are theirs, and ``state`` has no row of
-        them. ``newcomers`` has all of them, with the batches they may train on. Reads training data only.
+        ``task`` has the data and the number of the newcomers, for which ``state`` has no rows. ``newcomers`` is the
+        cohort of all of them, with batches. Reads training data only.
         """
 
 
 @runtime_checkable
 class PredictsItsOwnWay(Protocol):
-    """What a method adds whose personalized models do not predict as the task's model does."""
+    """The additional interface of methods whose personalized models do not predict as the task's model does."""
 
     def forward(self, model: Model) -> Forward | None:
-        """The ``forward`` of its personalized predictors; None where it is the model's after all."""
+        """The ``forward`` of its personalized predictors; None if it equals the model's."""
 
 
 def special_forward(algorithm: Algorithm, model: Model) -> Forward | None:
-    """How a method's personalized models predict; None where it is as the network does."""
+    """How a method's personalized models predict; None if as the network does."""
     return algorithm.forward(model) if isinstance(algorithm, PredictsItsOwnWay) else None

@@ -10,18 +10,18 @@ Deng, Kamani, Mahdavi. Adaptive Personalized Federated Learning. 2020. https://a
         a_i  <- a_i - alpha_lr <grad f_i(v_i~; B), v_i - w_i>   if adaptive; kept in [0, 1]
     w    <- sum_i m_i / m w_i                                   over the cohort
 
-Idea: FedAvg runs untouched. Beside it each client trains v_i so that its mixture with the local copy of the global
+Idea: FedAvg runs unchanged. In addition each client trains v_i so that its mixture with the local copy of the global
 model fits its data; a_i is the share of its own model. With ``adaptive`` the share a_i is learned by gradient descent
 too, so that clients that gain nothing from the others rely on themselves.
 
-Travels: w, both ways. Stays: v_i, a_i, and w_i after local training, for the mixture that is used.
+Sent: w, both ways. Kept: v_i, a_i, and w_i after local training, for the mixture that is used.
 
 Cost: two gradients on each batch, twice FedAvg's; bytes as FedAvg.
 
-Newcomers: v_i from the common start and a_i from ``alpha``, one local training beside a copy of w.
+Newcomers: v_i from the common start and a_i from ``alpha``, one local training together with a copy of w.
 
 Deviations: the paper gives no step size for a_i; alpha_lr is the learning rate unless it is set. The global model is
-FedAvg's, weighted by samples, whatever a_i is.
+FedAvg's, weighted by samples, independent of a_i.
 
 Pitfalls: public code leaves v_i untrained (fluke), mixes logits instead of parameters, overwrites v_i with the mixture,
 or multiplies by a_i twice. The mixture holds w_i of the client's last participation, not the w averaged later.
@@ -71,7 +71,7 @@ class Hparams(Options):
     adaptive: bool = Field(True, description="Learn the share of each client; otherwise it stays at alpha.")
     alpha_lr: Positive | Literal["training"] = Field(
         "training",
-        description="Learning rate of the share; larger = turns sooner.",
+        description="Learning rate of the share; larger = adapts faster.",
         json_schema_extra={"training": "lr"},
     )
 

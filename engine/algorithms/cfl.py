@@ -1,4 +1,4 @@
-"""CFL: FedAvg that splits a cluster in two where its clients pull apart.
+"""CFL: FedAvg that splits a cluster in two if its clients' updates disagree.
 
 Sattler, Mueller, Samek. Clustered Federated Learning: Model-Agnostic Distributed Multi-Task Optimization under Privacy
 Constraints. IEEE Transactions on Neural Networks and Learning Systems 2021. https://arxiv.org/abs/1910.01991.
@@ -8,14 +8,14 @@ Constraints. IEEE Transactions on Neural Networks and Learning Systems 2021. htt
     a_k     <- ||sum_i m_i / m_k Delta_i||                      over the participants in cluster k
     b_k     <- max_i ||Delta_i||
     where a_k < eps_1 and b_k > eps_2, after the warm-up:
-        c_1, c_2 <- argmin_c max_ij cos(Delta_i, Delta_j)       i in c_1, j in c_2; each goes on as a cluster
+        c_1, c_2 <- argmin_c max_ij cos(Delta_i, Delta_j)       i in c_1, j in c_2; each becomes a cluster
     omega_k <- sum_i m_i / m_k w_i
 
-Idea: Where FedAvg has converged but single clients still move, their objectives differ: the mean update is small and
+Idea: If FedAvg has converged but single clients still move, their objectives differ: the mean update is small and
 some update is large. Such a cluster is split, so that the most similar pair of updates across the cut is as dissimilar
 as possible.
 
-Travels: omega_k down; w_i up. Stays: nothing.
+Sent: omega_k down; w_i up. Kept: nothing.
 
 Cost: as FedAvg; the server compares all pairs of updates where it splits.
 
@@ -85,7 +85,7 @@ class State:
 
 @dataclass(frozen=True)
 class _Norms:
-    """Of the updates in each cluster; NaN where no client took part."""
+    """Norms of the updates in each cluster; NaN where no client took part."""
 
     mean: Float[Tensor, "K"]
     largest: Float[Tensor, "K"]
@@ -143,7 +143,7 @@ def _norms(old: ClientParams, new: ClientParams, updates: ClientParams, labels: 
 def _split(
     contexts: Contexts, k: int, copies: ClientParams, updates: ClientParams, cohort: Cohort, task: Task
 ) -> Contexts:
-    """Cluster k in two: the half of its first participant stays k, the other gets the next number."""
+    """Split cluster k in two: the half of its first participant keeps the number k, the other gets the next one."""
     K, device = len(next(iter(contexts.models.values()))), cohort.clients.device
     labels = contexts.assigned[cohort.clients]
     rows = (labels == k).nonzero()[:, 0]
@@ -162,9 +162,9 @@ def _split(
 
 
 def bipartition(updates: ClientParams) -> Bool[Tensor, "members"]:
-    """Which clients are not on the first one's side, in the cut with the least largest similarity across it.
+    """Mark the clients outside the first one's part, for the cut that minimizes the largest similarity across it.
 
-    Single linkage finds it: it joins the most similar sides until two are left, which leaves the widest gap.
+    Single linkage finds it: it merges the most similar parts until two are left.
     """
     fitted = AgglomerativeClustering(2, metric="precomputed", linkage="single").fit(1 - cosine_similarity(updates))
     return torch.from_numpy(fitted.labels_ != fitted.labels_[0]).to(next(iter(updates.values())).device)

@@ -12,9 +12,9 @@ https://arxiv.org/abs/2106.13044, Algorithm 1.
     omega_k  <- omega_k - alpha (omega_k - mean_i omega~_i)     uniform, over the participants in context k
 
 Idea: Clients fall into K contexts with a model each, and pull their own model towards that of their context, where
-pFedMe has one model for all. The server finds the contexts anew each round by clustering what the clients send.
+pFedMe has one model for all. The server finds new contexts each round by clustering what the clients send.
 
-Travels: omega_k down; omega~_i up. Stays: theta_i.
+Sent: omega_k down; omega~_i up. Kept: theta_i.
 
 Cost: ``inner_steps`` gradients on each batch, so that many times FedAvg's; bytes as FedAvg. The server clusters the
 uploads each round.

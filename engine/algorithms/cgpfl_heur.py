@@ -10,7 +10,7 @@ https://arxiv.org/abs/2106.13044, section 4.4.
 Idea: More contexts fit the clients better but leave fewer samples to learn each from. e(K) adds up both, and its
 minimum is the number of contexts; from then on it is CGPFL with that number.
 
-Travels: omega_k down; omega~_i up. Stays: theta_i.
+Sent: omega_k down; omega~_i up. Kept: theta_i.
 
 Cost: as CGPFL with the number of contexts that is found; the server also clusters once for every K it considers.
 
@@ -23,7 +23,7 @@ beyond. mu="auto" = (first term at max_K - at 1)/(cost(1) - cost(max_K)): both t
 document says mu is tuned, and with mu = 1 the answer is K = 1).
 
 Pitfalls: after one round clients have hardly moved, and their models differ by noise as much as by context: compare
-solve_rounds. A few samples a client make d > m, where the first term no longer depends on the model.
+solve_rounds. With few samples per client d > m, and then the first term does not depend on the model.
 
 Diagnostics: as cgpfl; K_hat, mu, d_eff, and in rounds that solve the two terms for every K (capacity, cost), so that mu
 can be varied afterwards without training.
@@ -59,7 +59,7 @@ class Hparams(Options):
         title="μ",
         description="Weight of the spread inside contexts; larger = more contexts. auto: both terms span one range.",
     )
-    max_K: Count | Literal["N/2"] = Field("N/2", description="Most contexts to consider.")
+    max_K: Count | Literal["N/2"] = Field("N/2", description="Maximum number of contexts to consider.")
     solve_rounds: int = Field(
         1, ge=1, le=1_000_000, description="Number of first rounds that solve for the number of contexts."
     )
@@ -149,7 +149,7 @@ class CgpflHeur(PersonalModelsInContexts):
 
 
 def _grown(contexts: ClientParams, K: int) -> ClientParams:
-    """At least K contexts: new ones start at the mean of those that are there."""
+    """At least K contexts: new ones start at the mean of the existing ones."""
     have = len(next(iter(contexts.values())))
     if have >= K:
         return contexts

@@ -6,10 +6,10 @@ https://arxiv.org/abs/2012.04221, Algorithm 1.
     w   <- sum_i m_i / m w_i                                    FedAvg, over the cohort
     v_i <- v_i - lr [grad f_i(v_i) + lam (v_i - w)]             w as received this round
 
-Idea: FedAvg trains the global model as always. Beside it each client trains a model of its own on its own data, held
+Idea: FedAvg trains the global model as usual. In addition each client trains a personal model on its own data, held
 near the global one; lam runs from alone (0) to the global model.
 
-Travels: w, both ways. Stays: v_i.
+Sent: w, both ways. Kept: v_i.
 
 Cost: two local trainings a round, twice FedAvg's gradients; bytes as FedAvg.
 

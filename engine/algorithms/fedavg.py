@@ -12,13 +12,13 @@ Idea: Clients train copies of one model on their own data, and the server averag
 this is gradient descent on all data together; with more steps a round needs less communication, but the copies drift
 apart where clients differ.
 
-Travels: w, both ways. Stays: nothing; with ``finetune_steps`` a fine-tuned copy, made for each use.
+Sent: w, both ways. Kept: nothing; with ``finetune_steps`` a fine-tuned copy, made for each use.
 
 Cost: one local training a round and one model each way: the unit of cost for the other methods.
 
 Newcomers: use w, or with ``finetune_steps`` a copy tuned on their training data.
 
-Deviations: with ``finetune_steps`` each client personalizes a copy of w on its training data, from a stream of its own;
+Deviations: with ``finetune_steps`` each client personalizes a copy of w on its training data, with a separate stream;
 0 is the paper's method.
 
 Pitfalls: the mean over clients hides those that the model does not fit: read the lowest 5 % too.

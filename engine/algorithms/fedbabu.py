@@ -14,14 +14,14 @@ https://arxiv.org/abs/2106.06042, Algorithm 1.
 Idea: An averaged head forgets and relearns in every round, and drags the body along. With one fixed random head all
 clients train features towards the same targets, and a few steps on the finished model personalize it.
 
-Travels: phi, both ways; h is drawn from the common seed. Stays: nothing; the fine-tuned copy is made for each use.
+Sent: phi, both ways; h is drawn from the common seed. Kept: nothing; the fine-tuned copy is made for each use.
 
 Cost: one local training a round, plus the fine-tuning of every client at each evaluation, which is not counted; bytes
 as FedAvg without the head.
 
 Newcomers: fine-tuned from the server's body and the common head, like every client.
 
-Deviations: fine-tuning counts steps, the paper epochs; its batches come from a stream of their own. Round 0 shows the
+Deviations: fine-tuning counts steps, the paper epochs; its batches come from a separate stream. Round 0 shows the
 start as it is, since fine-tuning begins with a trained body; FedAvg with finetune_steps and Per-FedAvg adapt theirs.
 
 Pitfalls: the head must be the same for all clients and truly fixed: weight decay or momentum on it break the method.

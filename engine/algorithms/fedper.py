@@ -1,4 +1,4 @@
-"""FedPer: the body is averaged, every client keeps a head of its own.
+"""FedPer: the body is averaged, and every client keeps its own head.
 
 Arivazhagan, Aggarwal, Singh, Choudhary. Federated Learning with Personalization Layers. 2019.
 https://arxiv.org/abs/1912.00818, Algorithms 1 and 2.
@@ -11,7 +11,7 @@ https://arxiv.org/abs/1912.00818, Algorithms 1 and 2.
 Idea: Clients agree on features more easily than on labels. So FedAvg runs on the lower layers, while the last one,
 which depends most on a client's labels, never leaves the client.
 
-Travels: phi, both ways. Stays: h_i.
+Sent: phi, both ways. Kept: h_i.
 
 Cost: one local training a round; bytes as FedAvg without the head.
 

@@ -14,7 +14,7 @@ Idea: FedAvg overwrites what a client has learned whenever it sends a new global
 average p_i of its models, uses that, and holds the features (mmd) or the predictions (kl) of the received model near
 those of p_i while it trains. The memory grows longer with every participation.
 
-Travels: w, both ways. Stays: p_i and the number of participations.
+Sent: w, both ways. Kept: p_i and the number of participations.
 
 Cost: gradients and bytes as FedAvg; for each gradient one forward pass of p_i.
 

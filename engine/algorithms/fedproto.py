@@ -7,11 +7,11 @@ https://arxiv.org/abs/2105.00243, Algorithm 1.
     p_ic    <- mean_j phi_i(x_j)            over all training samples j of class c, after local training
     p_c     <- sum_i m_ic / m_c p_ic        over the participants with class c
 
-Idea: Nothing of a model travels, so that models may differ in architecture. Clients send the mean feature of each of
+Idea: No model parameters are sent, so that models may differ in architecture. Clients send the mean feature of each of
 their classes, a prototype, the server averages them class by class, and each client pulls its features towards the
 result.
 
-Travels: prototypes, both ways. Stays: theta_i.
+Sent: prototypes, both ways. Kept: theta_i.
 
 Cost: one local training a round, and a forward pass over the training data for the prototypes; bytes of a few features
 of length d, far below a model's.
@@ -24,7 +24,7 @@ predict="prototype" takes the class with the nearest global prototype, as the pa
 squared distances, and a class without a prototype is farther away by 1 than all others.
 
 Pitfalls: the paper's equation for p_c divides by the number of clients once too often. Public code averages prototypes
-of batches seen along the way; here they belong to the model as it ends. Models that start apart have features that
+of batches seen during training; here they are those of the final model. Models with different starts have features that
 cannot be averaged in a meaningful way until the term has pulled them together.
 """
 
@@ -137,7 +137,7 @@ class FedProto:
         return self._predictor(state, own, task)
 
     def forward(self, model: Model) -> Forward | None:
-        """Logits where the nearest prototype decides; None where the head does."""
+        """Logits if the nearest prototype decides; None if the head does."""
         if self.hparams.predict == "head":
             return None
 
@@ -150,11 +150,11 @@ class FedProto:
         return forward
 
     def _predictor(self, state: State, personal_params: ClientParams, task: Task) -> Predictor:
-        """The clients' models, with the prototypes where these decide."""
+        """The clients' models, with the prototypes if these decide."""
         forward = self.forward(task.model)
         known = {"prototypes": state.prototypes, "is_known": state.is_known}
-        beside = {} if forward is None else broadcast(known, len(next(iter(personal_params.values()))))
-        return Predictor(personal_params | beside, is_per_client=True, forward=forward)
+        prototypes_used = {} if forward is None else broadcast(known, len(next(iter(personal_params.values()))))
+        return Predictor(personal_params | prototypes_used, is_per_client=True, forward=forward)
 
 
 def _objective(lam: float) -> OnFeatures:

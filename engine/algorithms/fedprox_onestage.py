@@ -13,7 +13,7 @@ Idea: Every client has a model and all are tied to a common one; lam says how ti
 lam grows all use one model, and the smallest error lies between. The adaptive lam follows from the distance between the
 clients' true models and the number of their samples.
 
-Travels: w_g down; lam (w_g - w_i) up. Stays: w_i.
+Sent: w_g down; lam (w_g - w_i) up. Kept: w_i.
 
 Cost: as FedAvg; lam="adaptive" adds ``estimate_steps`` of every client before round 1 where the true models are not
 known.
@@ -81,7 +81,7 @@ class Hparams(Options):
     )
     inner_steps: Count | Literal["training", "theory"] = Field(
         "training",
-        description="Local steps a round; theory: the least number that Theorem 3 asks for.",
+        description="Local steps a round; theory: the least number that Theorem 3 requires.",
         json_schema_extra={"training": "local_steps"},
     )
     estimate_steps: int = Field(
@@ -94,7 +94,7 @@ class State:
     global_params: SharedParams  # w_g
     personal_params: ClientParams  # w_i
     lam: float | None  # None before it is known
-    facts: dict[str, float]  # diagnostics that stay the same
+    facts: dict[str, float]  # diagnostics that do not change
 
 
 @ALGORITHMS.register(
@@ -209,7 +209,7 @@ class FedProxOneStage(PersonalModels):
             if factor * shrink**n <= (1 - gamma * L_g) ** 4:
                 return n
         raise Unsupported(
-            f"inner_steps: 'theory' asks for more than {_MAX_INNER_STEPS} steps; raise l2, or give a number"
+            f"inner_steps: 'theory' requires more than {_MAX_INNER_STEPS} steps; raise l2, or give a number"
         )
 
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:

@@ -13,15 +13,15 @@ Collins, Hassani, Mokhtari, Shakkottai. Exploiting Shared Representations for Pe
 Idea: FedPer, but one part at a time. A head that fits the received body comes first, so that the body's gradient
 corrects the features and not a stale head.
 
-Travels: phi, both ways. Stays: h_i.
+Sent: phi, both ways. Kept: h_i.
 
 Cost: head_steps + E steps a round, each counted in full although it moves one part only; bytes as FedAvg without the
 head.
 
-Newcomers: head_steps from the common initial head on the server's body, which stays as it is.
+Newcomers: head_steps from the common initial head on the server's body, which does not change.
 
 Deviations: the paper averages uniformly, we weight by samples as everywhere; its theory takes one step of the body, its
-experiments one or more epochs, ours E steps. Head batches come from a stream of their own. The training loss is the
+experiments one or more epochs, ours E steps. Head batches come from a separate stream. The training loss is the
 mean over the steps of both parts.
 
 Pitfalls: public code often trains the body with the head unfrozen, or leaves the head's gradient in the optimizer's

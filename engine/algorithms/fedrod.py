@@ -14,19 +14,19 @@ Idea: Adding the log of a client's class counts n_i to the logits (balanced soft
 body and generic head learn, so that they fit every client. The personal head then learns only what the generic one
 lacks for this client, and both are added.
 
-Travels: phi and g, both ways. Stays: h_i.
+Sent: phi and g, both ways. Kept: h_i.
 
 Cost: one local training a round, one head more than FedAvg; bytes as FedAvg.
 
-Newcomers: a personal head from the common initial head, trained for one participation beside copies of body and generic
-head; it is kept and added to the server's.
+Newcomers: a personal head from the common initial head, trained for one participation together with copies of body and
+generic head; it is kept and added to the server's.
 
 Deviations: the two losses are taken at the same parameters in one step. A class that a client does not have is masked
 in its generic loss. Both heads are one linear layer each, so their sum is an ordinary model of the same architecture:
 evaluated and exported as such.
 
 Pitfalls: the personal loss must not reach the body or the generic head, and prediction needs both heads: FL-bench does
-neither. The class counts belong to training, not to prediction.
+neither. The class counts are used in training, not in prediction.
 """
 
 from dataclasses import dataclass

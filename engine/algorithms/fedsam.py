@@ -1,4 +1,4 @@
-"""FedSAM: FedAvg whose clients look for flat minima.
+"""FedSAM: FedAvg whose clients search for flat minima.
 
 Qu, Li, Duan, Liu, Tang, Lu. Generalized Federated Learning via Sharpness Aware Minimization. ICML 2022.
 https://arxiv.org/abs/2206.02618, Algorithm 1.
@@ -14,13 +14,13 @@ Idea: Where clients differ, their local models end in sharp minima that fit no o
 descends the loss at the worst point within rho of the model, so that clients find flat minima. Such models suffer less
 from averaging.
 
-Travels: w, both ways. Stays: nothing.
+Sent: w, both ways. Kept: nothing.
 
 Cost: two gradients a step; bytes as FedAvg.
 
 Newcomers: use w as it is.
 
-Pitfalls: the second gradient belongs to the same batch, and the step starts from w_i, not from w_i + eps.
+Pitfalls: the second gradient is of the same batch, and the step starts from w_i, not from w_i + eps.
 """
 
 from dataclasses import dataclass

@@ -10,9 +10,9 @@ Data. IJCNN 2020. https://arxiv.org/abs/2004.11791, Algorithm 1.
     omega_k  <- sum_i m_i / m_k w_i                             over the participants in cluster k
 
 Idea: After a few rounds of FedAvg the update of a client reflects its data. Clients with similar updates are grouped
-once, and each cluster trains a model of its own from then on.
+once, and from then on each cluster trains its own model.
 
-Travels: omega_k down; w_i up. Stays: nothing.
+Sent: omega_k down; w_i up. Kept: nothing.
 
 Cost: as FedAvg, but all clients train in round ``at_round``, where the server compares all pairs of updates.
 
@@ -147,7 +147,7 @@ class FlHc(ClusterModels):
 
 
 def _distances(updates: ClientParams, metric: str) -> Float[np.ndarray, "N N"]:
-    """Of all pairs of updates, manhattan or cosine."""
+    """Distances of all pairs of updates, manhattan or cosine."""
     if metric == "cosine":
         return 1 - cosine_similarity(updates)
     matrix = flatten(updates).double()

@@ -1,4 +1,4 @@
-"""GPFL: features are bent towards all clients' classes and towards the client's own, by one shared conditional layer.
+"""GPFL: features are adapted to all clients' classes and to the client's own, by one shared conditional layer.
 
 Zhang, Hua, Wang, Song, Xue, Ma, Cao, Guan. GPFL: Simultaneously Learning Global and Personalized Feature Information
 for Personalized Federated Learning. ICCV 2023. https://arxiv.org/abs/2308.10279, equations 1 to 5.
@@ -19,12 +19,12 @@ Idea: Local training learns what is particular to a client and forgets the rest.
 learned by all, pulls the features in angle and in length. A conditional valve (CoV, V: the layers of gamma and beta)
 gives the client's head a version of the same features that is tuned to the client's own classes.
 
-Travels: phi, V and C, both ways. Stays: h_i.
+Sent: phi, V and C, both ways. Kept: h_i.
 
 Cost: one local training a round; more bytes than FedAvg without the head: two square layers as wide as the features,
 and the embeddings.
 
-Newcomers: a head trained for one participation from the common initial one, beside copies of all that is shared; it is
+Newcomers: a head trained for one participation from the common initial one, with copies of all that is shared; it is
 kept and used on the server's body, valve and embeddings, conditioned on the newcomer's class frequencies.
 
 Deviations: both conditions come from the embeddings received in this round and stay fixed during it; for evaluation
@@ -59,7 +59,7 @@ from engine.training.local import Trained, local_sgd
 from engine.training.roles import SplitModels
 
 EMBEDDINGS = "gce.weight"
-CONDITION = "condition"  # p_i, beside a client's parameters where it predicts
+CONDITION = "condition"  # p_i, stored with a client's parameters for prediction
 
 
 class Hparams(Options):
@@ -136,14 +136,14 @@ class Gpfl(SplitModels):
         return forward
 
     def _predictor(self, shared: SharedParams, heads: ClientParams, task: Task) -> Predictor:
-        """With conditions from the current embeddings."""
+        """The predictor, with conditions from the current embeddings."""
         used = {n: p for n, p in shared.items() if n != EMBEDDINGS}
         conditions = {CONDITION: _personal_conditions(shared[EMBEDDINGS], task)}
         params = broadcast(used, task.num_clients) | heads | conditions
         return Predictor(params, is_per_client=True, forward=self.forward(task.model))
 
     def _train(self, received: SharedParams, heads: ClientParams, cohort: Cohort, task: Task) -> Trained:
-        """Everything together, under conditions made from the embeddings as received."""
+        """Train everything together, with conditions from the embeddings as received."""
         embeddings = received[EMBEDDINGS]
         fixed = broadcast({"received": embeddings, "generic": embeddings.mean(0)}, cohort.size)
         extras = fixed | {CONDITION: _personal_conditions(embeddings, task)[cohort.clients]}
@@ -172,7 +172,7 @@ def valves(params: Params, features: Float[Tensor, "*A B F"], conditions: Float[
 
 
 def unit(rows: Tensor) -> Tensor:
-    """Each row over its norm; a row of zeros stays, with gradient zero."""
+    """Each row over its norm; a row of zeros is unchanged, with gradient zero."""
     squared = rows.square().sum(-1, keepdim=True)
     is_zero = squared == 0
     return rows * squared.masked_fill(is_zero, 1).rsqrt().masked_fill(is_zero, 0)
@@ -187,7 +187,7 @@ def _affine(params: Params, which: str, conditions: Tensor) -> Tensor:
 
 
 def _magnitude(gap: Tensor, weight: Tensor, mlg: str) -> Tensor:
-    """Equation 4. Padding has weight 0 and no part in either norm."""
+    """Equation 4. Padding has weight 0, so it is ignored in both norms."""
     if mlg == "frobenius":
         return torch.linalg.vector_norm(gap * (weight > 0)[..., None], dim=(-2, -1))
     return (torch.linalg.vector_norm(gap, dim=-1) * weight).sum(-1)

@@ -10,7 +10,7 @@ https://arxiv.org/abs/2006.04088, Algorithm 1 with model averaging.
 Idea: Similar clients should share a model, but the groups are unknown. The server sends all K models, each client takes
 the one with the least training loss, and FedAvg runs inside the groups that form.
 
-Travels: all K models down; w_i, with the cluster's number, up. Stays: nothing.
+Sent: all K models down; w_i, with the cluster's number, up. Kept: nothing.
 
 Cost: one local training a round as FedAvg, and K forward passes over the training data to choose; K times FedAvg's
 bytes down.
@@ -69,7 +69,7 @@ class Ifca(ClusterModels):
     def init(self, task: Task) -> State:
         K = self.hparams.K
         if K > 1 and task.model.init == "zeros":
-            raise Unsupported(f"ifca with K={K} and init: zeros: all models start alike; use init: default, or K: 1")
+            raise Unsupported(f"ifca with K={K} and init: zeros: all models start equal; use init: default, or K: 1")
         if K == 1:
             task.note("ifca with K=1: one model for all, this is fedavg")
         if task.num_clients < K:

@@ -1,4 +1,4 @@
-"""L2GD: every client keeps a model of its own; a shared coin decides between a local step and a step to the mean.
+"""L2GD: every client keeps its own model; a shared coin decides between a local step and a step to the mean.
 
 Hanzely, Richtarik. Federated Learning of a Mixture of Global and Local Models. 2020.
 https://arxiv.org/abs/2002.05516, Algorithm 1, with mini-batches (L2SGD).
@@ -12,22 +12,22 @@ Idea: The objective is the mean of f_i(x_i) plus lam/2 times the mean of ||x_i -
 cost. Gradient descent on a random one of the two terms at a time leaves out most communication, because only the second
 needs the others. lam runs from alone (0) to one model for all.
 
-Travels: x_i up and x-bar down, only where the coin turns from local to aggregate. Stays: x_i.
+Sent: x_i up and x-bar down, only where the coin turns from local to aggregate. Kept: x_i.
 
 Cost: a share 1 - p of FedAvg's gradients; about E p (1 - p) exchanges a round where FedAvg has one.
 
-Newcomers: start at x-bar and take one round's steps with a coin of their own, x-bar as the server has it.
+Newcomers: start at x-bar and take one round's steps with their own coin and the server's x-bar.
 
 Deviations: step=None gives local steps the training's learning rate, that is step = N (1 - p) lr. The batch of an
-aggregate step goes unused. Where the coin stays the same nothing travels, also from round to round, as long as the same
-clients take part: repeated aggregate steps do not move x-bar. A participant without a local step reports the loss of
-its model as the round ends, on its first batch, which counts as one gradient. Momentum starts anew after each aggregate
+aggregate step goes unused. While the coin does not change nothing is sent, also from round to round, if the clients are
+the same: repeated aggregate steps do not move x-bar. A participant without a local step reports the loss of
+its model as the round ends, on its first batch, which counts as one gradient. Momentum restarts after each aggregate
 step.
 
-Pitfalls: step lam / (N p) > 1 throws models beyond the mean. FedRep's repository counts the first client twice in x-bar
+Pitfalls: step lam / (N p) > 1 moves models beyond the mean. FedRep's repository counts the first client twice in x-bar
 and uses 1 - p for p. The global model x-bar moves with local steps that the server has not seen.
 
-Diagnostics: local_steps and exchanges, how often the coin chose a local step and how often models travelled.
+Diagnostics: local_steps and exchanges, how often the coin chose a local step and how often models were sent.
 """
 
 from collections.abc import Callable
@@ -122,7 +122,7 @@ class L2gd(PersonalModels):
         )
 
     def _coins(self, task: Task, cohort: Cohort) -> tuple[bool, ...]:
-        """For each step of the longest training, whether it is one to the mean."""
+        """Whether each step of the longest training is one to the mean."""
         drawn = numpy_stream(task.seed, "l2gd", cohort.stream, cohort.round).random(cohort.plan.num_steps)
         return tuple((drawn < self.hparams.p).tolist())
 

@@ -1,4 +1,4 @@
-"""LG-FedAvg: every client keeps a body of its own, the head is averaged.
+"""LG-FedAvg: every client keeps its own body, and the head is averaged.
 
 Liang, Liu, Ziyin, Allen, Auerbach, Brent, Salakhutdinov, Morency. Think Locally, Act Globally: Federated Learning with
 Local and Global Representations. NeurIPS 2019 Workshop on Federated Learning. https://arxiv.org/abs/2001.01523,
@@ -12,7 +12,7 @@ Algorithm 1.
 Idea: FedPer reversed: each client learns features for its own kind of data, and all share one small head on top. Where
 clients' inputs differ this suits better than a common body, and the head is all that travels.
 
-Travels: h, both ways. Stays: phi_i.
+Sent: h, both ways. Kept: phi_i.
 
 Cost: one local training a round; the bytes of the head alone.
 

@@ -1,4 +1,4 @@
-"""LocalTrain: every client trains alone from the common start; nothing travels.
+"""LocalTrain: every client trains alone from the common start; nothing is sent.
 
 The baseline of one-stage FedProx (Yu et al., https://arxiv.org/abs/2410.08934) and the reference for every
 personalized method.
@@ -9,7 +9,7 @@ personalized method.
 Idea: Each client fits its own data and ignores all others. A method that does not beat it gives its clients nothing
 that they could not have had alone.
 
-Travels: nothing. Stays: theta_i.
+Sent: nothing. Kept: theta_i.
 
 Cost: one local training a round, as FedAvg; no bytes at all.
 

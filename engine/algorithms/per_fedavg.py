@@ -11,16 +11,16 @@ Approach. NeurIPS 2020. https://arxiv.org/abs/2002.07948, Algorithm 1.
         w_i  <- w_i - beta [g_i - alpha H_i(w_i; B_3) g_i]      variant hf; H_i is the Hessian of f_i
     w   <- sum_i m_i / m w_i                                    over the cohort
 
-Idea: FedAvg minimizes how well w does; this minimizes how well w does after each client has taken a step of its own.
-The gradient of that goes through the step, hence the Hessian. The first-order variant omits it.
+Idea: FedAvg minimizes the loss of w; this minimizes the loss of w after each client has taken a step on its own data.
+The gradient of that goes through the step, so it contains the Hessian. The first-order variant omits it.
 
-Travels: w, both ways. Stays: nothing; the adapted copy of w is made for each use.
+Sent: w, both ways. Kept: nothing; the adapted copy of w is made for each use.
 
 Cost: two gradients a step (fo), and two more for the product with the Hessian (hf); bytes as FedAvg.
 
 Newcomers: like every client, ``adapt_steps`` of size alpha from w, on their own training data.
 
-Deviations: B_2 is the batch that other methods train on, B_1 and B_3 have streams of their own. Momentum and weight
+Deviations: B_2 is the batch that other methods train on, B_1 and B_3 have separate streams. Momentum and weight
 decay of the training settings act on the steps of size beta, not on the adaptation. The training loss is that of w_i~.
 
 Pitfalls: the official pFedMe code adapts on the test batch. Differences of gradients (``hvp`` difference) see the kinks

@@ -13,7 +13,7 @@ Idea: Clients share the network that generates models, not a model. The embeddin
 psi what they have in common. A client's local training gives the direction in which its model should change, and the
 chain rule carries it to psi and v_i.
 
-Travels: w_i down, its change up; psi, however large, never does. Stays: nothing; the server holds the embeddings.
+Sent: w_i down, its change up; psi, however large, never does. Kept: nothing; the server holds the embeddings.
 
 Cost: one local training a round; bytes as FedAvg. The server holds (hidden + 1) numbers for each parameter of the
 model, and one backward pass a round reads them all.
@@ -27,7 +27,7 @@ clipped is that of psi's and all v_i's steps together. PLGU names 3 hidden layer
 
 Pitfalls: the sign: w_i,0 - w_i,E points uphill, so the server subtracts (PLGU prints the opposite). The models are
 those of psi after the server's step, not what clients trained. The paper's hn_lr is for thousands of rounds with
-momentum; over tens of rounds it hardly moves, try 0.1. The start is the hypernetwork's own, so model.init plays no
+momentum; over tens of rounds it hardly moves, try 0.1. The hypernetwork generates the start, so model.init has no
 part.
 """
 

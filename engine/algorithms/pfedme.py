@@ -11,16 +11,16 @@ https://arxiv.org/abs/2006.08848, Algorithm 1.
     w   <- (1 - beta) w + beta mean_i w_i                       uniform, over the cohort
 
 Idea: The personalized model is the point that fits the client's data best without leaving the neighborhood of w. The
-server minimizes how well clients do after that move, not how w itself does; lam sets the size of the neighborhood.
+server minimizes the clients' loss after that move, not the loss of w itself; lam sets the size of the neighborhood.
 
-Travels: w, both ways. Stays: theta_i.
+Sent: w, both ways. Kept: theta_i.
 
 Cost: ``inner_steps`` gradients on each batch, so that many times FedAvg's; bytes as FedAvg.
 
-Newcomers: take w and solve for theta_i in one round of their own; what they would send is not used.
+Newcomers: take w and solve for theta_i in one round; what they would send is not used.
 
-Deviations: theta_i stays warm across the batches of a round, and the personalized model is theta_i after the client's
-last participation.
+Deviations: theta_i is carried over between the batches of a round, and the personalized model is theta_i after the
+client's last participation.
 
 Pitfalls: public code evaluates w_i or w under the name of the personalized model, or adds a hidden L2 term of 0.001 to
 the inner step. Few inner steps with a small personal_lr leave theta_i at w.

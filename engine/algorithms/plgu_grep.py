@@ -1,4 +1,4 @@
-"""PLGU-GRep: FedRep whose shared body is trained to be flat in the layers that clients pull apart.
+"""PLGU-GRep: FedRep whose shared body is trained to be flat in the layers on which clients disagree.
 
 Qu, Li, Han, Duan, Shen, Chen. How to Prevent the Poor Performance Clients for Personalized Federated Learning?
 CVPR 2023, Algorithm 3, equations 9-13.
@@ -17,15 +17,15 @@ Idea: FedRep shares one body that may fit some clients at the expense of others.
 is taken uphill, furthest in the layers that the first one moved most. So the layers on which clients disagree become
 flat, and a client of little weight loses less.
 
-Travels: phi, both ways. Stays: h_i.
+Sent: phi, both ways. Kept: h_i.
 
-Cost: head_steps gradients, and three of the body on one batch, whatever the local steps; bytes of the body only.
+Cost: head_steps gradients, and three of the body on one batch, independent of local_steps; bytes of the body only.
 
 Newcomers: a head from the common start takes head_steps on the frozen body.
 
 Deviations: the document defines the scores by phi~_i, which does not exist yet; we take phi_i. Equation 13 prints the
 plain gradient; with that nothing would be perturbed, so the step goes along the perturbed one. The exponent of the
-norm is 1/p, not p-1 (the document's own equation 24). A normalization belongs to the layer before it.
+norm is 1/p, not p-1 (the document's own equation 24). A normalization is part of the layer before it.
 
 Pitfalls: training.local_steps is not used, so at equal rounds the body moves two steps where FedRep's moves E. The head
 has no part in g, its norm and the scores.

@@ -18,7 +18,7 @@ Idea: Poor clients suffer from shared layers that are biased towards the others.
 it differs most, and trains the shared model at a point uphill of its own, furthest in just those layers. What is shared
 is then good in a whole neighborhood, which no single client's peculiarities can move.
 
-Travels: w, both ways. Stays: theta_i.
+Sent: w, both ways. Kept: theta_i.
 
 Cost: two gradients a step, which train both models; bytes as FedAvg.
 
@@ -27,7 +27,7 @@ Newcomers: one participation: theta from the common start takes its universal la
 Deviations: the document prints the exponent of the norm as p-1; we take 1/p, which alone gives SAM at p = 2 and is the
 document's own equation 24. Its listing updates theta_i before it perturbs; we perturb the theta_i that g was taken at
 (order="listing" does the other). The shared step uses w_i and the gradient at theta_i + eps, as Algorithm 1. A
-normalization belongs to the layer before it.
+normalization is part of the layer before it.
 
 Pitfalls: D counts layers, so its meaning depends on the model: dnn has 2, cnn 4, mlr 1. With D = L nothing shared
 reaches theta_i. The remarks that D=0 is FedSAM and D=L FedAvg do not follow from Algorithm 1: g~ is taken at theta_i,
@@ -93,9 +93,9 @@ class PlguLf(PersonalModels):
     hparams: Hparams
 
     def init(self, task: Task) -> State:
-        asked, kept, num_layers = self.hparams.D, self._num_personal(task), len(task.model.layers)
-        if asked != kept:
-            task.note(f"plgu_lf with D={asked}: the model has {num_layers} layers, so D={kept} is used")
+        requested, kept, num_layers = self.hparams.D, self._num_personal(task), len(task.model.layers)
+        if requested != kept:
+            task.note(f"plgu_lf with D={requested}: the model has {num_layers} layers, so D={kept} is used")
         if kept == num_layers:
             task.note(f"plgu_lf with D={kept}, all layers: each personalized model is trained alone")
         if self.hparams.rho == 0:
@@ -137,6 +137,6 @@ class PlguLf(PersonalModels):
         return theta, local, scores, kept
 
     def _num_personal(self, task: Task) -> int:
-        """D, but at least one layer is shared unless all are asked for."""
+        """D, but at least one layer is shared unless D covers all."""
         num_layers = len(task.model.layers)
         return self.hparams.D if num_layers == self.hparams.D else min(self.hparams.D, num_layers - 1)

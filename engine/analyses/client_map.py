@@ -68,10 +68,13 @@ class ClientMap:
         )
 
     def compute(self, subject: Subject) -> Findings:
-        plane, wanted = fit(subject.models.personalized), chosen_rounds(subject.config.evaluation.every, subject.round)
+        plane, replay_rounds = (
+            fit(subject.models.personalized),
+            chosen_rounds(subject.config.evaluation.every, subject.round),
+        )
         replayed, models = ReplayedRounds(), subject.models
         for simulation in replay(subject):
-            if simulation.round in wanted:
+            if simulation.round in replay_rounds:
                 models = simulation.models()
                 add(replayed, plane, simulation.round, models)
         return _findings(replayed, plane, subject.models, models)
@@ -92,7 +95,7 @@ def replay(subject: Subject) -> Iterator[Simulation]:
 
 
 def chosen_rounds(every: int, last: int) -> set[int]:
-    """At most ``MAX_ROUNDS`` evaluated rounds, evenly spaced, including the first and the last."""
+    """Choose at most ``MAX_ROUNDS`` evaluated rounds, evenly spaced, including the first and the last."""
     evaluated = sorted({*range(0, last + 1, every), last})
     replayed = np.linspace(0, len(evaluated) - 1, min(len(evaluated), MAX_ROUNDS)).round().astype(int)
     return {evaluated[i] for i in replayed}

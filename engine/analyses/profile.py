@@ -1,4 +1,4 @@
-"""Where the time of a round goes: replays the first rounds of a run with timers, and one more under a profiler.
+"""Profile of a round: replays the first rounds of a run with timers, and one more under a profiler.
 
 Timing changes no numbers: a run is determined by its configuration and seed.
 """
@@ -42,7 +42,7 @@ class Options(AnalysisOptions):
 
 @dataclass
 class Stopwatch:
-    """Assigns all time between two laps to parts; ``now`` switches the current part."""
+    """Assigns the time between two laps to parts; ``now`` switches the current part."""
 
     device: torch.device
     part: str = REST
@@ -110,7 +110,7 @@ class ClockedSimulation(Simulation):
         self.task = ClockedTask(**_fields(Task, self.task), watch=self.watch)
 
     def _for_final_models(self) -> tuple[Task, Algorithm]:
-        """Without timing: training of final models counts as evaluation."""
+        """The task and method without timing, because training of final models counts as evaluation."""
         task, algorithm = super()._for_final_models()
         return Task(**_fields(Task, task)), algorithm
 
@@ -163,8 +163,8 @@ class Profile:
 
     def compute(self, subject: Subject) -> Findings:
         simulation = ClockedSimulation(subject)
-        wanted = min(self.options.rounds, subject.config.training.rounds)
-        (untrained, *laps), (_, *samples) = _replay(simulation, subject, wanted)
+        num_rounds = min(self.options.rounds, subject.config.training.rounds)
+        (untrained, *laps), (_, *samples) = _replay(simulation, subject, num_rounds)
         operators, steps = _operators(simulation)
         rounds = np.arange(1, len(laps) + 1)
         seconds = {f"seconds.{part}": np.array([lap[part] for lap in laps]) for part in PARTS}
@@ -183,17 +183,17 @@ def _clocks(found: Findings) -> dict[str, str]:
     return {f"seconds.{part}": "R" for part in found.values["parts"]}
 
 
-def _replay(simulation: ClockedSimulation, subject: Subject, wanted: int) -> tuple[list[Seconds], list[float]]:
-    """Seconds by part, and gradient evaluations, of rounds 0 to ``wanted``; fewer if the run diverges."""
+def _replay(simulation: ClockedSimulation, subject: Subject, num_rounds: int) -> tuple[list[Seconds], list[float]]:
+    """Seconds by part, and gradient evaluations, of rounds 0 to ``num_rounds``; fewer if the run diverges."""
     laps, samples = [], []
     simulation.watch.lap()
     for result in simulation.rounds():
         laps.append(simulation.watch.lap())
         samples.append(result.scalars["gradient_evaluations"])
-        simulation.share = result.round / (wanted + 1)
+        simulation.share = result.round / (num_rounds + 1)
         subject.progress(simulation.share)
         simulation.watch.lap()
-        if result.round == wanted:
+        if result.round == num_rounds:
             break
     return laps, samples
 

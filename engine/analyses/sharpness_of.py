@@ -39,7 +39,7 @@ class Options(OnSamples):
     of: Literal["client", "clients"] = Field(
         "client", title="Of", description="One client's model and the global one, or the models of all clients."
     )
-    rho: float = Field(0.05, gt=0, le=100, title="ρ", description="Radius in which the largest loss is looked for.")
+    rho: float = Field(0.05, gt=0, le=100, title="ρ", description="Radius in which the largest loss is searched.")
     steps: int = Field(20, ge=1, le=200, title="Steps", description="Of the ascent within the radius.")
     vectors: int = Field(32, ge=2, le=1000, title="Vectors", description="Random sign vectors for the trace.")
 
@@ -124,7 +124,7 @@ def _not_measured(found: Findings) -> set[str]:
 
 
 class _Watch:
-    """Turns steps of unknown number into progress that never goes back."""
+    """Converts an unknown number of steps into progress that never decreases."""
 
     def __init__(self, subject: Subject, begin: float, share: float, steps: int) -> None:
         self.subject, self.begin, self.share, self.steps, self.done = subject, begin, share, steps, 0

@@ -1,4 +1,4 @@
-"""What personalization costs beyond the client: each client's model on its own test data and on everyone else's.
+"""The trade-off of personalization: each client's model on its own test data and on everyone else's.
 
     own_i    = accuracy of w_i on the test data of client i
     others_i = accuracy of w_i on the test data of all other clients together, pooled

@@ -1,7 +1,7 @@
 """Backends: interchangeable ways to compute the gradients of a whole cohort.
 
 One primitive, ``accumulate``: out <- beta * out + alpha * grad(params, batch), for the ``A`` clients of a batch.
-``out`` may be ``params`` itself (an SGD step) or hold some of its names (a body step). The loss that comes back is the
+``out`` may be ``params`` itself (an SGD step) or hold some of its names (a body step). The returned loss is the
 data term alone, taken at ``params`` before anything is written.
 """
 
@@ -42,11 +42,11 @@ class OnFeatures:
 
 
 class Backend(Protocol):
-    """How gradients of many clients are computed."""
+    """The computation of the gradients of many clients."""
 
     @property
     def name(self) -> str:
-        """As the configuration writes it."""
+        """The name in the configuration."""
 
     def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
         """Clients to train together so that their live state stays in the cache (CPU) or memory (GPU)."""
@@ -63,7 +63,7 @@ class Backend(Protocol):
     ) -> Float[Tensor, "A"]:
         """out <- beta * out + alpha * (gradient of the loss and its L2 term at params); returns the data losses [A].
 
-        beta = 0 overwrites ``out``, whatever it held.
+        beta = 0 overwrites ``out``.
         """
 
     def proximal_steps(
@@ -152,8 +152,7 @@ def scale_out(out: ClientParams, params: ClientParams, alpha: float, beta: float
 def choose_backend(name: str, model: Model, device: torch.device) -> Backend:
     """``auto``: fused where the model is a chain of linear layers, else batched on a GPU, else by architecture.
 
-    Convolutions and embedding tables on a CPU run one client at a time: a single client already fills the cores, or the
-    cache.
+    Convolutions and embedding tables on a CPU run one client at a time: one already uses all cores, or the cache.
     Raises Unsupported for ``fused`` with any other model.
     """
     from engine.backends.batched import Batched
@@ -168,6 +167,6 @@ def choose_backend(name: str, model: Model, device: torch.device) -> Backend:
         name = "fused" if chain else "loop" if is_large and device.type == "cpu" else "batched"
     if name == "fused":
         if chain is None:
-            raise Unsupported("backend fused knows linear layers with ReLU between them only; use backend: auto")
+            raise Unsupported("backend fused supports linear layers with ReLU between them only; use backend: auto")
         return Fused(model, chain)
     return Batched(model) if name == "batched" else Loop(model)

@@ -1,4 +1,4 @@
-"""Over clients, one after the other, with plain autograd: the reference, and the way for convolutions on a CPU."""
+"""A loop over clients with plain autograd: the reference, also used for convolutions on a CPU."""
 
 from dataclasses import dataclass
 from functools import cached_property

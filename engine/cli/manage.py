@@ -132,10 +132,10 @@ def delete(store: Store, arguments: argparse.Namespace) -> None:
 
 def undelete(store: Store, arguments: argparse.Namespace) -> None:
     store.check_schema()
-    asked = set(arguments.run_ids)
-    if missing := asked - {run.id for run in store.trash.list()}:
+    requested = set(arguments.run_ids)
+    if missing := requested - {run.id for run in store.trash.list()}:
         raise RunNotFound(missing)
-    store.trash.restore(sorted(asked))
+    store.trash.restore(sorted(requested))
     for run in _chosen(store, arguments.run_ids):
         print(_state(run))
 

@@ -176,11 +176,11 @@ def _known_line(known: Known) -> str:
     return f"{known.label} seed {known.seed} is skipped: it was imported before, as run {known.run_id}{added}"
 
 
-def _exit_code(runs: Collection[RunRecord], asked_for: int) -> int:
+def _exit_code(runs: Collection[RunRecord], num_requested: int) -> int:
     statuses = {run.status for run in runs}
     if "failed" in statuses:
         return FAILED
-    if "cancelled" in statuses or len(runs) < asked_for:  # a deleted run was cancelled first
+    if "cancelled" in statuses or len(runs) < num_requested:  # a deleted run was cancelled first
         return CANCELLED
     return DIVERGED if "diverged" in statuses else DONE
 

@@ -1,4 +1,4 @@
-"""Ctrl-C as a request: the first is handled in an orderly way, the second ends the command at once."""
+"""Ctrl-C as a request: the first is handled in an orderly way, the second ends the command immediately."""
 
 import signal
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Printed results of a paper: a table in assets/papers/, and which run of a preset each cell belongs to.
+"""Printed results of a paper: a table in assets/papers/, and the run of a preset for each cell.
 
     table: cgpfl_table1.csv
     measures: {accuracy: weighted_mean}                 column -> summary of a run
@@ -105,7 +105,7 @@ def _problems(published: Published) -> list[str]:
     if found:
         return found
     empty = [name for name in published.experiments if not published.cells(name)]
-    return [f"paper.experiments: no row of {published.file} belongs to {name!r}" for name in empty]
+    return [f"paper.experiments: no row of {published.file} is for {name!r}" for name in empty]
 
 
 def _matches(row: Mapping[str, str], where: Mapping[str, str]) -> bool:

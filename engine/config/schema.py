@@ -105,7 +105,7 @@ class Evaluation(Options):
 
 
 class Machine(Options):
-    """Where and how a run is computed; affects results only by rounding."""
+    """Options on where and how a run is computed; they affect results only by rounding."""
 
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", title="Device", description="auto uses a GPU if there is one."
@@ -150,7 +150,7 @@ class RunConfig:
 
     @property
     def digest(self) -> str:
-        """Equal for runs that compute the same numbers, whatever their labels and wherever they run."""
+        """Equal for runs that compute the same numbers, regardless of their labels and machines."""
         what = {k: v for k, v in self.to_dict().items() if k not in ("name", "label", *Machine.model_fields)}
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
@@ -307,7 +307,7 @@ def _known_keys(raw: Mapping[Any, Any], sections: Sequence[str], problems: list[
 
 
 def _sections(raw: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
-    """What experiments and runs have in common, validated; None where it is not valid."""
+    """The validated sections that experiments and runs have in common; None for invalid ones."""
     return {
         "name": raw.get("name", "experiment"),
         "dataset": _choice(DATASETS, raw.get("dataset"), "dataset", problems),

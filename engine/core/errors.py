@@ -11,7 +11,7 @@ MAX_PROBLEMS = 50
 
 
 class FedscapeError(Exception):
-    """Base of all errors whose message is meant for the user."""
+    """Base of all errors whose message is for the user."""
 
 
 class InvalidConfig(FedscapeError):
@@ -33,7 +33,7 @@ class UnknownName(FedscapeError):
 
 
 class DataUnavailable(FedscapeError):
-    """A data set that is missing, unreadable, corrupt or of the wrong shape. Names the file and where it belongs."""
+    """A data set that is missing, unreadable, corrupt or of the wrong shape. Names the file and its expected path."""
 
 
 class TooLarge(DataUnavailable):

@@ -28,7 +28,7 @@ T = TypeVar("T")
 class Options(BaseModel):
     """Base of all option classes: frozen, unknown keys are errors. ``Field`` has symbol, default and description.
 
-    ``advanced`` names the options that few readers change: a form shows them on request.
+    ``advanced`` names rarely changed options, which a form shows on request.
     """
 
     advanced: ClassVar[tuple[str, ...]] = ()
@@ -43,7 +43,7 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class NoOptions(Options):
-    """For entries without options."""
+    """The options of entries that have none."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Registry:
         return self._entries[name]
 
     def short_title(self, name: str) -> str:
-        """How headings and tables call an entry; an unknown name stays as it is."""
+        """The title of an entry in headings and tables; an unknown name is unchanged."""
         return self.get(name).short if name in self else name
 
     def names(self) -> tuple[str, ...]:

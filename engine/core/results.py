@@ -71,7 +71,7 @@ class PartitionSummary:
 
 @dataclass(frozen=True)
 class Provenance:
-    """Everything needed to tell where a number comes from."""
+    """The origin of a run's numbers: versions, device, code and data."""
 
     versions: dict[str, str]
     device: str

@@ -1,4 +1,4 @@
-"""Confidence intervals and rankings: what a handful of runs can say about which method is best.
+"""Confidence intervals and rankings: what a few runs show about which method is best.
 
 The unit is a block, currently a seed, which determines data, split, initial model and batches. The methods of a block
 share all of these, so methods are compared within blocks and only the differences are averaged:

@@ -2,7 +2,7 @@
 
 A stream is ``(seed, purpose, ...)``: "data", "partition", "initial model", "cohort", "batches". Streams of single
 clients come from a counter-based hash (the finaliser of SplitMix64; Steele, Lea, Flood, OOPSLA 2014), computed for all
-clients at once in integer arithmetic, hence the same on every device.
+clients at once in integer arithmetic, so they are the same on every device.
 """
 
 import hashlib

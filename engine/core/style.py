@@ -1,4 +1,4 @@
-"""How figures draw a method, in words. The palette of the app turns them into colors, dashes and symbols."""
+"""The style of a method in figures, in words, which the app's palette translates to colors, dashes and symbols."""
 
 from typing import Literal
 

@@ -54,5 +54,5 @@ def summary_at(summary: Mapping[str, Any] | None, model: str, when: When = "last
 
 
 def megabytes(costs: Any) -> Any:
-    """What was sent, both ways, of a mapping or table of costs: a number, an array or a column."""
+    """The megabytes sent, both ways, in a mapping or table of costs: a number, an array or a column."""
     return (costs["bytes_up"] + costs["bytes_down"]) / 1e6

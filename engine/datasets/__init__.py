@@ -74,7 +74,7 @@ def _moments(x: np.ndarray, axis: int | tuple[int, ...] | None) -> tuple[np.ndar
 
 
 def generated_bytes(samples: int, dim: int, copies: int = 2) -> int:
-    """The memory in bytes for so many double arrays of features at once, with labels and logits."""
+    """The memory in bytes for ``copies`` double arrays of features, with labels and logits."""
     return samples * (8 * dim * copies + 64)
 
 

@@ -69,7 +69,7 @@ class CifarFiles:
         )
 
     def _unpack(self, data_dir: Path, progress: Progress | None) -> None:
-        """Unpacks the official files, from the archive beside their folder or from its download."""
+        """Unpacks the official files, from the archive next to their folder or from its download."""
         path, expected = data_dir / self.archive, self._torchvision().tgz_md5
         is_there = path.is_file()
         content = path.read_bytes() if is_there else self._download(data_dir, progress)

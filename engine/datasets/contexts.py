@@ -6,7 +6,7 @@ transform it differently:
     x = Q_g (mean_c + noise * z)     z ~ N(0, I),  mean_c ~ N(0, I)
     y = c + g mod C                  shifted labels: a sample has a different label in each context
 
-Q_g rotates features 1 and 2, 3 and 4, ... by g/G of a full turn. Client i belongs to context i mod G.
+Q_g rotates features 1 and 2, 3 and 4, ... by g/G of a full turn. Client i is in context i mod G.
 """
 
 from dataclasses import dataclass

@@ -24,7 +24,7 @@ def md5_of(content: bytes) -> str:
 
 
 def save(path: Path, content: bytes) -> None:
-    """Writes completely or not at all, also if two runs download at once."""
+    """Writes atomically, also if two runs download at the same time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     partial.write_bytes(content)

@@ -63,8 +63,8 @@ def read_arrays(path: Path, shapes: dict[str, tuple[int | None, ...]]) -> dict[s
         if name not in arrays:
             raise ValueError(f"array {name} is missing, it has only {', '.join(arrays) or 'unknown ones'}")
         if not _fits(arrays[name].shape, shape):
-            wanted = ", ".join("n" if length is None else str(length) for length in shape)
-            raise ValueError(f"{name} has shape {list(arrays[name].shape)}, must be [{wanted}]")
+            expected = ", ".join("n" if length is None else str(length) for length in shape)
+            raise ValueError(f"{name} has shape {list(arrays[name].shape)}, must be [{expected}]")
     return arrays
 
 
@@ -77,7 +77,7 @@ def labels(values: np.ndarray, num_samples: int, num_classes: int, name: str = "
     return values.astype(np.int64)
 
 
-def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
-    return len(shape) == len(wanted) and all(
-        length > 0 if want is None else length == want for length, want in zip(shape, wanted, strict=True)
+def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(expected) and all(
+        length > 0 if want is None else length == want for length, want in zip(shape, expected, strict=True)
     )

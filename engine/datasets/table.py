@@ -1,7 +1,7 @@
 """Reads untrusted tables, CSV or Parquet: a label column, optionally a client column, all others numeric.
 
 Errors name column and row, counted as in a spreadsheet: the header is row 1. Both formats are read in blocks of rows,
-so that the memory needed is that of the numbers, whatever the encoding of the file.
+so that only the numbers need memory, independent of the encoding of the file.
 """
 
 import csv
@@ -20,7 +20,7 @@ from pyarrow import parquet
 from engine.core.errors import suggestion
 
 FIRST_ROW = 2
-MOST_NAMED = 20
+MAX_NAMED = 20
 _BLOCK_VALUES = 2**20  # per block
 _LONGEST_LINE = 1 << 24  # bytes
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
@@ -41,7 +41,7 @@ class Roles:
             if column is not None and column not in columns:
                 raise ValueError(
                     f"column {column!r} is missing ({option}={column}){suggestion(column, columns)}; "
-                    f"columns: {', '.join(columns[:MOST_NAMED])}"
+                    f"columns: {', '.join(columns[:MAX_NAMED])}"
                 )
         client = self.client or ("client" if "client" in columns else None)
         return client, [column for column in columns if column not in (self.label, client)]
@@ -262,7 +262,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _others(bad: Sequence[str]) -> str:
-    named = ", ".join(bad[:MOST_NAMED])
+    named = ", ".join(bad[:MAX_NAMED])
     return f" (columns {named} are not numeric)" if len(bad) > 1 else ""
 
 

@@ -1,4 +1,4 @@
-"""Bundles: runs with everything that belongs to them in one file: the export document, models, analyses and logs.
+"""Bundles: runs with all their data in one file: the export document, models, analyses and logs.
 
 A plain zip. ``runs.json`` is the output of ``export --format json``. ``beside.json`` has an entry per run, which names
 its models and results, safetensors files in the folder with the run's number.

@@ -20,7 +20,7 @@ from engine.metrics import best_round_score
 
 
 def write_export(path: Path, config: Mapping[str, Any], runs: Iterable[RunResult]) -> None:
-    """Writes the document to a file, completely or not at all. Runs that have not ended are left out."""
+    """Writes the document to a file, atomically. Runs that have not ended are left out."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

@@ -50,7 +50,7 @@ def summary_table(runs: Iterable[RunResult]) -> pd.DataFrame:
 
 
 def write_tables(path: Path, runs: Iterable[RunResult], format: Format) -> tuple[Path, Path]:
-    """Writes the rounds to ``path`` and the clients beside it as ``<name>-clients``."""
+    """Writes the rounds to ``path`` and the clients next to it as ``<name>-clients``."""
     runs, clients = tuple(runs), path.with_stem(f"{path.stem}-clients")
     path.parent.mkdir(parents=True, exist_ok=True)
     for table, target in ((rounds_table(runs), path), (clients_table(runs), clients)):

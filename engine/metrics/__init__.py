@@ -1,7 +1,7 @@
-"""Summaries over clients: one number from the values of all clients with test data. One summary a file.
+"""Summaries over clients: one number from the values of all clients with test data. One file per summary.
 
 Every summary is ``(values, weights) -> float``; ``weights`` are the clients' test sizes. NaN values (clients without
-test samples) are left out before; no client left gives NaN.
+test samples) are removed first; the result is NaN if no client is left.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ TAIL_SHARE = 0.05
 
 
 def tail_size(num_clients: int, share: float = TAIL_SHARE) -> int:
-    """Clients in the lowest or highest ``share``: max(1, round(share n))."""
+    """The number of clients in the lowest or highest ``share``: max(1, round(share n))."""
     return max(1, round(share * num_clients))
 
 
@@ -30,7 +30,7 @@ def summarize_clients(values: np.ndarray, weights: np.ndarray) -> dict[str, floa
 def best_round_score(
     model: str, scalars: Mapping[str, float], arrays: Mapping[str, np.ndarray], val_sizes: Sequence[int]
 ) -> float:
-    """What is largest in the best round: a model's weighted mean accuracy, on validation data if there is any.
+    """The score of a round: a model's weighted mean accuracy, on validation data if there is any.
 
     The best round is the first with the largest score that is finite.
     """

@@ -73,7 +73,7 @@ class Model:
 
     @property
     def layers(self) -> tuple[tuple[str, ...], ...]:
-        """Parameter names per module, from input to output; a normalization belongs to the layer before it."""
+        """Parameter names per module, from input to output; a normalization is part of the layer before it."""
         grouped: dict[str, list[str]] = {}
         last = ""
         for name in self.names:

@@ -1,6 +1,6 @@
 """Residual networks for small images: a 3x3 stem without pooling, stages of blocks, group normalization.
 
-Batch statistics would mix the samples of a batch and belong to no client, so every normalization is a GroupNorm (Wu,
+Batch statistics would mix the samples of several clients, so every normalization is a GroupNorm (Wu,
 He. Group Normalization. ECCV 2018), with as many parameters as the BatchNorm of the published networks. ``forward``
 has no in-place operations and no randomness, so that many clients' networks can run as one.
 """

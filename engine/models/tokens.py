@@ -8,7 +8,7 @@ from engine.models import Model
 
 
 def require_fitting_tokens(model: Model, x: Tensor) -> None:
-    """Raises Unsupported if an embedding would get quantities, or another model token ids.
+    """Raises Unsupported if an embedding gets features instead of token ids, or another model gets token ids.
 
     Data sets store token ids as int32; ids in a user's own file arrive as non-negative whole floats.
     """

@@ -19,7 +19,7 @@ from engine.core.registry import PARTITIONERS
 from engine.datasets import Pool
 from engine.partitioners import Partition, PartitionOptions, check_enough, shuffled_classes, split_clients
 
-MOST = 10**9  # samples per client
+MAX_SIZE = 10**9  # samples per client
 
 
 class ClassesPerClientOptions(PartitionOptions):
@@ -41,10 +41,10 @@ class ClassesPerClientOptions(PartitionOptions):
 
     @model_validator(mode="after")
     def _sizes_hold_every_class(self) -> Self:
-        if self.sizes != "equal" and not self.classes_per_client <= self.sizes[0] <= self.sizes[1] <= MOST:
+        if self.sizes != "equal" and not self.classes_per_client <= self.sizes[0] <= self.sizes[1] <= MAX_SIZE:
             raise ValueError(
                 f"sizes={list(self.sizes)} must be 'equal', or [lo, hi] with classes_per_client="
-                f"{self.classes_per_client} <= lo <= hi <= {MOST}"
+                f"{self.classes_per_client} <= lo <= hi <= {MAX_SIZE}"
             )
         return self
 
@@ -70,10 +70,10 @@ class ClassesPerClient:
             )
         check_enough(pool, o)
         holds = class_sets(o, pool.num_classes, rng)
-        wanted = requested_counts(o, holds, pool, rng)
-        given = fit(wanted, np.bincount(pool.y, minlength=pool.num_classes))
+        requested = requested_counts(o, holds, pool, rng)
+        given = fit(requested, np.bincount(pool.y, minlength=pool.num_classes))
         assigned = deal(given, shuffled_classes(pool, rng))
-        return split_clients(assigned, pool, o, rng, contexts=self._contexts(holds), notes=_notes(wanted, given))
+        return split_clients(assigned, pool, o, rng, contexts=self._contexts(holds), notes=_notes(requested, given))
 
     def _contexts(self, holds: np.ndarray) -> np.ndarray | None:
         contexts = same_rows(holds)
@@ -110,9 +110,9 @@ def requested_counts(
     return holds * share[:, None] + is_first
 
 
-def fit(wanted: np.ndarray, available: np.ndarray) -> np.ndarray:
+def fit(requested: np.ndarray, available: np.ndarray) -> np.ndarray:
     """Scales down requests, [N, C], beyond the available samples, [C]; each client keeps at least one per class."""
-    holders, total = (wanted > 0).sum(axis=0), wanted.sum(axis=0)
+    holders, total = (requested > 0).sum(axis=0), requested.sum(axis=0)
     if (holders > available).any():
         c = int(np.argmax(holders - available))
         raise ImpossiblePartition(
@@ -120,8 +120,8 @@ def fit(wanted: np.ndarray, available: np.ndarray) -> np.ndarray:
             "lower num_clients or classes_per_client"
         )
     spare = np.maximum(total - holders, 1)
-    scaled = np.where(wanted > 0, 1 + (wanted - 1) * (available - holders) // spare, 0)
-    return np.where(total > available, scaled, wanted)
+    scaled = np.where(requested > 0, 1 + (requested - 1) * (available - holders) // spare, 0)
+    return np.where(total > available, scaled, requested)
 
 
 def deal(given: np.ndarray, by_class: list[np.ndarray]) -> list[np.ndarray]:
@@ -139,10 +139,10 @@ def same_rows(holds: np.ndarray) -> np.ndarray:
     return np.argsort(np.argsort(first))[inverse.reshape(-1)]
 
 
-def _notes(wanted: np.ndarray, given: np.ndarray) -> tuple[str, ...]:
-    if given.sum() == wanted.sum():
+def _notes(requested: np.ndarray, given: np.ndarray) -> tuple[str, ...]:
+    if given.sum() == requested.sum():
         return ()
     return (
-        f"{wanted.sum():,} samples were requested, more than the classes have, so sizes are scaled down to "
+        f"{requested.sum():,} samples were requested, more than the classes have, so sizes are scaled down to "
         f"{given.sum():,} in total, {given.sum(axis=1).min():,} to {given.sum(axis=1).max():,} per client",
     )

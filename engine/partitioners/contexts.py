@@ -1,6 +1,6 @@
 """Contexts: G groups of clients; the clients of a group share one class distribution.
 
-Designed for the clustered methods (CGPFL, Tang et al.): the groups are the true contexts. Client i belongs to
+Designed for the clustered methods (CGPFL, Tang et al.): the groups are the true contexts. Client i is in
 context i mod G. A context has ``classes_per_context`` classes, evenly spaced around the class circle so that no two
 contexts are equal, or, with ``alpha``, shares of all classes drawn from Dir(alpha).
 """
@@ -75,7 +75,7 @@ class Contexts:
     options: ContextsOptions
 
     def split(self, pool: Pool, rng: np.random.Generator) -> Partition:
-        """With ``alpha``, repeats the draw while a client has too few samples, up to MAX_DRAWS times."""
+        """With ``alpha``, the draw is repeated while a client has too few samples, up to MAX_DRAWS times."""
         o = self.options
         check_enough(pool, o)
         contexts = np.arange(o.num_clients) % o.num_contexts
@@ -91,13 +91,13 @@ class Contexts:
         )
 
     def _notes(self, num_classes: int) -> tuple[str, ...]:
-        asked = self.options.classes_per_context
-        if asked is None or asked <= num_classes:
+        requested = self.options.classes_per_context
+        if requested is None or requested <= num_classes:
             return ()
-        return (f"classes_per_context={asked}: the data set has {num_classes} classes, and all are used",)
+        return (f"classes_per_context={requested}: the data set has {num_classes} classes, and all are used",)
 
     def _shares(self, num_classes: int, rng: np.random.Generator) -> np.ndarray:
-        """[C, G] the share of each class for each context; a class in no context stays unused."""
+        """[C, G] the share of each class for each context; a class in no context is not used."""
         o = self.options
         if o.alpha is not None:
             return rng.dirichlet(np.full(o.num_contexts, o.alpha), size=num_classes)

@@ -2,13 +2,13 @@
 
 In the "feature shift" setting of GPFL (Zhang et al.) domains come with the data (``natural``); this creates groups
 from any data, as IFCA does by quarter turns (Ghosh et al., NeurIPS 2020, https://arxiv.org/abs/2006.04088). Samples are
-split as by ``iid``; client i belongs to group i mod G, g = 0 .. G-1, whose samples are shifted
+split as by ``iid``; client i is in group i mod G, g = 0 .. G-1, whose samples are shifted
 
     rotation   by strength * 360 g/G degrees                    strength 1 and G = 4: quarter turns, which are exact
     noise      Gaussian of deviation strength * g/(G-1)         in units of the features (pixels are in [0, 1])
     color     channels cyclically shifted by g mod C, then inverted for every second C groups; strength blends
 
-Training, validation and test samples of a client are shifted alike, group 0 not at all. The groups are the true
+Training, validation and test samples of a client are shifted equally; group 0 is not shifted. The groups are the true
 contexts. A common test set is not shifted: it measures models on the original samples.
 """
 

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def label_entropy(class_counts: np.ndarray) -> np.ndarray:
-    """[N] entropy of each client's label distribution: 0 for one class, log2 C for all classes alike."""
+    """[N] entropy of each client's label distribution: 0 for one class, log2 C for equal shares of all classes."""
     return _entropy(_distributions(class_counts))
 
 

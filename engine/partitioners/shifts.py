@@ -33,7 +33,7 @@ class Levels:
 
     @staticmethod
     def floats(stored: np.ndarray) -> np.ndarray:
-        """As floats for computing; pixels in single precision, which is exact."""
+        """The samples as floats for computing; pixels in single precision, which is exact."""
         return stored if stored.dtype.kind == "f" else stored.astype(np.float32)
 
     def stored(self, values: np.ndarray, like: np.ndarray) -> np.ndarray:

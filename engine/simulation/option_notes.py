@@ -19,12 +19,14 @@ def notes(config: RunConfig, model: Model, data: Federation) -> Iterator[str]:
 def _model(config: RunConfig, model: Model) -> Iterator[str]:
     if model.init == "zeros" and len(model.layers) > 1:
         yield "init: zeros with hidden layers: they stay at zero and only the output layer's bias is trained"
-    asked = getattr(config.model.options, "groups", None)
+    requested = getattr(config.model.options, "groups", None)
     norms = [module for module in model.module.modules() if isinstance(module, nn.GroupNorm)]
-    fewer = {norm.num_channels: norm.num_groups for norm in norms if asked is not None and norm.num_groups < asked}
+    fewer = {
+        norm.num_channels: norm.num_groups for norm in norms if requested is not None and norm.num_groups < requested
+    }
     if fewer:
         cut = ", ".join(f"{groups} of {channels} channels" for channels, groups in sorted(fewer.items()))
-        yield f"groups={asked}: groups have equal sizes of at least two channels, so there are {cut}"
+        yield f"groups={requested}: groups have equal sizes of at least two channels, so there are {cut}"
 
 
 def _batches(config: RunConfig, data: Federation) -> Iterator[str]:

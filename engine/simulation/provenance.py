@@ -28,7 +28,7 @@ def provenance_of(task: Task) -> Provenance:
 
 
 def _module(names: tuple[str, ...]) -> str:
-    """The name of the layer that these parameters belong to: ``body.0``."""
+    """The name of the layer with these parameters: ``body.0``."""
     return names[0].rpartition(".")[0]
 
 

@@ -1,4 +1,4 @@
-"""What the clients of a round send: locally trained copies of the shared model, before the server averages them."""
+"""The models that clients send in a round: locally trained copies of the shared model, before they are averaged."""
 
 from engine.core.params import ClientParams, broadcast, in_client_order
 from engine.simulation.simulate import Simulation

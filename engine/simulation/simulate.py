@@ -162,7 +162,7 @@ class Simulation:
         whole = states.from_bytes(data, type(self.algorithm).__module__, self.task.device)
         try:
             if whole["digest"] != self.config.digest:
-                raise CheckpointInvalid("the checkpoint belongs to another configuration; rerun the run")
+                raise CheckpointInvalid("the checkpoint is of another configuration; rerun the run")
             round, state, last, notes = (whole[name] for name in ("round", "state", "last", "notes"))
             best = {model: Best(**whole["best"][model]) for model in MODEL_KINDS}
         except (KeyError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""Models in two parts, body and head: one is shared, the other stays with its client."""
+"""Models in two parts, body and head: one is shared, the other is kept by its client."""
 
 from collections.abc import Iterable
 
@@ -20,12 +20,12 @@ def require_body(task: Task, method: str) -> None:
     """Raises Unsupported for a model that is a head alone."""
     if not task.model.body:
         raise Unsupported(
-            f"{method} needs a body apart from the head, and this model has none (mlr and logistic are a head alone); "
-            "use model: dnn or cnn"
+            f"{method} needs a body in addition to the head, and this model has none (mlr and logistic have only a "
+            "head); use model: dnn or cnn"
         )
 
 
 def train_heads(task: Task, body: SharedParams, heads: ClientParams, cohort: Cohort, steps: int) -> Trained:
-    """``steps`` of the heads alone, each on the received body, on batches of their own; returns the whole models."""
+    """``steps`` of the heads alone, each on the received body, on separate batches; returns the whole models."""
     plan = task.plan(cohort, "head", steps)
     return local_sgd(task, broadcast(body, cohort.size) | heads, cohort, plan=plan, trained=task.model.head)

@@ -43,12 +43,12 @@ def average_inside(
 
 
 def least_loss(losses: Float[Tensor, "clients K"]) -> Int[Tensor, "clients"]:
-    """The model that fits each client best, the lowest number of equals; one that is not finite fits no client."""
+    """The model with the least loss on each client; ties go to the lowest number, and losses must be finite."""
     return losses.nan_to_num(nan=torch.inf, posinf=torch.inf).argmin(1)
 
 
 def best_fitting(task: Task, models: ClientParams) -> ClientParams:
-    """For each client of ``task`` that model of [K, ...] with the least loss on its training data."""
+    """The model of [K, ...] with the least loss on the training data of each client of ``task``."""
     return gather(models, least_loss(training_losses(task, models)))
 
 

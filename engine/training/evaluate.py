@@ -13,7 +13,7 @@ from engine.core.params import ClientParams, SharedParams, row
 from engine.federation.clients import ClientData
 from engine.task import Predictor, Task
 
-_SLAB_BYTES = 16 * 2**20  # floats of the samples that are looked at together on a CPU
+_SLAB_BYTES = 16 * 2**20  # bytes of the samples that are evaluated together on a CPU
 _SLAB_BYTES_GPU = 512 * 2**20
 
 

@@ -4,7 +4,7 @@
     w_i <- A z_i + b                                                   one A and b for each tensor of the model
 
 psi holds them by name: ``hidden.0.weight`` [hidden, in], ``output.<tensor>.weight`` [*shape, hidden] and
-``output.<tensor>.bias`` [*shape], so that psi itself says which model it emits.
+``output.<tensor>.bias`` [*shape], so that psi determines the architecture it generates.
 """
 
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ from engine.task import Predictor, Shared, Task
 from engine.training.local import Trained, local_sgd
 
 NEWCOMER_STEPS = 5  # server steps on a newcomer's embedding
-LARGE = 10**8  # numbers of psi that are worth a note
+LARGE = 10**8  # a note is given for larger psi
 
 
 class HypernetworkOptions(Options):
-    """What the methods with a hypernetwork have in common."""
+    """Options of the methods with a hypernetwork."""
 
     advanced: ClassVar[tuple[str, ...]] = ("embed_dim", "hidden", "hidden_layers", "clip")
 
@@ -50,7 +50,7 @@ class HypernetworkOptions(Options):
 
 
 class EmittedModels:
-    """Every client's model is emitted at the server, from ``state.psi`` and ``state.embeddings``; none is global."""
+    """The server generates each client's model from ``state.psi`` and ``state.embeddings``; there is no global one."""
 
     hparams: Any  # HypernetworkOptions
 
@@ -152,5 +152,5 @@ def fit_newcomers(
 
 
 def _clipped(norm: Tensor, clip: float) -> Tensor:
-    """The factor that brings ``norm`` down to ``clip``, or 1."""
+    """The factor that reduces ``norm`` to ``clip``, or 1."""
     return (clip / norm).clamp(max=1.0)

@@ -1,4 +1,4 @@
-"""Contexts of CGPFL: k-means over the clients' models, labels that keep their identity, transitions between rounds."""
+"""Contexts of CGPFL: k-means over the clients' models, labels matched between rounds, and transitions."""
 
 import time
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from torch import Tensor
 from engine.core.params import ClientParams, flatten, gather, lerp, row, scatter, weighted_mean
 from engine.federation.batches import Cohort
 
-_EQUAL = 1e-7  # models nearer than this share of the largest distance from the center are the same but for rounding
+_EQUAL = 1e-7  # models closer than this share of the largest distance from the center are equal up to rounding
 _FAR = 1e200  # in place of distances of models that are not finite
 
 
@@ -49,7 +49,7 @@ class Clustering:
     def diagnostics(
         self, before: Int[Tensor, "N"], after: Int[Tensor, "N"], truth: np.ndarray | None
     ) -> dict[str, float | Tensor]:
-        """What CGPFL's rows record each round."""
+        """The diagnostics of CGPFL in each round."""
         gaps = np.sqrt(np.square(self.points[:, None] - self.points[None]).sum(-1))
         count = len(gaps)
         values: dict[str, float | Tensor] = {
@@ -70,7 +70,9 @@ def coordinates(models: ClientParams) -> Float[np.ndarray, "S R"]:
     matrix = flatten(models).double()
     centred = matrix - matrix.mean(0)
     gram = centred @ centred.T
-    if not bool(gram.isfinite().all()):  # a run that is diverging: one point, hence one cluster, and the run ends here
+    if not bool(
+        gram.isfinite().all()
+    ):  # the run is diverging: use one point and so one cluster; the run ends in this round
         return np.zeros((len(matrix), 1))
     values, vectors = torch.linalg.eigh(gram)
     noise = len(matrix) * torch.finfo(values.dtype).eps * values.max()
@@ -102,7 +104,7 @@ def recluster(
 ) -> tuple[Contexts, Clustering]:
     """Cluster the participants' models and move each context towards its mean: lines 13-14 of Algorithm 1.
 
-    As many clusters as there are distinct models where ``k`` is more; the other contexts keep their model.
+    At most as many clusters as there are distinct models; the other contexts keep their model.
     """
     found = cluster(coordinates(models), k, stream)
     return move_contexts(old, models, cohort, found.labels, alpha), found
@@ -135,7 +137,7 @@ def match(means: list[dict[str, Tensor]], old: ClientParams) -> list[int]:
 def transitions(before: Int[Tensor, "N"], after: Int[Tensor, "N"]) -> Float[Tensor, "J K"]:
     """Q_jk = |C_j and C_k'| / |C_k'|: where the members of each new context were before; columns of used ones sum to 1.
 
-    Both versions of the paper say that rows sum to 1 too; they do only where the sizes stay.
+    Both versions of the paper say that rows sum to 1 too; they do only if the sizes do not change.
     """
     size = int(torch.maximum(before.max(), after.max())) + 1
     counts = torch.zeros(size, size, dtype=torch.float64, device=before.device)

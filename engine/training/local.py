@@ -1,4 +1,4 @@
-"""Local training: what the clients of a cohort do between receiving and sending, all of them at once.
+"""Local training of the clients of a cohort, all of them at once.
 
 ``for_each_client`` runs a method's own step on every batch; ``local_sgd`` and ``moreau_sgd`` are the loops that many
 methods share. The cohort runs in chunks that fit the cache; inside a chunk, step t touches only the clients that still
@@ -42,7 +42,7 @@ class Live:
         return self._rows.stop - self._rows.start
 
     def of(self, cohort: Value) -> Value:
-        """Their rows of a value of the whole cohort [S, ...] that stays as it is."""
+        """Their rows of a value of the whole cohort [S, ...] that does not change."""
         rows: Value = _rows(cohort, self._rows)
         return rows
 
@@ -55,7 +55,7 @@ class Live:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Where ``for_each_client`` ended: ``out.w`` of the whole cohort, in its order."""
+    """The result of ``for_each_client``: ``out.w`` of the whole cohort, in its order."""
 
     values: dict[str, Any]
     loss: Float[Tensor, "S"]  # mean over the client's steps
@@ -107,7 +107,7 @@ class SGD:
 
     @classmethod
     def of(cls, task: Task, lr: float | None = None, **terms: Any) -> "SGD":
-        """With the momentum and weight decay of the training settings, and their learning rate unless given."""
+        """SGD with the momentum and weight decay of the training settings, and their learning rate unless given."""
         training = task.training
         return cls(training.lr if lr is None else lr, training.momentum, training.weight_decay, **terms)
 
@@ -156,7 +156,7 @@ class SGD:
         return loss
 
     def step_along(self, c: Live, name: str, gradient: ClientParams) -> None:
-        """The same step of ``c.<name>`` where the gradient is known: p <- p - lr [gradient + weight_decay p]."""
+        """The same step of ``c.<name>`` with a given gradient: p <- p - lr [gradient + weight_decay p]."""
         params: ClientParams = getattr(c, name)
         velocity = c.velocity(name) if self.momentum else {}
         for n, p in params.items():
@@ -169,7 +169,7 @@ class SGD:
 
 @dataclass(frozen=True)
 class Trained:
-    """Where local training ended."""
+    """The result of local training."""
 
     params: ClientParams  # [S, ...]
     loss: Float[Tensor, "S"]  # data term, mean over the client's steps
@@ -234,7 +234,7 @@ def moreau_sgd(
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Clients that train together: what their steps change."""
+    """The values of clients that train together."""
 
     values: dict[str, Any]
     velocity: dict[str, ClientParams]

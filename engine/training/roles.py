@@ -1,4 +1,4 @@
-"""What many methods have in common: which models exist, which are used and which travel.
+"""Roles that many methods have in common: which models exist, which are used and which are sent.
 
 A method inherits the role that fits its state and overrides what differs. The roles hold no data.
 """
@@ -12,7 +12,7 @@ from engine.training.clustering import best_fitting
 
 
 class OneGlobalModel:
-    """One model for all, which every client uses and newcomers are given: ``state.global_params`` travels both ways."""
+    """One model for all clients and newcomers: ``state.global_params`` is sent both ways."""
 
     def personalized(self, state: Any, task: Task) -> Predictor:
         return Predictor(state.global_params, is_per_client=False)
@@ -28,7 +28,7 @@ class OneGlobalModel:
 
 
 class PersonalModels:
-    """A model for each client, ``state.personal_params``, beside the global one, ``state.global_params``."""
+    """A model for each client, ``state.personal_params``, and the global one, ``state.global_params``."""
 
     def personalized(self, state: Any, task: Task) -> Predictor:
         return Predictor(state.personal_params, is_per_client=True)
@@ -41,7 +41,7 @@ class PersonalModels:
 
 
 class SplitModels:
-    """Body and head, of which ``state.shared_params`` travels and ``state.personal_params`` stays with its client."""
+    """Body and head: ``state.shared_params`` is sent, and ``state.personal_params`` is kept by its client."""
 
     def personalized(self, state: Any, task: Task) -> Predictor:
         return joined(state, state.personal_params, task)

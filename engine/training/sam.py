@@ -96,7 +96,7 @@ def lwsam_pair(
     """Algorithm 1 of PLGU (Qu et al., CVPR 2023): theta by SGD, w along theta's perturbed gradient of the same batch.
 
     For each batch: g = grad f(theta), eps by ``scores``, g~ = grad f(theta + eps); theta <- theta - lr g,
-    w <- w - lr g~. ``after_step`` takes g~ beside the theta that has stepped. Returns theta (with its losses) and w.
+    w <- w - lr g~. ``after_step`` computes g~ at the updated theta. Returns theta (with its losses) and w.
     """
     sgd, layers = SGD.of(task), task.model.layers
 
@@ -117,7 +117,7 @@ def lwsam_pair(
 def lwsam_two_steps(
     task: Task, start: ClientParams, plan: Plan, *, body: Sequence[str], layers: Layers, rho: float, p: float
 ) -> tuple[Trained, Float[Tensor, "S L"]]:
-    """Equations 10-13 of PLGU (Qu et al.) on one batch: a plain step of the body phi, then one along g~ beside it.
+    """Equations 10-13 of PLGU (Qu et al.) on one batch: a plain step of the body phi, then one along g~.
 
     phi_i = phi - lr grad f(phi); scores of ||phi_i - phi||; eps from g = grad f(phi_i), of the body alone;
     phi~_i = phi_i - lr grad f(phi_i + eps). The other parameters stay. The loss is the mean over both steps.

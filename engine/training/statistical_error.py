@@ -17,7 +17,7 @@ from engine.training.smoothness import is_linear
 _NEWTON_STEPS = 50
 _MAX_UNKNOWNS = 2000
 _ALIKE = 1e-12
-_FLAT = 1e-10  # curvatures below this share of the largest are directions that the loss does not see
+_FLAT = 1e-10  # directions with less than this share of the largest curvature do not affect the loss
 
 
 @dataclass(frozen=True)

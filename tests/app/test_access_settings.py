@@ -1,4 +1,4 @@
-"""When the app starts: HOST beyond loopback needs sign-in or FEDSCAPE_OPEN, and the settings of sign-in are whole."""
+"""At the start of the app: HOST beyond loopback needs sign-in or FEDSCAPE_OPEN, and sign-in needs all its settings."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_the_app_does_not_start_on_the_network_by_accident(
     assert "HOST is 0.0.0.0: other computers could reach Fedscape" in capsys.readouterr().err
 
 
-def test_an_open_app_says_so_in_the_strip(empty_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_strip_shows_that_the_app_is_open(empty_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not overview(empty_store)["alerts"]
     monkeypatch.setenv("HOST", "0.0.0.0")
     monkeypatch.setenv("FEDSCAPE_OPEN", "1")
@@ -57,7 +57,7 @@ def test_an_open_app_says_so_in_the_strip(empty_store: Store, monkeypatch: pytes
     assert not overview(empty_store)["alerts"]
 
 
-def test_a_demo_says_so_in_the_strip(empty_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_strip_shows_a_demo(empty_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"HOST": "0.0.0.0", "FEDSCAPE_OPEN": "1", "FEDSCAPE_READ_ONLY": "1"}.items():
         monkeypatch.setenv(name, value)
     shown = overview(empty_store)
@@ -65,7 +65,7 @@ def test_a_demo_says_so_in_the_strip(empty_store: Store, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("missing", SETTINGS)
-def test_half_a_configuration_is_refused_and_names_what_is_missing(missing: str) -> None:
+def test_an_incomplete_configuration_is_refused_with_the_missing_names(missing: str) -> None:
     given = {name: value for name, value in SETTINGS.items() if name != missing}
     with pytest.raises(InvalidSetting, match=f"also needs {missing}"):
         rules(given)

@@ -1,4 +1,4 @@
-"""Without sign-in the app loads nothing that only sign-in needs."""
+"""Imports of the app: without sign-in, its modules are not loaded."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ ONLY_FOR_SIGN_IN = {"authlib", "joserfc", "cryptography", "httpx", "app.access.c
 
 
 @pytest.mark.parametrize("modules", ["app.__main__", "app.server.sign_in, app.server.routes, app.components.page"])
-def test_sign_in_is_not_loaded_where_nobody_signs_in(modules: str) -> None:
+def test_sign_in_code_is_not_loaded_without_sign_in(modules: str) -> None:
     program = f"import sys, {modules}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert not ONLY_FOR_SIGN_IN & set(loaded)

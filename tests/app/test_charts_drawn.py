@@ -48,7 +48,7 @@ def test_a_dumbbell_names_the_leader_if_it_is_significant() -> None:
     few, clear = clients(1000, a=[[0.5, 0.9]], b=[[0.4, 0.6]]), clients(1000, a=[[0.5, 0.9]] * 3, b=[[0.4, 0.6]] * 3)
     near = clients(1000, a=[[0.5, 0.9], [0.5, 0.9], [0.4, 0.6]], b=[[0.4, 0.6], [0.4, 0.6], [0.5, 0.9]])
     assert dumbbell.finding(dumbbell.data(few, 0.05)) == (
-        "Highest mean: a with 70.00 %; 1 seed is too few to tell methods apart."
+        "Highest mean: a with 70.00 %; 1 seed is too few to distinguish methods."
     )
     assert dumbbell.finding(dumbbell.data(clear, 0.05)) == "Highest mean: a with 70.00 %."
     assert dumbbell.finding(dumbbell.data(near, 0.05)) == "Highest mean: a with 63.33 %; b may be as good."
@@ -110,7 +110,7 @@ def test_labels_of_the_front_have_priority() -> None:
     runs = per_run(clients(**{f"m{i}": [[0.5 + i / 100]] for i in range(20)}), 0.05)
     runs = runs.assign(megabytes=[float(i == 0) + 1 for i in range(20)], gradient_evaluations=1.0, seconds=1.0)
     named = [note.text for note in cost.figure(cost.data(runs, "megabytes"), "megabytes").layout.annotations]
-    assert len(named) == cost.MOST_NAMED and named[0] == "m19"
+    assert len(named) == cost.MAX_NAMED and named[0] == "m19"
 
 
 def test_the_error_over_R_marks_the_minimum_and_has_integer_ticks() -> None:
@@ -129,8 +129,8 @@ def test_effort_has_logarithmic_axes_unless_a_cost_is_zero() -> None:
             "algorithm": "a",
             "path": ["x", "y"],
             "seeds": 1,
-            "asked": [1, 2],
-            "is_whole": [True, False],
+            "seeds_run": [1, 2],
+            "is_complete": [True, False],
             "rounds": [10, 20.0],
             "megabytes": [0, 5.0],
             "gradient_evaluations": [100, 50.0],
@@ -174,7 +174,7 @@ def test_the_raster_labels_cluster_changes_and_final_groups() -> None:
 def test_a_large_raster_keeps_clients_of_every_cluster() -> None:
     labels = np.repeat(np.arange(4), 150)[None].repeat(2, axis=0)
     drawn = np.asarray(cluster_raster.figure(cluster_raster.data(np.arange(2), labels)).data[0].z)
-    assert drawn.shape[0] == cluster_raster.MOST_CLIENTS and set(drawn[:, -1]) == {0, 1, 2, 3}
+    assert drawn.shape[0] == cluster_raster.MAX_CLIENTS and set(drawn[:, -1]) == {0, 1, 2, 3}
 
 
 def test_a_wide_sweep_has_a_logarithmic_axis_and_a_star() -> None:

@@ -106,7 +106,7 @@ def test_decimals_of_the_lowest_client_depend_on_its_samples() -> None:
 def test_every_row_of_a_large_map_has_a_bounded_number_of_marks() -> None:
     accuracy = np.tile(np.linspace(0, 1, 300)[:, None], (1, 200))
     marks = client_heat_map.figure(client_heat_map.data(np.arange(300), accuracy), at=5).data[1]
-    assert len(marks.x) <= client_heat_map.MOST_MARKS and set(marks.y) == set(range(200))
+    assert len(marks.x) <= client_heat_map.MAX_MARKS and set(marks.y) == set(range(200))
 
 
 def line(name: str, *, is_own: bool = True, is_global: bool = False) -> client_curve.Line:
@@ -149,14 +149,14 @@ def test_with_many_classes_the_clients_largest_are_shown() -> None:
     counts = np.ones((2, 100), dtype=int)
     counts[0, 99] = 50
     table = client_data.data({"class_counts": counts.tolist()}, 0)
-    assert len(table) == client_data.MOST_CLASSES and table["class"].iloc[-1] == "99"
+    assert len(table) == client_data.MAX_CLASSES and table["class"].iloc[-1] == "99"
     assert len(client_data.figure(table).data) == 2
 
 
 def test_confusion_has_row_shares_of_occurring_classes() -> None:
     table = confusion.data(MATRIX, ["cat", "dog", "eel", "fox"])
     assert table["true"].drop_duplicates().tolist() == ["cat", "dog", "fox"]
-    shares = table.pivot(index="true", columns="said", values="share")
+    shares = table.pivot(index="true", columns="predicted", values="share")
     assert shares.loc["dog", "cat"] == pytest.approx(0.25) and shares.loc["fox", "dog"] == 1
     assert table["samples"].sum() == MATRIX.sum()
 
@@ -202,9 +202,9 @@ def test_costs_are_per_round_without_the_untrained_one() -> None:
 
 def test_many_rounds_are_aggregated_without_loss() -> None:
     table = profile.data(costs(900))
-    assert len(table) == profile.MOST_POINTS and table["round"].iloc[-1] == 900
+    assert len(table) == profile.MAX_POINTS and table["round"].iloc[-1] == 900
     assert table["seconds"].mean() == pytest.approx(0.5)
-    assert len(profile.figure(table, "seconds").data[0].y) == profile.MOST_POINTS
+    assert len(profile.figure(table, "seconds").data[0].y) == profile.MAX_POINTS
 
 
 def test_the_parts_of_a_round_are_stacked_and_the_largest_is_named() -> None:

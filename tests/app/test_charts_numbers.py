@@ -95,7 +95,7 @@ def test_a_method_without_the_model_has_no_curve() -> None:
 
 def test_long_curves_are_thinned_between_their_ends() -> None:
     lines = curves_over_seeds.data(series("a", 0, mean=np.linspace(0, 1, 5000).tolist()))
-    assert len(lines) <= curves_over_seeds.MOST_POINTS
+    assert len(lines) <= curves_over_seeds.MAX_POINTS
     assert (lines["round"].iloc[0], lines["round"].iloc[-1]) == (0, 4999)
 
 
@@ -287,7 +287,7 @@ def test_the_error_over_R_averages_seeds_and_marks_each_minimum() -> None:
     assert points["error_pm"].iloc[0] == pytest.approx(np.sqrt(2))
     assert error_over_R.finding(points) == (
         "Lowest error: together at R = 0 (1), alone at R = 3 (3); "
-        "fewer than three seeds are too few to tell methods apart."
+        "fewer than three seeds are too few to distinguish methods."
     )
 
 
@@ -325,7 +325,7 @@ def test_effort_connects_methods_that_differ_only_in_local_training() -> None:
     spent = pd.DataFrame({"run": [1, 2, 4], "megabytes": [8.0, 2, 4], "gradient_evaluations": [10.0, 20, 5]})
     rows = communication.data(runs, {1: 80, 2: 20, 4: 40}, spent).set_index("method")
     assert rows.loc["m1", "path"] == rows.loc["m5", "path"] != rows.loc["other", "path"]
-    assert rows.loc["m5", ["rounds", "megabytes", "seeds", "asked", "is_whole"]].tolist() == [20, 2, 1, 2, False]
+    assert rows.loc["m5", ["rounds", "megabytes", "seeds", "seeds_run", "is_complete"]].tolist() == [20, 2, 1, 2, False]
     table = rows.reset_index()
     assert (
         communication.missed(["m1", "m5", "other", "none"], table)
@@ -364,7 +364,7 @@ def test_a_method_that_misses_the_target_on_a_seed_is_not_the_fastest() -> None:
 def test_the_fastest_method_is_named_only_if_significant() -> None:
     near, few = _effort(a=[20, 24, 22], b=[23, 21, 25]), _effort(a=[20], b=[30])
     assert communication.finding(near, "rounds", "90 %").startswith("Fewest rounds to 90 %: a (22); b may be as good.")
-    assert "a (20); 1 seed is too few to tell methods apart." in communication.finding(few, "rounds", "90 %")
+    assert "a (20); 1 seed is too few to distinguish methods." in communication.finding(few, "rounds", "90 %")
     alike = communication.finding(_effort(a=[20], twin=[20]), "rounds", "90 %")
     assert alike.startswith("Fewest rounds to 90 %: a and twin (20).")
 
@@ -392,7 +392,7 @@ def test_a_sweep_uses_validation_data_if_all_runs_have_it() -> None:
     chosen = sweep.data(runs.assign(validation=[0.3, 0.4, 0.9]), "lam")
     assert chosen.loc[chosen["best"], "value"].tolist() == [10.0]
     assert sweep.finding(chosen, "λ") == (
-        "For Ditto, λ = 10 ranks first with 60 % (chosen on validation); 1 seed is too few to tell values apart."
+        "For Ditto, λ = 10 ranks first with 60 % (chosen on validation); 1 seed is too few to distinguish values."
     )
     partly = sweep.data(runs.assign(validation=[0.3, np.nan, 0.9]), "lam")
     assert (partly.loc[partly["best"], "value"].tolist(), partly["chosen_on"].iloc[0]) == ([1.0], "test")

@@ -24,8 +24,8 @@ opened = partial(open_page, "compare")
 
 
 def test_without_runs_the_page_links_to_set_up(empty_store: Store) -> None:
-    said = words(opened())
-    assert "needs two methods" in said and "(/setup)" in said and "(/library)" in said
+    text = words(opened())
+    assert "needs two methods" in text and "(/setup)" in text and "(/library)" in text
 
 
 def test_without_runs_shipped_results_can_be_loaded(empty_store: Store) -> None:
@@ -72,10 +72,10 @@ def test_runs_on_different_data_are_shown_with_a_warning_and_no_leader(filled_st
 
 def test_without_an_address_the_newest_experiment_is_compared(filled_store: Store) -> None:
     page = opened()
-    said = words(page)
-    assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH · 2 SEEDS" in said
-    assert "on mean accuracy" in said
-    assert "Lowest 5 % = 1 of 10 clients; personalized model, last round" in said
+    text = words(page)
+    assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH · 2 SEEDS" in text
+    assert "on mean accuracy" in text
+    assert "Lowest 5 % = 1 of 10 clients; personalized model, last round" in text
     title = "LocalTrain is ahead of Ditto (91 % against 87 %) and FedAvg (46 %), over two seeds"
     assert page.title[0].value == unbroken(title)
 
@@ -89,9 +89,9 @@ def test_the_address_chooses_runs(filled_store: Store, runs: str) -> None:
 
 def test_the_address_chooses_model_tail_and_round(filled_store: Store) -> None:
     page = opened(experiment="1", model="global", tail="10", when="best")
-    said = words(page)
-    assert "Lowest 10 % = 1 of 10 clients; global model, best round, chosen on test" in said
-    assert "LocalTrain has no global model." in said
+    text = words(page)
+    assert "Lowest 10 % = 1 of 10 clients; global model, best round, chosen on test" in text
+    assert "LocalTrain has no global model." in text
     assert [button.value for button in page.segmented_control][:3] == ["global", "10", "best"]
 
 
@@ -122,8 +122,8 @@ def test_clusters_are_compared_with_the_true_contexts(filled_store: Store) -> No
 
 
 def test_two_methods_are_paired_client_by_client(filled_store: Store) -> None:
-    said = words(opened(experiment="1", section="clients", a="Ditto", b="FedAvg"))
-    assert "with Ditto than with FedAvg" in said and "(10 clients, each averaged over 2 seeds)" in said
+    text = words(opened(experiment="1", section="clients", a="Ditto", b="FedAvg"))
+    assert "with Ditto than with FedAvg" in text and "(10 clients, each averaged over 2 seeds)" in text
 
 
 def test_clients_can_be_shown_as_a_histogram(filled_store: Store) -> None:
@@ -148,9 +148,9 @@ def test_different_settings_are_listed(filled_store: Store) -> None:
 
 
 def test_a_client_links_to_its_run(filled_store: Store) -> None:
-    said = words(opened(experiment="1", section="clients", a="Ditto", b="FedAvg", client="3"))
-    assert "[Client 3 in Ditto, seed 0](/run?id=5&client=3)" in said
-    assert "[Client 3 in FedAvg, seed 0](/run?id=1&client=3)" in said
+    text = words(opened(experiment="1", section="clients", a="Ditto", b="FedAvg", client="3"))
+    assert "[Client 3 in Ditto, seed 0](/run?id=5&client=3)" in text
+    assert "[Client 3 in FedAvg, seed 0](/run?id=1&client=3)" in text
     assert "[Open client 3 of Ditto, seed 0](/run?id=5&client=3)" in words(
         opened(experiment="1", client="3", inside="5")
     )
@@ -159,8 +159,8 @@ def test_a_client_links_to_its_run(filled_store: Store) -> None:
 def test_the_trade_off_is_computed_on_request(filled_store: Store) -> None:
     page = opened(experiment="1", section="cost")
     next(button for button in page.button if button.label == "Measure on other clients' data").click().run()
-    asked = filled_store.analyses.for_runs(range(1, 9), "trade_off")
-    assert [(a.run_id, a.params, a.status) for a in asked] == [(i, {}, "queued") for i in range(1, 9)]
+    analyses = filled_store.analyses.for_runs(range(1, 9), "trade_off")
+    assert [(a.run_id, a.params, a.status) for a in analyses] == [(i, {}, "queued") for i in range(1, 9)]
 
 
 def test_a_computed_trade_off_is_drawn(filled_store: Store, tmp_path: Path) -> None:
@@ -179,14 +179,14 @@ def test_a_computed_trade_off_is_drawn(filled_store: Store, tmp_path: Path) -> N
 
 
 def test_an_unreadable_trade_off_can_be_recomputed(filled_store: Store) -> None:
-    asked = filled_store.analyses.request(5, "trade_off", {})
+    analyses = filled_store.analyses.request(5, "trade_off", {})
     claimed = filled_store.analyses.claim()
     assert claimed is not None
     file = filled_store.artifacts.write_file(5, "analysis-trade_off", 5, b"no findings")
     filled_store.analyses.finish(claimed.id, claimed.epoch, "done", result=file)
     page = opened(experiment="1", section="cost")
     next(button for button in page.button if button.label == "Measure on other clients' data").click().run()
-    assert filled_store.analyses.get(asked.id).status == "queued"
+    assert filled_store.analyses.get(analyses.id).status == "queued"
 
 
 def test_generated_data_of_several_spreads_is_compared_with_true_models(empty_store: Store) -> None:
@@ -202,8 +202,8 @@ def test_generated_data_of_several_spreads_is_compared_with_true_models(empty_st
                 "algorithms": ["local_train", "fedprox_onestage"],
             },
         )
-    said = words(opened(experiment="1,2", section="settings"))
-    assert "When does sharing help?" in said and "at R = 2" in said
+    text = words(opened(experiment="1,2", section="settings"))
+    assert "When does sharing help?" in text and "at R = 2" in text
     assert "Methods: at the exact minimizer" in words(opened(experiment="1,2", section="settings", error="statistical"))
     assert "an error of" in words(opened(experiment="1,2", section="cost", goal="error"))
 
@@ -223,9 +223,9 @@ def test_partitions_with_different_classes_per_client_use_the_common_test_set(em
             },
             {"personalized.common_accuracy": np.full(4, accuracy)},
         )
-    said = words(opened(experiment="1,2", section="settings"))
-    assert "When does sharing help with mlr on Digits?" in said
-    assert "Lowest error: LocalTrain at s = 2 (50), LocalTrain at s = 4 (25); fewer than three seeds" in said
+    text = words(opened(experiment="1,2", section="settings"))
+    assert "When does sharing help with mlr on Digits?" in text
+    assert "Lowest error: LocalTrain at s = 2 (50), LocalTrain at s = 4 (25); fewer than three seeds" in text
 
 
 def test_a_finished_experiment_takes_precedence_over_a_newer_started_one(filled_store: Store) -> None:

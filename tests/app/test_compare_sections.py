@@ -1,4 +1,4 @@
-"""The sections of Compare: only the open one is drawn, and chosen clients light up in all of them."""
+"""The sections of Compare: only the open one is drawn, and chosen clients are highlighted in all of them."""
 
 from functools import partial
 
@@ -63,7 +63,7 @@ def test_clients_are_chosen_from_a_list_and_stay_chosen_in_other_sections(filled
     assert "client" not in page.query_params and "chosen" not in words(page)
 
 
-def test_the_lowest_tenth_of_a_method_is_one_press(filled_store: Store) -> None:
+def test_the_lowest_tenth_of_a_method_is_chosen_by_one_click(filled_store: Store) -> None:
     page = opened(a="Ditto")
     view = View(tuple(methods_of(queries.runs(with_partition=True))))
     (lowest,) = chosen_clients.lowest(view, "Ditto")
@@ -88,7 +88,7 @@ def test_a_dumbbell_marks_chosen_clients_below_their_rows() -> None:
     ]
 
 
-def test_in_the_ecdf_two_methods_stand_out_and_all_are_named_at_their_curves() -> None:
+def test_in_the_ecdf_two_methods_are_highlighted_and_all_curves_are_labeled() -> None:
     three = clients(1000, a=[[0.7, 0.8, 0.9]], b=[[0.2, 0.3, 0.4]], c=[[0.45, 0.5, 0.6]])
     fig = ecdf.figure(ecdf.data(three), method="a", baseline="b", chosen=(0,))
     color = {trace.name: trace.line.color for trace in fig.data if trace.name}
@@ -125,7 +125,7 @@ def test_a_stacked_marker_names_all_of_its_clients() -> None:
     assert [row[2] for row in better.customdata] == ["0,1"] and better.marker.opacity == (1,)
 
 
-def test_in_the_cluster_raster_rows_that_are_not_chosen_are_veiled() -> None:
+def test_in_the_cluster_raster_rows_that_are_not_chosen_are_faded() -> None:
     cells = cluster_raster.data(np.array([0, 1]), np.array([[0, 0, 1, 1]] * 2))
     plain, chosen = cluster_raster.figure(cells), cluster_raster.figure(cells, chosen=(1,))
     veils = [(shape.y0, shape.y1) for shape in chosen.layout.shapes[len(plain.layout.shapes) :]]

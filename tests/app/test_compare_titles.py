@@ -1,4 +1,4 @@
-"""Titles of Compare are findings: what the numbers say, as surely as they say it."""
+"""Titles of Compare state findings, with no more certainty than the numbers support."""
 
 import pandas as pd
 import pytest
@@ -17,26 +17,27 @@ def runs(test_size: int = 1000, **accuracies: list[list[float]]) -> pd.DataFrame
 
 
 @pytest.mark.parametrize(
-    ("seeds", "said"),
+    ("seeds", "expected"),
     [
         (3, "Four beats One (76 % against 44 %) and Alone (54 %)"),
         (2, "Four is ahead of One (76 % against 44 %) and Alone (54 %), over two seeds"),
         (1, "Four is ahead of One (76 % against 44 %) and Alone (54 %), over one seed"),
     ],
 )
-def test_a_title_holds_the_best_against_one_model_for_all_and_training_alone(seeds: int, said: str) -> None:
+def test_a_title_compares_the_best_with_one_model_for_all_and_training_alone(seeds: int, expected: str) -> None:
     assert (
-        title(runs(Four=[[0.76]] * seeds, One=[[0.44]] * seeds, Next=[[0.7]] * seeds, Alone=[[0.54]] * seeds)) == said
+        title(runs(Four=[[0.76]] * seeds, One=[[0.44]] * seeds, Next=[[0.7]] * seeds, Alone=[[0.54]] * seeds))
+        == expected
     )
 
 
-def test_without_both_references_the_best_is_held_against_the_next() -> None:
+def test_without_both_references_the_best_is_compared_with_the_next() -> None:
     assert title(runs(A=[[0.9]] * 3, C=[[0.7]] * 3, B=[[0.8]] * 3)) == "A beats B (90 % against 80 %)"
     assert title(runs(A=[[0.9]] * 3, B=[[0.8]] * 3, One=[[0.4]] * 3)) == "A beats B (90 % against 80 %) and One (40 %)"
     assert title(runs(One=[[0.9]] * 3, Alone=[[0.4]] * 3)) == "One beats Alone (90 % against 40 %)"
 
 
-def test_methods_that_cannot_be_told_apart_are_named_together() -> None:
+def test_methods_that_cannot_be_distinguished_are_named_together() -> None:
     level = runs(A=[[0.800], [0.700], [0.600]], B=[[0.801], [0.701], [0.599]], One=[[0.1]] * 3)
     assert title(level) == "B and A are tied at 70 %, ahead of One (10 %)"
     unclear = runs(A=[[0.8], [0.6], [0.7]], B=[[0.5], [0.85], [0.7]], One=[[0.1]] * 3)
@@ -45,7 +46,7 @@ def test_methods_that_cannot_be_told_apart_are_named_together() -> None:
     assert title(runs(**many)) == "D is highest at 80 %, but any of 4 methods could be best"
 
 
-def test_equal_means_are_level_and_a_missing_common_seed_is_said() -> None:
+def test_equal_means_are_tied_and_a_missing_common_seed_is_reported() -> None:
     assert title(runs(A=[[0.8]], B=[[0.8]])) == "A and B are equal at 80 %, over one seed"
     apart = runs(A=[[0.8]], B=[[0.7]])
     apart.loc[apart["method"] == "B", "seed"] = 5
@@ -57,7 +58,7 @@ def test_tenths_appear_only_where_whole_percents_would_be_equal_and_samples_supp
     assert title(runs(20, A=[[0.982]] * 3, B=[[0.978]] * 3)) == "A beats B (98 % against 98 %)"
 
 
-def test_the_lowest_clients_have_a_title_of_their_own() -> None:
+def test_the_lowest_clients_have_a_separate_title() -> None:
     rows = runs(A=[[0.5, 0.99]] * 3, B=[[0.6, 0.7]] * 3)
     assert title(rows) == "A beats B (74 % against 65 %)"
     assert title(rows, "lowest", "tail_samples") == "B beats A (60 % against 50 %)"
@@ -67,38 +68,39 @@ def test_pooled_runs_have_a_range_and_no_leader() -> None:
     assert title_by_value(runs(low=[[0.81]], high=[[0.92]])) == "Mean accuracy from 81 % (low) to 92 % (high)"
 
 
-def test_the_title_of_two_methods_counts_clients_and_names_chance() -> None:
-    def said(a: list[float], b: list[float]) -> str:
+def test_the_title_of_two_methods_counts_clients_and_mentions_chance() -> None:
+    def title_of(a: list[float], b: list[float]) -> str:
         return paired.verdict(paired.data(clients(1000, a=[a], b=[b]), "a", "b")).heading("A", "B")
 
     ten = [0.5 + i / 100 for i in range(10)]
-    assert said([x + 0.1 + i / 1000 for i, x in enumerate(ten)], ten) == (
+    assert title_of([x + 0.1 + i / 1000 for i, x in enumerate(ten)], ten) == (
         "10 of 10 clients do better with A than with B, none worse"
     )
     mixed = [x + (0.1 + i / 1000) * (-1) ** i for i, x in enumerate(ten)]
-    assert said(mixed, ten) == "5 of 10 clients do better with A than with B, 5 worse, which may be chance"
-    assert said([0.6, 0.5], [0.5, 0.5]) == (
+    assert title_of(mixed, ten) == "5 of 10 clients do better with A than with B, 5 worse, which may be chance"
+    assert title_of([0.6, 0.5], [0.5, 0.5]) == (
         "1 of 2 clients does better with A than with B, none worse; too few differ to tell"
     )
-    assert said(ten, ten) == "A and B serve each of 10 clients equally well"
+    assert title_of(ten, ten) == "A and B are equally accurate for each of 10 clients"
 
 
-def test_the_title_of_costs_weighs_the_best_against_the_cheapest() -> None:
-    def said(**accuracies: list[list[float]]) -> str:
+def test_the_title_of_costs_compares_the_best_with_the_cheapest() -> None:
+    def title_of(**accuracies: list[list[float]]) -> str:
         rows = runs(**accuracies)
         rows = rows.assign(megabytes=rows["method"].map({"Dear": 30.0}).fillna(10.0), gradient_evaluations=1, seconds=1)
         return cost.heading(cost.data(rows, "megabytes"), ranking(rows, "mean").tied, "megabytes")
 
     assert (
-        said(Dear=[[0.9]] * 3, Cheap=[[0.8]] * 3) == "Dear gains 10.0 points over Cheap, the cheapest, for 20 MB more"
+        title_of(Dear=[[0.9]] * 3, Cheap=[[0.8]] * 3)
+        == "Dear gains 10.0 points over Cheap, the cheapest, for 20 MB more"
     )
-    assert said(Dear=[[0.9]] * 2, Cheap=[[0.8]] * 2).endswith("for 20 MB more, over two seeds")
-    assert said(Dear=[[0.7]] * 3, Cheap=[[0.8]] * 3) == "Cheap is the most accurate at the lowest cost"
+    assert title_of(Dear=[[0.9]] * 2, Cheap=[[0.8]] * 2).endswith("for 20 MB more, over two seeds")
+    assert title_of(Dear=[[0.7]] * 3, Cheap=[[0.8]] * 3) == "Cheap is the most accurate at the lowest cost"
     assert (
-        said(Dear=[[0.7]] * 2, Cheap=[[0.8]] * 2)
+        title_of(Dear=[[0.7]] * 2, Cheap=[[0.8]] * 2)
         == "Cheap has the highest mean accuracy at the lowest cost, over two seeds"
     )
-    unclear = said(Dear=[[0.8], [0.6], [0.72]], Cheap=[[0.5], [0.85], [0.7]])
+    unclear = title_of(Dear=[[0.8], [0.6], [0.72]], Cheap=[[0.5], [0.85], [0.7]])
     assert unclear == "No method is clearly more accurate than Cheap, the cheapest"
 
 

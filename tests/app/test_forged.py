@@ -53,11 +53,11 @@ def good(empty_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Good:
                 data = forging.models(initial_w=(3,), personalized_w=(forging.N, 3))
                 store.artifacts.register(run_id, None, store.artifacts.write_file(run_id, kind, 3, data))
             store.analyses.request(run_id, "confusion", {})
-            asked = store.analyses.claim()
-            assert asked is not None
+            analysis = store.analyses.claim()
+            assert analysis is not None
             found = Findings({"personalized": np.ones((forging.N, 10, 10), np.int32)}).to_bytes()
             file = store.artifacts.write_file(run_id, "analysis-confusion", 3, found)
-            store.analyses.finish(asked.id, asked.epoch, "done", result=file)
+            store.analyses.finish(analysis.id, analysis.epoch, "done", result=file)
             store.events.add(run_id, "info", "note", "it went well")
         (folder / "bundle.zip").write_bytes(exchange.bundle_of([1, 2]))
         store.back_up(folder / "backup.zip", "1")

@@ -25,7 +25,7 @@ https://arxiv.org/abs/2012.04221, Algorithm 1.
 Idea: Two models.
 Both train.
 
-Travels: w, both ways. Stays: v_i.
+Sent: w, both ways. Kept: v_i.
 
 Cost: two trainings.
 
@@ -85,8 +85,8 @@ def test_a_docstring_is_parsed_into_parts() -> None:
         equations=("    w   <- sum_i m_i / m w_i          over the cohort", "", "    v_i <- v_i - lr grad f_i(v_i)"),
         labelled={
             "Idea": "Two models. Both train.",
-            "Travels": "w, both ways.",
-            "Stays": "v_i.",
+            "Sent": "w, both ways.",
+            "Kept": "v_i.",
             "Cost": "two trainings.",
         },
         remarks=("A remark.",),
@@ -113,7 +113,7 @@ def test_a_docstring_without_parts_has_none(docstring: str) -> None:
 def test_every_method_has_the_parts_of_the_handbook(entry: Entry) -> None:
     text = text_of(entry)
     assert text.summary.endswith(".") and text.citation and text.equations
-    assert {"Idea", "Travels", "Stays", "Cost", "Newcomers", "Pitfalls"} <= text.labelled.keys()
+    assert {"Idea", "Sent", "Kept", "Cost", "Newcomers", "Pitfalls"} <= text.labelled.keys()
     assert not text.remarks, "a paragraph of the docstring has no label"
     assert is_balanced(aligned(text.equations))
     assert all(parameter.description for parameter in entry.parameters)
@@ -133,10 +133,10 @@ def test_an_address_in_a_citation_is_a_link() -> None:
 
 
 def test_a_paragraph_begins_with_a_capital_or_a_symbol() -> None:
-    begun = [
+    capitalized_texts = [
         capitalized(text, ["steps"]) for text in ("the mean", "w, both ways", "omega_k down", "steps of", "lam is")
     ]
-    assert begun == ["The mean", "w, both ways", "omega_k down", "steps of", "lam is"]
+    assert capitalized_texts == ["The mean", "w, both ways", "omega_k down", "steps of", "lam is"]
 
 
 @pytest.mark.parametrize(

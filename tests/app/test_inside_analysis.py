@@ -198,7 +198,7 @@ def run_of() -> Callable:
 
 
 def test_progress_is_described_in_words() -> None:
-    begun = datetime(2026, 1, 1, tzinfo=UTC)
-    found = AnalysisRecord(1, 1, KIND, {}, "running", None, None, begun, 0.41, 1, "", 1, begun, None)
-    later = begun + timedelta(seconds=6)
+    started_at = datetime(2026, 1, 1, tzinfo=UTC)
+    found = AnalysisRecord(1, 1, KIND, {}, "running", None, None, started_at, 0.41, 1, "", 1, started_at, None)
+    later = started_at + timedelta(seconds=6)
     assert analysis.standing(found, later) == "41 % · 6 s so far"

@@ -77,8 +77,8 @@ def test_before_it_is_computed_each_analysis_has_a_button_or_a_reason(filled_sto
         filled_store.artifacts.register(DITTO, None, file)
     at = opened(DITTO, "landscape", client="3", which="best", on="train")
     labels = [button.label for button in at.button]
-    wanted = ["Compute landscape", "Compute plane", "Measure sharpness", "Measure all clients"]
-    assert [label for label in labels if label in wanted] == wanted
+    expected = ["Compute landscape", "Compute plane", "Measure sharpness", "Measure all clients"]
+    assert [label for label in labels if label in expected] == expected
     next(button for button in at.button if button.label == "Compute landscape").click().run()
     (requested,) = filled_store.analyses.list(DITTO)
     assert (requested.kind, requested.params) == ("landscape", {"client": 3, "which": "best", "data": "train"})

@@ -150,8 +150,8 @@ def test_the_link_to_set_up_only_has_this_run(filled_store: Store) -> None:
 
 
 def test_the_profile_shows_total_costs(filled_store: Store) -> None:
-    said = words(opened(CGPFL, "profile"))
-    assert "5 rounds" in said and "gradient evaluations" in said
+    text = words(opened(CGPFL, "profile"))
+    assert "5 rounds" in text and "gradient evaluations" in text
     assert len(opened(CGPFL, "profile").get("plotly_chart")) == 3
 
 

@@ -96,6 +96,6 @@ def test_experiments_with_equal_names_are_separate_groups(runs: list[RunRecord])
 
 
 def test_a_view_is_the_address_without_selected_runs() -> None:
-    view = saved.asked({"sort": "mean", "runs": "1,2", "q": "lam=1 a&b", "presenting": "true"})
+    view = saved.view_query({"sort": "mean", "runs": "1,2", "q": "lam=1 a&b", "presenting": "true"})
     assert view == "q=lam%3D1+a%26b&sort=mean"
-    assert saved.asked({}) == ""
+    assert saved.view_query({}) == ""

@@ -70,7 +70,7 @@ def test_disk_use_is_shown_by_kind_and_a_full_disk_with_advice(
     full = DiskUse(4_000_000, 3_000, 2_000_000, 1_000, 500, 700_000_000)
     monkeypatch.setattr(Store, "disk_use", lambda self: full)
     page = opened()
-    assert "Disk: 6 MB in use, 700 MB free, nearly full" in [fold.label for fold in page.expander]
+    assert "Disk: 6 MB in use, 700 MB free, nearly full" in [expander.label for expander in page.expander]
     assert "empty the trash" in page.warning[0].value
     assert "<dt>Checkpoints</dt><dd>3 kB</dd>" in words(page) and "python -m engine backup" in words(page)
 

@@ -41,4 +41,4 @@ def test_the_library_lists_the_machines(filled_store: Store) -> None:
     filled_store.engines.heartbeat(host="lab1", pid=1, device="cpu", slots=2, running=0, cpus=2)
     filled_store.engines.heartbeat(host="lab2", pid=1, device="H100", slots=2, running=1, name="x", cpus=8, gpus=1)
     page = open_page("library")
-    assert "Machines: 2 with 10 CPUs and 1 GPU, 1 run in progress" in [fold.label for fold in page.expander]
+    assert "Machines: 2 with 10 CPUs and 1 GPU, 1 run in progress" in [expander.label for expander in page.expander]

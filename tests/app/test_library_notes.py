@@ -28,7 +28,7 @@ def test_runs_are_found_by_words_of_their_notes_and_by_tags(filled_store: Store)
     assert found(filled_store, "tag=base") == []
 
 
-def test_what_is_written_on_an_experiment_finds_all_its_runs(filled_store: Store) -> None:
+def test_runs_are_found_by_the_note_of_their_experiment(filled_store: Store) -> None:
     experiment = filled_store.queue.get(1).experiment_id
     filled_store.annotations.tag(["lecture"], experiment_ids=[experiment])
     own = sorted(run.id for run in filled_store.queue.runs(experiment_ids=[experiment]))
@@ -36,7 +36,7 @@ def test_what_is_written_on_an_experiment_finds_all_its_runs(filled_store: Store
     assert run_table.data(filled_store.queue.runs(run_ids=[1]))["tags"].tolist() == ["lecture"]
 
 
-def test_several_runs_share_what_all_have(filled_store: Store) -> None:
+def test_only_common_notes_and_tags_of_several_runs_are_shown(filled_store: Store) -> None:
     filled_store.annotations.write_note("one", run_ids=[1])
     filled_store.annotations.tag(["a", "b"], run_ids=[1])
     filled_store.annotations.tag(["b"], run_ids=[2])

@@ -1,4 +1,4 @@
-"""Limits of a member: each refusal says the limit and when it frees, and nothing is stored beyond it."""
+"""Limits of a member: each refusal names the limit and when it resets, and nothing is stored beyond it."""
 
 import fcntl
 import threading
@@ -52,9 +52,7 @@ def done(store: Store, owner: str = MEMBER.name) -> int:
     return run.id
 
 
-def test_runs_beyond_the_limit_are_not_queued_and_the_way_out_is_named(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_beyond_the_limit_are_refused_with_advice(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDSCAPE_MAX_QUEUED", "5")
     with as_person(MEMBER):
         launch.queue_experiment(THREE)
@@ -93,7 +91,7 @@ def test_there_is_no_way_around_the_limit(way: str, store: Store, monkeypatch: p
         "retry": lambda: requests._perform("retry", [run.id]),
         "rerun": lambda: actions.perform("rerun", [run_id]),
         "restore": lambda: trash.restore([second]),
-        "analysis": analysis.Asked(store.queue.get(run_id), "landscape", {}, "", "").ask,
+        "analysis": analysis.AnalysisRequest(store.queue.get(run_id), "landscape", {}, "", "").submit,
     }
     with as_person(MEMBER), nullcontext() if way == "analysis" else pytest.raises(NotAllowed, match="1 queued runs"):
         ways[way]()
@@ -101,9 +99,7 @@ def test_there_is_no_way_around_the_limit(way: str, store: Store, monkeypatch: p
     assert store.queue.ids(["queued"]) == [first]
 
 
-def test_whoever_is_over_a_limit_that_was_lowered_can_still_cancel(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_person_over_a_lowered_limit_can_still_cancel(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with as_person(MEMBER):
         launch.queue_experiment(THREE)
         monkeypatch.setenv("FEDSCAPE_MAX_QUEUED", "1")
@@ -117,7 +113,7 @@ def usage(*computed: tuple[float, float], queued: int = 1, running: int = 0, art
     return Usage(queued, running, 0, spent, artifact_bytes)
 
 
-def test_the_limit_of_a_day_says_when_enough_of_it_is_a_day_ago() -> None:
+def test_the_daily_limit_says_when_time_is_available_again() -> None:
     used = usage((20, 30), (10, 25), (1, 15))
     assert limits.why_not_today(Limits(day_s=71 * 60), used, NOW) is None
     assert limits.frees_at(used, 70 * 60) == NOW - timedelta(hours=20) + DAY
@@ -128,7 +124,7 @@ def test_the_limit_of_a_day_says_when_enough_of_it_is_a_day_ago() -> None:
     )
 
 
-def test_nothing_is_queued_once_the_day_is_used_up(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_queued_once_the_daily_limit_is_reached(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     done(store)
     monkeypatch.setenv("FEDSCAPE_MAX_MINUTES", "0")
     with as_person(MEMBER), pytest.raises(NotAllowed, match="of computing per person in 24 hours"):
@@ -156,7 +152,7 @@ def test_uploads_and_models_count_as_disk(store: Store, monkeypatch: pytest.Monk
         assert Path(save_upload("mine.csv", table)).parent != Path(path).parent
 
 
-def test_a_waiting_person_is_told_what_they_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_waiting_person_sees_the_limit_that_applies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDSCAPE_MAX_RUNNING", "2")
     assert limits.why_waiting(MEMBER, usage(running=1), NOW) is None
     assert limits.why_waiting(MEMBER, usage(running=2, queued=0), NOW) is None

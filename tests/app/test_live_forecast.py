@@ -1,4 +1,4 @@
-"""When queued runs will start: by the speed of similar runs, in order on the available slots."""
+"""Forecasts of when queued runs will start, by the speed of similar runs and the available slots."""
 
 import dataclasses
 

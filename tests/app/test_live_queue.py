@@ -116,7 +116,7 @@ def test_a_running_run_that_is_not_drawn_is_listed(store: Store) -> None:
 
 
 def test_a_long_queue_shows_its_beginning(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(up_next, "MOST_ROWS", 3)
+    monkeypatch.setattr(up_next, "MAX_ROWS", 3)
     page = opened()
     assert table(page) == [1, 2, 3]
     assert "1 more in the queue" in words(page)

@@ -39,7 +39,7 @@ def test_figures_with_equal_arguments_are_distinguished() -> None:
 
 
 @pytest.mark.parametrize(("others", "notes"), [([], [NOTE]), ([{"x": [1], "y": [1]}], [])])
-def test_a_note_stands_for_hidden_results_only_in_an_empty_figure(others: list[dict], notes: list[str]) -> None:
+def test_a_note_replaces_hidden_results_only_in_an_empty_figure(others: list[dict], notes: list[str]) -> None:
     def page(others: list[dict]) -> None:
         from app.components.moving_figure import RESULT, hidden_results, moving_figure
 

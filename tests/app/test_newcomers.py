@@ -66,10 +66,10 @@ def test_newcomers_are_compared_if_clients_were_held_out(with_newcomers: Store):
     assert best == "local_train"
     text = compare.words(page)
     assert "3 clients were held out; their mean is highest under LocalTrain: " in text
-    assert "too few to tell methods apart" in text
+    assert "too few to distinguish methods" in text
 
 
-def test_without_newcomers_they_are_not_mentioned(filled_store: Store):
+def test_without_newcomers_the_page_does_not_mention_them(filled_store: Store):
     assert "never trained" not in compare.words(compare.opened(experiment="1", section="clients"))
 
 
@@ -77,12 +77,12 @@ def test_the_finding_names_the_best_method_for_newcomers_and_others():
     unseen, trained = clients(a=[[0.5, 0.7]] * 3, b=[[0.9, 0.7]] * 3), clients(a=[[0.9]], b=[[0.95]])
     rows, by_mean = dumbbell.data(unseen, 0.05, other=trained), ranking(per_run(unseen, 0.05), "mean")
     assert finding(rows, by_mean) == (
-        "2 clients were held out; b serves them best: 80 %, against 95 % for clients that trained."
+        "2 clients were held out; b is best for them: 80 %, against 95 % for clients that trained."
     )
     once = unseen[unseen["seed"] == 0]
     text = finding(dumbbell.data(once, 0.05), ranking(per_run(once, 0.05), "mean"))
     assert text == (
-        "2 clients were held out; their mean is highest under b: 80 %; 1 seed is too few to tell methods apart."
+        "2 clients were held out; their mean is highest under b: 80 %; 1 seed is too few to distinguish methods."
     )
 
 

@@ -52,7 +52,7 @@ STYLES = {  # readers know the methods by them, and figures already printed have
 }
 
 
-def test_methods_keep_the_styles_they_had() -> None:
+def test_methods_keep_their_styles() -> None:
     assert {name: palette.style_of(name) for name in STYLES} == STYLES
 
 
@@ -75,7 +75,7 @@ class Mine: ...
 
 @pytest.fixture
 def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Registers a method of one's own, with these words about its style."""
+    """Registers a plugin method with this style."""
 
     def register(style: str) -> None:
         (tmp_path / "mine.py").write_text(PLUGIN.format(style=style), encoding="utf-8")
@@ -84,18 +84,18 @@ def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
     return register
 
 
-def test_a_method_of_ones_own_is_drawn_as_its_file_says(registered: Callable[[str], None]) -> None:
+def test_a_plugin_method_is_drawn_in_its_declared_style(registered: Callable[[str], None]) -> None:
     registered(', style=Style(hue="pale grey", dash="dot", symbol="star")')
     assert palette.style_of("mine") == MethodStyle(*palette.GREYS["pale grey"], "dot", "star")
 
 
-def test_a_method_of_ones_own_without_a_style_has_the_one_of_its_name(registered: Callable[[str], None]) -> None:
+def test_a_plugin_method_without_a_style_gets_one_from_its_name(registered: Callable[[str], None]) -> None:
     derived = palette.style_of("mine")
     registered("")
     assert "mine" in ALGORITHMS and palette.style_of("mine") == derived
 
 
-def test_a_style_in_words_that_nobody_draws_is_refused(registered: Callable[[str], None]) -> None:
+def test_an_unknown_style_is_refused(registered: Callable[[str], None]) -> None:
     registered(', style=Style(hue="pink", dash="dot", symbol="star")')
     with pytest.raises(PluginBroken, match=r"(?s)mine\.py.*hue.*'blue', 'vermilion'.*'pink'"):
         palette.style_of("mine")

@@ -1,4 +1,4 @@
-"""The dialog "Figure for a paper": its panels, its choices, and what it hands out."""
+"""The dialog "Figure for a paper": its panels, its choices, and its files."""
 
 import ast
 import re
@@ -20,7 +20,7 @@ opened_run = partial(open_page, "run")
 
 
 def from_page(page: AppTest, key: str) -> AppTest:
-    """Opens the popover of a chart, and from it the dialog. Any other run of the whole page closes it."""
+    """Opens the popover of a chart, and from it the dialog. A rerun of the page closes it."""
     page.session_state[f"{key}_table"] = True
     page.run()
     page.button(key=f"{key}_for_paper").click().run()
@@ -68,7 +68,7 @@ def printed_texts(file: Path) -> Iterator[str]:
         yield from (text for text in texts if isinstance(text, str) and text not in docstrings)
 
 
-def test_no_caption_or_label_of_any_chart_says_what_to_do_on_the_screen() -> None:
+def test_no_caption_or_label_of_a_chart_has_instructions_for_the_screen() -> None:
     files = sorted(Path(app.__file__).parent.rglob("*.py"))
     texts = [(file.name, text) for file in files for text in printed_texts(file)]
     assert len(texts) > 1000
@@ -123,7 +123,7 @@ def test_panels_are_in_the_chosen_order_and_write_the_caption() -> None:
     assert "Choose at least one panel." in words(page)
 
 
-def test_the_choices_stay_for_the_next_figure() -> None:
+def test_the_choices_are_kept_for_the_next_figure() -> None:
     page = dialog()
     page.selectbox(key="paper_font").set_value("cm").run()
     page.number_input(key="paper_size").set_value(9.0).run()
@@ -133,7 +133,7 @@ def test_the_choices_stay_for_the_next_figure() -> None:
     assert page.selectbox(key="paper_font").value == "cm" and page.number_input(key="paper_size").value == 9.0
 
 
-def test_a_figure_without_room_for_its_marks_says_what_to_do() -> None:
+def test_a_figure_without_room_for_its_marks_is_refused_with_advice() -> None:
     page = dialog()
     page.number_input(key="paper_height").set_value(0.5).run()
     page.number_input(key="paper_size").set_value(24.0).run()

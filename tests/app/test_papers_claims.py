@@ -5,7 +5,7 @@ from pkgutil import iter_modules
 import numpy as np
 import pytest
 
-from app.data.preset_catalog import Wanted, known
+from app.data.preset_catalog import PresetRun, known
 from app.data.shipped import Shipped
 from app.papers import claims as folder
 from app.papers import gallery
@@ -45,7 +45,7 @@ def setting(**runs: list[float]) -> tuple[Setting, Measure]:
         ((0.1, 0.3, -0.2), "unclear"),
     ],
 )
-def test_three_seeds_are_judged_by_their_interval_and_fewer_by_what_was_seen(
+def test_three_seeds_are_judged_by_their_interval_and_fewer_by_the_observed_values(
     margins: tuple[float, ...], state: str
 ) -> None:
     assert check(*margins).state == state
@@ -73,7 +73,7 @@ def test_methods_are_compared_seed_by_seed() -> None:
     assert below(own, measure, "A", "B").state == "fails"
 
 
-def test_a_claim_may_leave_room() -> None:
+def test_a_claim_may_have_a_tolerance() -> None:
     own, measure = setting(A=[0.80], B=[0.805])
     assert above(own, measure, "A", "B").state == "fails"
     assert above(own, measure, "A", "B", less=0.01).state == "holds"
@@ -108,7 +108,7 @@ def test_a_claim_about_cgpfl_holds_or_fails_with_the_numbers_of_its_runs() -> No
         )
         for at, (label, v) in enumerate(values.items())
     }
-    pairs = tuple((Wanted("e", label, "cgpfl", 0, label), run) for label, run in runs.items())
+    pairs = tuple((PresetRun("e", label, "cgpfl", 0, label), run) for label, run in runs.items())
     shipped = Shipped("", tuple(runs.values()), {})
     (found,) = verdicts(Results(known()["cgpfl-fig1-2"], "quick", Standing(pairs), shipped))
     assert data_and_model(next(iter(runs.values()))) == "MNIST MLR"
@@ -116,7 +116,7 @@ def test_a_claim_about_cgpfl_holds_or_fails_with_the_numbers_of_its_runs() -> No
     assert "MNIST MLR: CGPFL K=2 80.0 %, Ditto 90.0 %" in found.sentence()
 
 
-def test_every_file_of_claims_belongs_to_a_preset() -> None:
+def test_every_file_of_claims_has_a_preset() -> None:
     files = {module.name.replace("_", "-") for module in iter_modules(folder.__path__)}
     assert files == {name for name, preset in known().items() if claims(preset)}
 

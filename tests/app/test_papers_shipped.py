@@ -10,7 +10,7 @@ import yaml
 
 from app.actions import exchange
 from app.data import preset_catalog, queries, shipped
-from app.data.preset_catalog import known, wanted
+from app.data.preset_catalog import known, preset_runs
 from app.papers.card import SHIPPED, shipped_cards, to_ship
 from app.papers.figures import first_figure
 from app.papers.preset_progress import standing
@@ -75,14 +75,14 @@ def test_a_shipped_result_has_the_numbers_that_were_computed(ours: list[RunRecor
 
 def test_a_shipped_result_is_shown_until_the_own_one_is_complete(ours: list[RunRecord], empty_store: Store) -> None:
     preset = known()["curves"]
-    mine = results_of(preset, "quick", standing(wanted(preset, "quick")))
+    mine = results_of(preset, "quick", standing(preset_runs(preset, "quick")))
     assert mine.shipped is None and len(mine.runs) == len(ours)
     empty_store.queue.archive([ours[0].id])
-    results = results_of(preset, "quick", standing(wanted(preset, "quick")))
+    results = results_of(preset, "quick", standing(preset_runs(preset, "quick")))
     assert results.shipped is not None and all(run.id < 0 for run in results.runs)
 
 
-def test_the_page_says_where_a_shipped_result_comes_from(ours: list[RunRecord], empty_store: Store) -> None:
+def test_the_page_shows_the_origin_of_a_shipped_result(ours: list[RunRecord], empty_store: Store) -> None:
     assert "Shipped result" not in words(opened(preset="curves"))
     empty_store.queue.archive([run.id for run in ours])
     page = opened(preset="curves")
@@ -104,7 +104,7 @@ def test_a_preset_with_other_settings_has_no_shipped_result(ours: list[RunRecord
     assert shipped.shipped(known()["curves"], "quick") is None
 
 
-def test_every_shipped_card_says_what_its_numbers_say() -> None:
+def test_every_shipped_card_matches_its_numbers() -> None:
     cards = shipped_cards(SHIPPED)
     assert set(cards) == {path.name.removesuffix(".json") for path in shipped.FOLDER.glob("*.json")}
     for name, card in cards.items():
@@ -118,12 +118,12 @@ def test_every_shipped_card_says_what_its_numbers_say() -> None:
         assert bool(card["picture"]) == bool(now["picture"])
 
 
-def test_every_shipped_file_belongs_to_a_preset_and_has_all_its_runs() -> None:
+def test_every_shipped_file_has_a_preset_and_all_its_runs() -> None:
     for path in sorted(shipped.FOLDER.glob("*.json")):
         name, scale, _ = path.name.split(".")
         found = shipped.shipped(known()[name], scale)
         assert found is not None, f"{path.name}: compute it again ({json.loads(path.read_text())['command']})"
-        assert len(found.runs) == len(wanted(known()[name], scale))
+        assert len(found.runs) == len(preset_runs(known()[name], scale))
 
 
 def test_a_figure_of_errors_opens_with_the_error() -> None:

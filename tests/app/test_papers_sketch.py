@@ -1,4 +1,4 @@
-"""A figure as a small picture: known points at known places."""
+"""Thumbnails of figures: known points at known positions."""
 
 import re
 
@@ -9,7 +9,7 @@ import pytest
 
 from app.charts.plot.palette import DARK, HUES, LIGHT
 from app.components.shown import Shown
-from app.papers.sketch import HEIGHT, MOST_MARKS, PAD, WIDTH, as_image, in_dark, sketch
+from app.papers.sketch import HEIGHT, MAX_MARKS, PAD, WIDTH, as_image, in_dark, sketch
 
 BLUE, BLUE_IN_DARK = HUES["blue"]
 LEFT, RIGHT, TOP, BOTTOM = PAD, WIDTH - PAD, PAD, HEIGHT - PAD
@@ -41,7 +41,7 @@ def test_a_reversed_axis_grows_downwards() -> None:
 
 def test_many_marks_are_thinned() -> None:
     svg = drawn(go.Scatter(x=np.arange(1000), y=np.arange(1000), mode="markers"))
-    assert svg.count("<circle") == MOST_MARKS
+    assert svg.count("<circle") == MAX_MARKS
 
 
 def test_equal_neighbors_of_a_heat_map_are_one_cell() -> None:

@@ -124,7 +124,7 @@ def test_computer_modern_has_only_the_characters_at_their_unicode_positions() ->
     assert not {ord(letter) for letter in '<>|_{}"±'} & set(known)
 
 
-def test_tags_of_charts_are_read_and_others_are_letters() -> None:
+def test_tags_of_charts_are_read_and_others_are_text() -> None:
     assert words("<b>55.0</b>") == ("55.0", True)
     assert words("a<br>b<sub>2</sub>") == ("a\nb2", False)
     assert words("&lt;img&gt; <a>\x00\ud800") == ("<img> <a>", False)
@@ -147,7 +147,7 @@ def test_lines_of_the_same_dash_and_symbol_differ_without_color() -> None:
     assert sum(line.get_markerfacecolor() == "white" for line in drawn) == 1
 
 
-def test_a_legend_names_what_the_screen_names_beside_the_marks() -> None:
+def test_a_legend_has_the_labels_that_the_screen_shows_next_to_marks() -> None:
     figure = lines(Ditto=[0.1, 0.9], FedAvg=[0.1, 0.5])
     (legend,) = draw([figure], Settings(legend="below")).legends
     assert [text.get_text() for text in legend.get_texts()] == ["Ditto", "FedAvg"]
@@ -173,7 +173,7 @@ def test_panels_share_one_legend_and_have_letters() -> None:
     assert upper.y0 > lower.y1
 
 
-def test_nothing_reaches_beyond_the_sheet() -> None:
+def test_everything_is_within_the_sheet() -> None:
     rows = dumbbell.data(clients(1000, **{f"a method with a long name {i}": [[0.1 * i, 0.9]] for i in range(8)}), 0.05)
     for figure in (dumbbell.figure(rows), lines(**{f"method {i}": [0.0, 0.5] for i in range(8)})):
         sheet = draw([figure], Settings())
@@ -268,12 +268,12 @@ def test_charts_with_several_plots_keep_their_rows() -> None:
     assert sizes.get_position().y0 > counts.get_position().y1 - 1e-6
 
 
-def test_a_sheet_without_room_for_marks_says_so() -> None:
+def test_a_sheet_without_room_for_marks_is_refused_with_advice() -> None:
     with pytest.raises(Unprintable, match="choose a larger figure or a smaller font"):
         render([lines(a=[0.1, 0.9])], Settings(1.0, 0.5, size=24), "pdf")
 
 
-def test_what_has_no_printed_form_says_so() -> None:
+def test_unsupported_charts_are_refused_with_a_message() -> None:
     flow = go.Figure(go.Sankey(node={"label": ["a", "b"]}, link={"source": [0], "target": [1], "value": [1]}))
     assert problem(flow) == "A flow diagram has no printed form yet." and problem(lines(a=[0, 1])) is None
     assert problem(go.Figure(go.Pie(values=[1]))) == "A trace of type “pie” has no printed form yet."
@@ -298,7 +298,7 @@ def test_wrong_settings_are_refused(wrong: dict[str, object], message: str) -> N
         Settings(**wrong)  # type: ignore[arg-type]
 
 
-def test_a_figure_is_saved_by_the_ending_of_its_name(tmp_path: Path) -> None:
+def test_the_file_extension_determines_the_format(tmp_path: Path) -> None:
     figure = lines(a=[0.1, 0.9])
     save([figure], tmp_path / "figure.pdf")
     save([figure], tmp_path / "figure.SVG")

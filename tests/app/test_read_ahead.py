@@ -1,4 +1,4 @@
-"""What a server reads before its first visit."""
+"""The reads of a server before its first visit."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -71,8 +71,8 @@ def test_a_tag_in_a_figure_is_shown_as_text() -> None:
 
 
 def test_long_tables_are_truncated_with_a_note() -> None:
-    text = html.figure(shown(rows=html.MOST_ROWS + 5), 0)
-    assert text.count("<tr>") == html.MOST_ROWS + 1 and "5 more rows" in text
+    text = html.figure(shown(rows=html.MAX_ROWS + 5), 0)
+    assert text.count("<tr>") == html.MAX_ROWS + 1 and "5 more rows" in text
 
 
 def test_every_light_color_has_a_dark_one_and_vice_versa() -> None:

@@ -121,7 +121,7 @@ def state(store: Store) -> Any:
 
 
 def ask(store: Store, of: Runs) -> None:
-    analysis.Asked(run(of.done), "features", {}, "Compute", "").ask()
+    analysis.AnalysisRequest(run(of.done), "features", {}, "Compute", "").submit()
 
 
 def measure(store: Store, of: Runs) -> None:

@@ -34,17 +34,17 @@ def written(page: AppTest) -> dict[str, Any]:
     return yaml.safe_load(page.code[0].value)
 
 
-def unfold(page: AppTest, fold: str = "advanced") -> AppTest:
-    """Opens the fold of a method, or Advanced."""
-    page.session_state[f"fold.setup_form.{fold}"] = True
+def expand(page: AppTest, expander: str = "advanced") -> AppTest:
+    """Opens the expander of a method, or Advanced."""
+    page.session_state[f"expander.setup_form.{expander}"] = True
     page.run()
     assert not page.exception
     return page
 
 
-def folds(page: AppTest) -> list[str]:
-    """The labels of the folds: of each method, and Advanced."""
-    return [fold.label.replace("\\", "") for fold in page.expander]
+def expanders(page: AppTest) -> list[str]:
+    """The labels of the expanders: of each method, and Advanced."""
+    return [expander.label.replace("\\", "") for expander in page.expander]
 
 
 def messages(page: AppTest) -> list[str]:
@@ -107,7 +107,7 @@ def test_the_preview_follows_the_slider(empty_store: Store):
 
 
 def test_a_mistake_is_shown_at_its_field_and_disables_the_button(empty_store: Store):
-    page = unfold(opened())
+    page = expand(opened())
     page.number_input(key="setup_form.training.lr").set_value(-1.0).run()
     assert any("greater than 0" in message for message in messages(page))
     assert queue_button(page).disabled
@@ -115,9 +115,9 @@ def test_a_mistake_is_shown_at_its_field_and_disables_the_button(empty_store: St
 
 
 def test_a_mistake_in_a_closed_fold_is_shown_at_the_button(empty_store: Store):
-    page = unfold(opened())
+    page = expand(opened())
     page.number_input(key="setup_form.training.lr").set_value(-1.0).run()
-    page.session_state["fold.setup_form.advanced"] = False
+    page.session_state["expander.setup_form.advanced"] = False
     page.run()
     assert "training.lr: -1.0: should be greater than 0" in messages(page)[0].replace("\\", "")
 
@@ -200,21 +200,21 @@ def test_generated_data_has_its_clients(empty_store: Store):
 
 @pytest.mark.parametrize("name", PARTITIONERS.names())
 def test_every_partitioner_can_be_chosen(name: str, empty_store: Store):
-    page = unfold(opened())
+    page = expand(opened())
     page.selectbox(key="setup_form.partition.name").set_value(name).run()
     assert not page.exception
     assert queue_button(page).disabled == (name == "natural")  # digits has no natural clients
 
 
 def test_epochs_replace_steps(empty_store: Store):
-    page = unfold(opened())
+    page = expand(opened())
     page.segmented_control(key="setup_form.training.work").set_value("local_epochs").run()
     training = written(page)["training"]
     assert training["local_epochs"] == 1 and "local_steps" not in training
 
 
 def test_decay_is_shown_for_the_step_schedule(empty_store: Store):
-    page = unfold(opened())
+    page = expand(opened())
     assert "lr_decay" not in written(page)["training"]
     page.segmented_control(key="setup_form.training.lr_schedule").set_value("step").run()
     page.number_input(key="setup_form.training.lr_decay").set_value(0.1).run()
@@ -238,9 +238,9 @@ def test_values_typed_at_once_are_several(empty_store: Store):
     assert written(page)["algorithms"][2]["sweep"] == {"lam": [0.03, 1, 10]}
 
 
-def test_a_sweep_of_a_training_option_is_of_all_methods_without_a_value_of_their_own(empty_store: Store):
+def test_a_sweep_of_a_training_option_applies_to_all_methods_without_their_own_value(empty_store: Store):
     own = {"name": "ditto", "training": {"lr": 0.3}}
-    page = unfold(opened(DIGITS | {"algorithms": [{"name": "fedavg"}, own], "seeds": [0], "training": {"lr": 0.05}}))
+    page = expand(opened(DIGITS | {"algorithms": [{"name": "fedavg"}, own], "seeds": [0], "training": {"lr": 0.05}}))
     page.button(key="setup_form.training.swept.training.lr").click().run()
     page.selectbox(key="setup_form.add").set_value("local_train").run()
     values = {"training.lr": [0.02, 0.05, 0.1]}
@@ -254,7 +254,7 @@ def test_a_sweep_of_a_training_option_is_of_all_methods_without_a_value_of_their
 @pytest.mark.parametrize("name", DATASETS.names())
 def test_choosing_a_data_set_shows_no_mistake(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
-    page = unfold(opened())
+    page = expand(opened())
     page.selectbox(key="setup_form.dataset.name").set_value(name).run()
     assert not page.error and not page.exception
 
@@ -337,8 +337,8 @@ def test_a_natural_partition_without_clients_is_reported(chosen_by: str, data_di
 
 def test_a_limited_option_is_noted_next_to_the_button(empty_store: Store):
     page = opened(DIGITS | {"model": {"name": "dnn", "hidden": 4}, "algorithms": [{"name": "plgu_lf"}, "fedavg"]})
-    said = " ".join(caption.value for caption in page.caption).replace("\\", "")
-    assert "D=5: the model has 2 layers, so D=1 is used" in said
+    captions = " ".join(caption.value for caption in page.caption).replace("\\", "")
+    assert "D=5: the model has 2 layers, so D=1 is used" in captions
     assert not queue_button(page).disabled
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.setup.draft import MOST_DRAWN, drawable, problems_of
+from app.setup.draft import MAX_DRAWN, drawable, problems_of
 from app.state.links import unpack_config
 from engine.config.schema import parse_experiment
 from engine.core.errors import MAX_MESSAGE, MAX_PROBLEMS, InvalidConfig
@@ -70,8 +70,8 @@ def test_a_damaged_link_opens_a_page_with_the_problems(empty_store: Store, name:
 
 def test_a_link_with_thousands_of_methods_fills_one_page() -> None:
     draft, dropped = drawable(GOOD | {"algorithms": [{"name": "fedavg", "label": str(i)} for i in range(3000)]})
-    assert len(draft["algorithms"]) == MOST_DRAWN
-    assert dropped == [f"algorithms: only the first {MOST_DRAWN} of 3,000 methods are shown"]
+    assert len(draft["algorithms"]) == MAX_DRAWN
+    assert dropped == [f"algorithms: only the first {MAX_DRAWN} of 3,000 methods are shown"]
 
 
 def test_a_link_with_thousands_of_options_in_a_sweep_fills_one_page() -> None:

@@ -1,4 +1,4 @@
-"""Set up in two levels: what is folded away stays as it was, and the closed fold names what differs in it."""
+"""Set up in two levels: collapsed options keep their values, and the section's label names changed ones."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from engine.config.presets import load_preset, preset_names
 from engine.config.schema import parse_experiment
 from storage import Store
 from tests.app.samples import DIGITS
-from tests.app.test_setup import folds, messages, opened, queue_button, unfold, written
+from tests.app.test_setup import expand, expanders, messages, opened, queue_button, written
 
 ADVANCED = DEFAULT | {
     "dataset": {"name": "digits", "standardize": True},
@@ -36,20 +36,20 @@ def digests(config: dict[str, Any]) -> list[tuple[str, str]]:
     return [(run.label, run.digest) for run in parse_experiment({"name": "untitled"} | config).runs()]
 
 
-def test_the_first_level_asks_for_data_split_methods_and_rounds(empty_store: Store):
+def test_the_first_level_has_data_split_methods_and_rounds(empty_store: Store):
     page = opened()
-    assert folds(page) == ["More", "More", "More", "Advanced"]
+    assert expanders(page) == ["More", "More", "More", "Advanced"]
     numbers = [field.key.removeprefix("setup_form.") for field in page.number_input]
     split = "partition.classes_per_client"
     assert numbers == [f"{split}.num_clients", f"{split}.classes_per_client", "m3.ditto.lam", "training.rounds"]
 
 
 @pytest.mark.parametrize("is_open", [False, True])
-def test_a_link_keeps_what_is_folded_away(is_open: bool, empty_store: Store):
+def test_a_link_keeps_collapsed_options(is_open: bool, empty_store: Store):
     page = opened(ADVANCED)
     if is_open:
-        for fold in ("m1", "m2", "advanced"):
-            unfold(page, fold)
+        for expander in ("m1", "m2", "advanced"):
+            expand(page, expander)
     assert digests(written(page)) == digests(ADVANCED)
     page.number_input(key="setup_form.training.rounds").set_value(8).run()
     assert digests(written(page)) == digests(ADVANCED | {"training": ADVANCED["training"] | {"rounds": 8}})
@@ -62,7 +62,7 @@ def test_a_preset_opens_with_the_same_runs(name: str, empty_store: Store):
 
 
 def test_a_closed_fold_names_what_differs_from_the_defaults(empty_store: Store):
-    assert folds(opened(ADVANCED)) == [
+    assert expanders(opened(ADVANCED)) == [
         "More · label “tuned”, finetune steps 3 and momentum 0.9",
         "More · personal learning rate 0.3 and learning rate swept",
         "Advanced · standardize, minimum samples 3, unseen clients 0.25 and 8 more",
@@ -70,23 +70,23 @@ def test_a_closed_fold_names_what_differs_from_the_defaults(empty_store: Store):
 
 
 def test_the_label_follows_a_change_once_the_fold_is_closed(empty_store: Store):
-    page = unfold(opened())
+    page = expand(opened())
     page.number_input(key="setup_form.training.batch_size").set_value(32).run()
-    assert folds(page)[-1] == "Advanced"
-    page.session_state["fold.setup_form.advanced"] = False
+    assert expanders(page)[-1] == "Advanced"
+    page.session_state["expander.setup_form.advanced"] = False
     page.run()
-    assert folds(page)[-1] == "Advanced · batch size 32" and written(page)["training"]["batch_size"] == 32
+    assert expanders(page)[-1] == "Advanced · batch size 32" and written(page)["training"]["batch_size"] == 32
 
 
 def test_another_data_set_has_its_own_defaults(empty_store: Store):
     page = opened(DEFAULT | {"dataset": {"name": "digits", "standardize": True}})
-    assert folds(page)[-1] == "Advanced · standardize"
+    assert expanders(page)[-1] == "Advanced · standardize"
     page.selectbox(key="setup_form.dataset.name").set_value("synthetic").run()
-    assert folds(page)[-1] == "Advanced" and "standardize" not in written(page)["dataset"]
+    assert expanders(page)[-1] == "Advanced" and "standardize" not in written(page)["dataset"]
 
 
 @pytest.mark.parametrize(
-    ("wrong", "fold"),
+    ("wrong", "expander"),
     [
         ({"training": {"lr": -1}}, "advanced"),
         ({"partition": {"name": "iid", "min_samples": 0}}, "advanced"),
@@ -96,9 +96,9 @@ def test_another_data_set_has_its_own_defaults(empty_store: Store):
     ],
     ids=str,
 )
-def test_a_fold_with_a_problem_is_open(wrong: dict[str, Any], fold: str, empty_store: Store):
+def test_a_fold_with_a_problem_is_open(wrong: dict[str, Any], expander: str, empty_store: Store):
     page = opened(DIGITS | wrong)
-    assert page.session_state[f"fold.setup_form.{fold}"] and queue_button(page).disabled
+    assert page.session_state[f"expander.setup_form.{expander}"] and queue_button(page).disabled
     assert any("greater than" in message for message in messages(page)[:-1]), "the last one is at the button"
 
 

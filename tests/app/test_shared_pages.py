@@ -1,4 +1,4 @@
-"""What the pages offer to members, visitors and readers of a demo, and what an admin reads about it."""
+"""The controls that members, visitors and readers of a demo see, and the log that an admin sees."""
 
 from pathlib import Path
 
@@ -71,7 +71,7 @@ def test_only_admins_read_who_did_what(filled_store: Store, monkeypatch: pytest.
         experiment.rename(filled_store.experiments.get(1), "better")
     for person, is_shown in ((PEOPLE["admin"], True), (MEMBER, False), (PEOPLE["visitor"], False)):
         page = visit("library", person.name)
-        assert ("Who did what" in [fold.label for fold in page.expander]) is is_shown
+        assert ("Who did what" in [expander.label for expander in page.expander]) is is_shown
     (row,) = audit.table(filled_store.audit.list()).to_dict("records")
     assert (row["who"], row["did"], row["what"]) == ("root@lab.test", "Rename", f"“{name}”")
 
@@ -94,7 +94,7 @@ def test_the_log_names_person_action_and_runs_and_not_what_was_refused(
     ]
 
 
-def test_without_sign_in_nothing_is_logged_and_nobody_owns_anything(filled_store: Store) -> None:
+def test_without_sign_in_nothing_is_logged_and_runs_have_no_owner(filled_store: Store) -> None:
     requests._perform("retry", [1])
     experiment.rename(filled_store.experiments.get(1), "better")
     assert filled_store.audit.list() == [] and filled_store.experiments.get(1).owner == ""

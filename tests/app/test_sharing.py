@@ -1,4 +1,4 @@
-"""The sentence that says where sharing does not pay."""
+"""The sentence that says where sharing does not help."""
 
 import pandas as pd
 import pytest
@@ -17,11 +17,11 @@ def runs(alone: float, ditto: float, seeds: int = 4, algorithm: str = "local_tra
 
 
 @pytest.mark.parametrize(("alone", "ditto"), [(0.9, 0.8), (0.85, 0.849)])
-def test_sharing_does_not_pay_where_training_alone_leads_or_may_be_the_best(alone: float, ditto: float) -> None:
-    assert sharing(runs(alone, ditto)).startswith("Sharing does not pay here")
+def test_sharing_does_not_help_if_training_alone_leads_or_may_be_the_best(alone: float, ditto: float) -> None:
+    assert sharing(runs(alone, ditto)).startswith("Sharing does not help here")
 
 
-def test_nothing_is_said_where_sharing_pays_or_training_alone_was_not_tried() -> None:
+def test_there_is_no_sentence_if_sharing_helps_or_training_alone_was_not_tried() -> None:
     assert sharing(runs(0.8, 0.9)) == ""
     assert sharing(runs(0.9, 0.8, algorithm="fedavg")) == ""
 

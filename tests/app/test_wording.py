@@ -107,7 +107,7 @@ def test_greek_letters_stay_lower_case_above_a_title() -> None:
     assert wording.kicker(config) == "DIGITS · 20 CLIENTS · DIRICHLET α = 0.1 · 1 SEED"
 
 
-def test_data_and_a_split_of_ones_own_are_named_by_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_data_and_partitioners_are_named_by_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = {"dataset": "my_data", "partition": {"name": "my_split", "share": 0.4}, "seeds": [0]}
     assert wording.setting(config) == "my data · my split · 1 seed"
     (tmp_path / "mine.py").write_text(OWN, encoding="utf-8")

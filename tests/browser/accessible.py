@@ -1,4 +1,4 @@
-"""What a page must be for everyone: what axe finds, a name for each figure, a ring at the focus, nothing that moves."""
+"""Accessibility checks: axe, a name for each figure, a visible focus ring, and no motion."""
 
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Page, expect
@@ -10,12 +10,12 @@ ALLOWED = {
     # keyboard scroll it all the same.
     ("scrollable-region-focusable", ".katex-display"),
 }
-"""Violations of axe that only Streamlit could mend: the rule, and the selector of the element."""
+"""Violations of axe that only Streamlit could fix: the rule, and the selector of the element."""
 AXE = """async only => {
   const found = await axe.run(document, {resultTypes: ["violations"], ...(only && {runOnly: only})});
   return found.violations.flatMap(({id, nodes}) => nodes.map(({target, html, any, all, none}) =>
     [id, target.at(-1), html.slice(0, 200), [...any, ...all, ...none].map(check => check.message).join("; ")])); }"""
-UNTOLD = """() => [...document.querySelectorAll('.js-plotly-plot')].filter(plot => plot.getClientRects().length > 0)
+UNNAMED = """() => [...document.querySelectorAll('.js-plotly-plot')].filter(plot => plot.getClientRects().length > 0)
   .filter(plot => !plot.closest('[aria-label]')?.ariaLabel.trim()).map(plot => plot.outerHTML.slice(0, 200))"""
 RING = """() => {
   const parts = color => { const [r, g, b, a = 1] = color.match(/[\\d.]+/g).map(Number); return [r, g, b, a]; };
@@ -38,9 +38,9 @@ DARK = "rgb(16, 23, 26)"
 
 
 def assert_accessible(page: Page) -> None:
-    """Of an open page: on a desktop and on a phone, light and, after a reload, dark."""
+    """Check an open page on a desktop and on a phone, light and, after a reload, dark."""
     assert page.get_by_role("heading", level=1).count() == 1
-    assert page.evaluate(UNTOLD) == []
+    assert page.evaluate(UNNAMED) == []
     assert page.evaluate(MOVING) == []
     assert faint_rings(page, 24) == []
     page.set_viewport_size({"width": 390, "height": 800})
@@ -57,7 +57,7 @@ def assert_accessible(page: Page) -> None:
 
 
 def violations(page: Page, *only: str) -> list[list[str]]:
-    """What axe finds, of all its rules or ``only`` these, once nothing is drawn any more."""
+    """The violations that axe finds, of all its rules or ``only`` these, once drawing has ended."""
     page.evaluate(AXE_SCRIPT)
     for wait_ms in (0, 1000, 4000):
         page.wait_for_timeout(wait_ms)
@@ -69,13 +69,13 @@ def violations(page: Page, *only: str) -> list[list[str]]:
 
 
 def faint_rings(page: Page, stops: int) -> list[str]:
-    """What has the focus at the first ``stops`` of the Tab key, with a ring fainter than 3:1."""
+    """The elements at the first ``stops`` of the Tab key whose focus ring has a contrast below 3:1."""
     faint = []
     for _ in range(stops):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement === document.body"):
             break  # after the last
-        for wait_ms in (0, 300, 1000):  # the element may be about to be drawn anew
+        for wait_ms in (0, 300, 1000):  # the element may be about to be redrawn
             page.wait_for_timeout(wait_ms)
             contrast = page.evaluate(RING)
             if contrast >= 3:

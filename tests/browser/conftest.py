@@ -43,7 +43,7 @@ FLAGS = (
 VIEWPORT: ViewportSize = {"width": 1280, "height": 900}
 LOAD_MS = 60_000
 READY = "[data-test-script-state=notRunning]"
-PLACEHOLDER = "[data-testid=stSkeleton]"  # stands for an element until Streamlit has read what draws it
+PLACEHOLDER = "[data-testid=stSkeleton]"  # the placeholder of an element that is still loading
 START_S = 60
 STOP_S = 20
 TRAIN_S = 100

@@ -8,10 +8,10 @@ from tests.app.samples import DIGITS, store_experiment
 from tests.browser.accessible import FOCUS
 from tests.browser.conftest import LOAD_MS, READY, Server
 
-OPENING = """async fold => {
-  fold.querySelector('summary').click();
+OPENING = """async expander => {
+  expander.querySelector('summary').click();
   await new Promise(requestAnimationFrame);
-  return fold.getAnimations().filter(animation => animation.effect.getTiming().duration > 0).length;
+  return expander.getAnimations().filter(animation => animation.effect.getTiming().duration > 0).length;
 }"""
 
 
@@ -33,10 +33,10 @@ def opened(page: Page, server: Server, address: str) -> None:
 
 def test_an_expander_opens_at_once_with_reduced_motion(page: Page, server: Server, experiment: int) -> None:
     opened(page, server, "/library")
-    fold = page.locator(".st-key-library_import details")
-    assert fold.evaluate(OPENING) == 0
+    expander = page.locator(".st-key-library_import details")
+    assert expander.evaluate(OPENING) == 0
     page.emulate_media(reduced_motion="no-preference")
-    assert fold.evaluate(OPENING) > 0  # it closes as slowly as it opens
+    assert expander.evaluate(OPENING) > 0  # it closes as slowly as it opens
 
 
 def test_the_keyboard_reaches_controls_in_order_and_opens_tables_and_downloads(
@@ -45,12 +45,12 @@ def test_the_keyboard_reaches_controls_in_order_and_opens_tables_and_downloads(
     opened(page, server, f"/compare?experiment={experiment}")
     page.wait_for_selector(".st-key-figure_dumbbell .main-svg", timeout=LOAD_MS)
     order = ["Personalized", "5 %", "Last round", "Choose runs", "Export report (HTML)"]
-    wanted, visited = [*order, "Accuracy", "Choose clients", "mean"], []
+    expected, visited = [*order, "Accuracy", "Choose clients", "mean"], []
     for _ in range(50):
         page.keyboard.press("Tab")
         visited.append(page.evaluate(FOCUS).strip().split("\n")[0])
-    places = [visited.index(name) for name in wanted if name in visited]
-    assert len(places) == len(wanted), visited
+    places = [visited.index(name) for name in expected if name in visited]
+    assert len(places) == len(expected), visited
     assert places == sorted(places), visited
     button = page.locator(".st-key-figure_dumbbell").get_by_role("button", name="Table · Download")
     button.focus(timeout=LOAD_MS)

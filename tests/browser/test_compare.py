@@ -1,4 +1,4 @@
-"""Compare in Chromium: sections, clients that are chosen in charts, and switches that redraw their own chart only."""
+"""Compare in Chromium: sections, clients that are chosen in charts, and switches that redraw only their chart."""
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -29,7 +29,7 @@ def drawn(page: Page, figure: str) -> None:
     page.wait_for_selector(READY, timeout=LOAD_MS)
 
 
-def test_clients_chosen_in_a_chart_light_up_in_every_section_and_open_their_run(
+def test_clients_chosen_in_a_chart_are_highlighted_in_every_section_and_open_their_run(
     page: Page, server: Server, page_problems: PageProblems, experiment: int
 ) -> None:
     opened(page, server, experiment, "clients", "differences")

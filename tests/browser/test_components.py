@@ -95,9 +95,9 @@ def test_a_removed_figure_ends_after_its_last_drawing(figure: Page) -> None:
 
 def test_the_strip_continues_after_a_superseded_call(blank: Page) -> None:
     mount(blank, "strip.js", live_plot.STRIP)
-    said = {"alerts": [], "wait_ms": 60_000, "route": None}
-    blank.evaluate(CALL, {"text": "1 running", **said})
-    blank.evaluate(CALL, {"text": "2 running", **said})
+    activity = {"alerts": [], "wait_ms": 60_000, "route": None}
+    blank.evaluate(CALL, {"text": "1 running", **activity})
+    blank.evaluate(CALL, {"text": "2 running", **activity})
     blank.evaluate(END, 0)
     assert blank.locator(".strip").inner_text() == "2 running"
     assert blank.evaluate("!holder.fedscapeStrip.closed")

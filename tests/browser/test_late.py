@@ -13,8 +13,8 @@ LAGGING = """(() => {
   const Socket = window.WebSocket
   window.WebSocket = class extends Socket {
     addEventListener(kind, listen, options) {
-      const heard = (event) => listen.call(this, event)
-      const late = (event) => window.lag ? setTimeout(heard, window.lag, event) : heard(event)
+      const deliver = (event) => listen.call(this, event)
+      const late = (event) => window.lag ? setTimeout(deliver, window.lag, event) : deliver(event)
       super.addEventListener(kind, kind === 'message' ? late : listen, options)
     }
     send(message) {

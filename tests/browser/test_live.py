@@ -174,9 +174,9 @@ def wait_until(holds: Callable[[], bool]) -> None:
 def test_a_hidden_tab_requests_nothing(live: Page) -> None:
     live.evaluate("Object.defineProperty(document, 'hidden', {configurable: true, get: () => true})")
     live.wait_for_timeout(1500)
-    asked: list[str] = []
-    live.on("request", lambda request: asked.append(request.url))
+    requested: list[str] = []
+    live.on("request", lambda request: requested.append(request.url))
     live.wait_for_timeout(2500)
-    assert [url for url in asked if "/live/" in url] == []
+    assert [url for url in requested if "/live/" in url] == []
     live.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
     live.wait_for_event("request", lambda request: "/live/feed" in request.url, timeout=LOAD_MS)

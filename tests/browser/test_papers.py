@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.data.preset_catalog import known, wanted
+from app.data.preset_catalog import known, preset_runs
 from storage import Store
 from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server
 
@@ -40,7 +40,7 @@ def test_the_runs_of_a_figure_are_queued_from_its_page(
     page.get_by_role("button", name="Run the quick version").click()
     expect(page.get_by_role("link", name="Watch live")).to_be_visible(timeout=LOAD_MS)
     expect(page.get_by_role("heading", level=1)).to_have_text(title)
-    digests = {run.digest for run in wanted(known()["digits-first"], "quick")}
+    digests = {run.digest for run in preset_runs(known()["digits-first"], "quick")}
     assert {run.digest for run in store.queue.find_by_digest(digests)} == digests
     assert page_problems == PageProblems()
 
@@ -69,7 +69,7 @@ def test_a_figure_is_shown_at_paper_scale_and_back_opens_the_list(
     assert page_problems == PageProblems()
 
 
-def test_all_papers_opens_the_list_for_good(page: Page, server: Server) -> None:
+def test_all_papers_opens_the_list_and_it_stays_open(page: Page, server: Server) -> None:
     title = open_from_the_list(page, server, "cgpfl-fig3")
     page.get_by_role("link", name="All papers").click()
     expect(page.get_by_role("heading", level=1)).not_to_have_text(title, timeout=LOAD_MS)

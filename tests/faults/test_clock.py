@@ -65,7 +65,7 @@ def test_runs_are_claimed_in_the_order_they_were_queued(store: Store, wall: Wall
 
 
 @each_jump
-def test_abandoned_runs_resume_at_once_whatever_their_last_heartbeat(store: Store, wall: WallClock, jump):
+def test_abandoned_runs_resume_immediately_after_any_last_heartbeat(store: Store, wall: WallClock, jump):
     queue(store)
     left = claim(store)
     wall.ahead += jump

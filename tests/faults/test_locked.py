@@ -19,11 +19,11 @@ from tests.worker.samples import claim, claim_analysis, compute, queue, rows
 
 
 @pytest.fixture
-def impatient(store: Store) -> Iterator[Store]:
+def short_timeout(store: Store) -> Iterator[Store]:
     """A store with a short timeout on the same database."""
-    impatient = Store(store.url, timeout_s=0.01)
-    yield impatient
-    impatient.close()
+    short_timeout = Store(store.url, timeout_s=0.01)
+    yield short_timeout
+    short_timeout.close()
 
 
 @contextmanager
@@ -36,9 +36,9 @@ def locked(store: Store, *ways: str) -> Iterator[None]:
 
 
 @pytest.fixture
-def pauses(impatient: Store, store: Store, monkeypatch: pytest.MonkeyPatch, while_waiting) -> list[float]:
+def pauses(short_timeout: Store, store: Store, monkeypatch: pytest.MonkeyPatch, while_waiting) -> list[float]:
     """Every write finds a lock, except the heartbeat and the retry after a pause. Returns the pauses."""
-    write, free = impatient._database.write, []
+    write, free = short_timeout._database.write, []
 
     @contextmanager
     def write_or_wait() -> Iterator[sa.Connection]:
@@ -46,17 +46,17 @@ def pauses(impatient: Store, store: Store, monkeypatch: pytest.MonkeyPatch, whil
         with way, write() as connection:
             yield connection
 
-    monkeypatch.setattr(impatient._database, "write", write_or_wait)
+    monkeypatch.setattr(short_timeout._database, "write", write_or_wait)
     return while_waiting(lambda: free.extend((nullcontext(), nullcontext())))
 
 
 @pytest.mark.parametrize("checkpoint_s", [1e-6, 1000], ids=["checkpoints", "no checkpoint"])
-def test_constant_locks_do_not_change_results(store, impatient, pauses, monkeypatch, checkpoint_s):
+def test_constant_locks_do_not_change_results(store, short_timeout, pauses, monkeypatch, checkpoint_s):
     undisturbed = compute(store)
     queue(store, checkpoint_s=checkpoint_s)
     monkeypatch.setattr(recording, "WRITE_S", 0.0)
     ticket = claim(store)
-    work_on(impatient, ticket)
+    work_on(short_timeout, ticket)
     run = store.queue.get(ticket.run_id)
     assert (run.status, run.summary) == ("done", undisturbed.summary)
     assert rows(store, run.id) == rows(store, undisturbed.id)
@@ -64,21 +64,21 @@ def test_constant_locks_do_not_change_results(store, impatient, pauses, monkeypa
     assert store.artifacts.sweep() == 0
 
 
-def test_an_analysis_that_meets_a_lock_at_its_end_is_done(store, impatient, pauses):
+def test_an_analysis_that_meets_a_lock_at_its_end_is_done(store, short_timeout, pauses):
     run = compute(store)
     request = store.analyses.request(run.id, "confusion", {"which": "last"})
     ticket = claim_analysis(store)
-    work_on(impatient, ticket)
+    work_on(short_timeout, ticket)
     assert len(pauses) == 1
     done = store.analyses.get(request.id)
     assert (done.status, done.error) == ("done", None)
     assert store.artifacts.read(store.artifacts.get(done.artifact_id))
 
 
-def test_a_dispatcher_continues_after_the_lock(store, impatient):
+def test_a_dispatcher_continues_after_the_lock(store, short_timeout):
     (run_id,) = queue(store)
     executor, stop = FakeExecutor(), threading.Event()
-    with Dispatcher(impatient, executor, impatient.try_dispatcher_lock()) as dispatcher:
+    with Dispatcher(short_timeout, executor, short_timeout.try_dispatcher_lock()) as dispatcher:
         with locked(store):
             timer = threading.Timer(0.1, stop.set)
             timer.start()
@@ -89,14 +89,14 @@ def test_a_dispatcher_continues_after_the_lock(store, impatient):
         assert executor.run_ids == [run_id]
 
 
-def test_a_page_reads_during_a_write_and_names_who_blocks_reading(store, impatient, monkeypatch):
+def test_a_page_reads_during_a_write_and_names_who_blocks_reading(store, short_timeout, monkeypatch):
     queue(store)
     store.close()
-    monkeypatch.setattr(queries, "_open", lambda url: impatient)
+    monkeypatch.setattr(queries, "_open", lambda url: short_timeout)
     with locked(store):
         assert queries.problem() is None
         assert len(queries.runs()) == 1
-    impatient.close()
+    short_timeout.close()
     queries._prepare.clear()
     with locked(store, "PRAGMA locking_mode = EXCLUSIVE"):
         assert "locked by another process" in words(open_page("live"))

@@ -3,7 +3,7 @@
 import pytest
 
 from storage import Store
-from storage.annotations import LONGEST_NOTE, MOST_TAGS
+from storage.annotations import LONGEST_NOTE, MAX_TAGS
 from tests.storage.samples import new_run
 
 
@@ -31,7 +31,7 @@ def test_tags_are_added_and_removed_and_others_stay(store: Store, ids: list[int]
     assert [store.queue.get(i).tags for i in ids] == [("baseline", "new"), ("new", "baseline")]
 
 
-def test_what_is_written_on_an_experiment_is_known_to_its_runs(store: Store, ids: list[int]) -> None:
+def test_runs_have_the_note_and_tags_of_their_experiment(store: Store, ids: list[int]) -> None:
     experiment = store.queue.get(ids[0]).experiment_id
     store.annotations.write_note("for the paper", experiment_ids=[experiment])
     store.annotations.tag(["paper"], experiment_ids=[experiment])
@@ -48,7 +48,7 @@ def test_a_tag_is_one_short_word(tag: str, store: Store, ids: list[int]) -> None
 
 
 def test_too_many_tags_change_no_run(store: Store, ids: list[int]) -> None:
-    store.annotations.tag([f"t{i}" for i in range(MOST_TAGS)], run_ids=ids[1:])
+    store.annotations.tag([f"t{i}" for i in range(MAX_TAGS)], run_ids=ids[1:])
     with pytest.raises(ValueError, match="at most 20 tags"):
         store.annotations.tag(["one-more"], run_ids=ids)
     assert store.queue.get(ids[0]).tags == ()
@@ -59,7 +59,7 @@ def test_a_note_has_a_limit(store: Store, ids: list[int]) -> None:
         store.annotations.write_note("x" * (LONGEST_NOTE + 1), run_ids=ids)
 
 
-def test_they_survive_a_claim_and_are_not_those_of_a_rerun(store: Store, ids: list[int]) -> None:
+def test_notes_survive_a_claim_and_are_not_copied_to_a_rerun(store: Store, ids: list[int]) -> None:
     store.annotations.tag(["mine"], run_ids=ids[:1])
     claimed = store.queue.claim()
     assert claimed is not None and claimed.tags == ("mine",)

@@ -46,32 +46,32 @@ def lock_holder(sqlite_store: Store, running: RunRecord) -> Iterator[subprocess.
 
 
 @pytest.fixture
-def impatient(sqlite_store: Store) -> Iterator[Store]:
-    impatient = Store(sqlite_store.url, timeout_s=0.05)
-    yield impatient
-    impatient.close()
+def short_timeout(sqlite_store: Store) -> Iterator[Store]:
+    short_timeout = Store(sqlite_store.url, timeout_s=0.05)
+    yield short_timeout
+    short_timeout.close()
 
 
-def test_the_lock_holder_is_named(impatient: Store, running: RunRecord, lock_holder) -> None:
+def test_the_lock_holder_is_named(short_timeout: Store, running: RunRecord, lock_holder) -> None:
     with pytest.raises(DatabaseLocked) as error:
-        impatient.queue.heartbeat(running.id, running.epoch)
+        short_timeout.queue.heartbeat(running.id, running.epoch)
     assert f"was locked by process {lock_holder.pid} (" in str(error.value)
     assert "for 0.05 s; close it, or wait until it has finished, and try again" in str(error.value)
 
 
 def test_killing_a_stopped_process_loses_only_its_transaction(
-    impatient: Store, running: RunRecord, lock_holder
+    short_timeout: Store, running: RunRecord, lock_holder
 ) -> None:
     os.kill(lock_holder.pid, signal.SIGSTOP)
     os.waitpid(lock_holder.pid, os.WUNTRACED)
     pid = lock_holder.pid
     with pytest.raises(DatabaseLocked, match=f"it is stopped: kill -CONT {pid} resumes it, kill -9 {pid} ends it"):
-        impatient.queue.heartbeat(running.id, running.epoch)
-    assert [r.round for r in impatient.metrics.rounds(running.id)] == [0]  # reading still works
+        short_timeout.queue.heartbeat(running.id, running.epoch)
+    assert [r.round for r in short_timeout.metrics.rounds(running.id)] == [0]  # reading still works
     kill(lock_holder)
-    impatient.queue.heartbeat(running.id, running.epoch)
-    assert impatient.queue.get(running.id).round == 0
-    assert impatient.writer() is None
+    short_timeout.queue.heartbeat(running.id, running.epoch)
+    assert short_timeout.queue.get(running.id).round == 0
+    assert short_timeout.writer() is None
 
 
 def test_no_lock_holder_is_named_without_a_lock(sqlite_store: Store, running: RunRecord) -> None:
@@ -81,11 +81,11 @@ def test_no_lock_holder_is_named_without_a_lock(sqlite_store: Store, running: Ru
 
 
 def test_without_proc_locks_the_message_names_no_process(
-    impatient: Store, running: RunRecord, lock_holder, monkeypatch: pytest.MonkeyPatch, tmp_path
+    short_timeout: Store, running: RunRecord, lock_holder, monkeypatch: pytest.MonkeyPatch, tmp_path
 ) -> None:
     monkeypatch.setattr(holders, "LOCKS", tmp_path / "none")
     with pytest.raises(DatabaseLocked, match=r"was locked by another process for 0\.05 s; close other programs"):
-        impatient.queue.heartbeat(running.id, running.epoch)
+        short_timeout.queue.heartbeat(running.id, running.epoch)
 
 
 def test_a_stopped_dispatcher_is_named(sqlite_store: Store) -> None:

@@ -62,13 +62,13 @@ def test_eight_processes_claim_every_run_once(postgres_store: Store) -> None:
 
 
 def test_a_timed_out_writer_names_the_lock_holder(postgres_store: Store, running: RunRecord) -> None:
-    impatient = Store(postgres_store.url, timeout_s=0.05)
+    short_timeout = Store(postgres_store.url, timeout_s=0.05)
     with postgres_store._database.write() as connection:
         connection.exec_driver_sql("UPDATE runs SET round = 0")
         with pytest.raises(DatabaseLocked, match=r"locked by another session for 0\.05 s"):
-            impatient.queue.heartbeat(running.id, running.epoch)
-    impatient.queue.heartbeat(running.id, running.epoch)
-    impatient.close()
+            short_timeout.queue.heartbeat(running.id, running.epoch)
+    short_timeout.queue.heartbeat(running.id, running.epoch)
+    short_timeout.close()
 
 
 def test_an_idle_transaction_is_ended_and_others_write(

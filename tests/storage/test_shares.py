@@ -1,4 +1,4 @@
-"""What an owner uses: runs, computing time that deleting does not give back, disk; and the audit log."""
+"""The usage of an owner: runs, computing time (which deleting does not reduce) and disk; and the audit log."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -91,7 +91,7 @@ def test_repeating_an_analysis_does_not_give_its_time_back(store: Store, done: R
     assert seconds(store) == pytest.approx(121)
 
 
-def test_recomputing_what_is_still_running_counts_it_once(store: Store, done: RunRecord) -> None:
+def test_recomputing_a_running_analysis_counts_it_once(store: Store, done: RunRecord) -> None:
     analysis = store.analyses.request(done.id, "landscape", {})
     time_analysis(store, analysis.id, 7, "running")
     store.analyses.recompute(analysis.id)

@@ -83,19 +83,19 @@ def test_connections_use_safe_settings(sqlite_store: Store) -> None:
 
 
 def test_a_locked_database_is_reported(sqlite_store: Store) -> None:
-    impatient = Store(sqlite_store.url, timeout_s=0.05)
+    short_timeout = Store(sqlite_store.url, timeout_s=0.05)
     with sqlite_store._database.write(), pytest.raises(DatabaseLocked, match=r"locked by another process for 0\.05 s"):
-        impatient.experiments.create("x", {}, [])
-    impatient.experiments.create("x", {}, [])
-    impatient.close()
+        short_timeout.experiments.create("x", {}, [])
+    short_timeout.experiments.create("x", {}, [])
+    short_timeout.close()
 
 
 def test_readers_do_not_wait_for_a_writer(sqlite_store: Store) -> None:
-    impatient = Store(sqlite_store.url, timeout_s=0.05)
+    short_timeout = Store(sqlite_store.url, timeout_s=0.05)
     with sqlite_store._database.write() as connection:
         connection.execute(sa.text("DELETE FROM experiments"))
-        assert impatient.experiments.list() == []
-    impatient.close()
+        assert short_timeout.experiments.list() == []
+    short_timeout.close()
 
 
 def test_a_file_that_is_no_database_is_reported(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Whose run is next: owners take turns by what they have running; limits make an owner wait."""
+"""The order of runs of several owners: they take turns by what they have running, and wait at limits."""
 
 import pytest
 import sqlalchemy as sa
@@ -22,7 +22,7 @@ def claimed(store: Store, limits: Limits = NO_LIMITS) -> str:
     return owners
 
 
-def test_owners_take_turns_whoever_came_first(store: Store) -> None:
+def test_owners_take_turns_in_any_order_of_queueing(store: Store) -> None:
     queue(store, "a", 4)
     queue(store, "b", 2)
     queue(store, "c", 1)
@@ -39,7 +39,7 @@ def test_the_queue_is_shown_in_the_order_in_which_it_starts(store: Store) -> Non
     assert shown == claimed(store) == "cbcabcaa"
 
 
-def test_whoever_has_less_running_is_first(store: Store) -> None:
+def test_the_owner_with_fewer_running_runs_is_first(store: Store) -> None:
     queue(store, "a", 4)
     for _ in range(2):
         store.queue.claim()
@@ -47,7 +47,7 @@ def test_whoever_has_less_running_is_first(store: Store) -> None:
     assert claimed(store) == "bbaba"
 
 
-def test_with_one_slot_owners_alternate_though_nothing_else_runs(store: Store) -> None:
+def test_with_one_slot_owners_alternate_even_if_nothing_else_runs(store: Store) -> None:
     queue(store, "a", 3)
     queue(store, "b", 2)
     order = ""
@@ -57,7 +57,7 @@ def test_with_one_slot_owners_alternate_though_nothing_else_runs(store: Store) -
     assert order == "ababa"
 
 
-def test_priority_counts_among_ones_own_runs_only(store: Store) -> None:
+def test_priority_applies_only_within_an_owners_runs(store: Store) -> None:
     a, b = queue(store, "a", 3), queue(store, "b", 2)
     store.queue.prioritize([a[2]], 1)
     store.queue.prioritize([b[1]], -1)
@@ -65,7 +65,7 @@ def test_priority_counts_among_ones_own_runs_only(store: Store) -> None:
     assert order == [a[2], b[0], a[0], b[1], a[1]]
 
 
-def test_moving_a_run_to_the_front_stays_within_ones_own(store: Store) -> None:
+def test_moving_a_run_to_the_front_affects_only_its_owners_runs(store: Store) -> None:
     a, b = queue(store, "a", 2), queue(store, "b", 2)
     store.queue.move([b[1]], "first")
     assert [run.id for run in store.queue.waiting()] == [a[0], b[1], a[1], b[0]]
@@ -85,7 +85,7 @@ def test_runs_without_an_owner_have_no_limit(store: Store) -> None:
     assert claimed(store, Limits(running=1, day_s=0)) == "" and not store.queue.waiting()
 
 
-def test_a_limit_does_not_keep_a_named_run_from_being_found(store: Store) -> None:
+def test_limits_do_not_hide_a_requested_run(store: Store) -> None:
     a, b = queue(store, "a", 2), queue(store, "b", 2)
     run = store.queue.claim([b[1]], Limits(running=1))
     assert run is not None and run.id == b[1]
@@ -93,7 +93,7 @@ def test_a_limit_does_not_keep_a_named_run_from_being_found(store: Store) -> Non
     assert store.queue.claim(a[1:]) is not None
 
 
-def test_who_has_used_up_the_day_waits_and_others_do_not(store: Store) -> None:
+def test_an_owner_over_the_daily_limit_waits_and_others_do_not(store: Store) -> None:
     queue(store, "a", 2)
     run = store.queue.claim()
     assert run is not None
@@ -106,7 +106,7 @@ def test_who_has_used_up_the_day_waits_and_others_do_not(store: Store) -> None:
 
 
 @pytest.mark.parametrize("owner", ["", "a"])
-def test_only_owners_are_noted_as_served(store: Store, owner: str) -> None:
+def test_only_owners_are_recorded_as_served(store: Store, owner: str) -> None:
     queue(store, owner, 2)
     claimed(store)
     with store._database.read() as connection:

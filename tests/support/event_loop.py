@@ -1,4 +1,4 @@
-"""Coroutines in tests, some of which share their process with Playwright, which keeps an event loop running."""
+"""Coroutines in tests that may share their process with Playwright, which keeps an event loop running."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -9,6 +9,6 @@ T = TypeVar("T")
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Like ``asyncio.run``, in a thread of its own."""
+    """Like ``asyncio.run``, in a separate thread."""
     with ThreadPoolExecutor() as thread:
         return thread.submit(asyncio.run, coroutine).result()

@@ -1,6 +1,6 @@
 """A small OpenID Connect provider on 127.0.0.1: the authorization-code flow with PKCE, and ID tokens signed with RS256.
 
-It asks for no password: whoever comes is ``Provider.person``. Everything else is checked as by a real one.
+There is no password: every user is ``Provider.person``. Everything else is checked as by a real provider.
 """
 
 import base64
@@ -24,7 +24,7 @@ CLIENT_ID, CLIENT_SECRET = "fedscape", "known to both"
 
 @dataclass
 class Provider:
-    """``person`` has the claims of whoever signs in next; ``lasts_s`` is how long their ID token is valid."""
+    """``person`` has the claims of the next sign-in; ``lasts_s`` is how long its ID token is valid."""
 
     url: str
     person: dict[str, Any] = field(default_factory=dict)
@@ -56,17 +56,17 @@ class Provider:
         return f"{query['redirect_uri']}?{urlencode({'code': code, 'state': query['state']})}"
 
     def token(self, form: dict[str, str], authorization: str) -> dict[str, Any]:
-        """The answer to a code, which is good once."""
+        """The response to a code, which is valid once."""
         basic = base64.b64encode(f"{CLIENT_ID}:{CLIENT_SECRET}".encode()).decode()
         posted = (form.get("client_id"), form.get("client_secret")) == (CLIENT_ID, CLIENT_SECRET)
         self.check(authorization == f"Basic {basic}" or posted, "the client's secret")
-        asked = self.codes.pop(form["code"])
-        self.check(form["redirect_uri"] == asked["redirect_uri"], "the address to come back to")
+        request = self.codes.pop(form["code"])
+        self.check(form["redirect_uri"] == request["redirect_uri"], "the address to come back to")
         challenge = base64.urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).decode()
-        self.check(challenge.rstrip("=") == asked["code_challenge"], "the verifier of PKCE")
+        self.check(challenge.rstrip("=") == request["code_challenge"], "the verifier of PKCE")
         now = time.time()
         claims = {"iss": self.url, "aud": CLIENT_ID, "iat": int(now), "exp": int(now + self.lasts_s)}
-        claims |= {"nonce": asked["nonce"], "sub": f"id of {self.person.get('email')}"} | self.person
+        claims |= {"nonce": request["nonce"], "sub": f"id of {self.person.get('email')}"} | self.person
         token = jwt.encode({"alg": "RS256", "kid": "one"}, claims, self.key)
         return {"access_token": "unused", "token_type": "Bearer", "expires_in": 3600, "id_token": token}
 
@@ -77,7 +77,7 @@ class Provider:
 
 @contextmanager
 def provider() -> Iterator[Provider]:
-    """Runs it in a thread. Fails at the end if a request was not as it should be."""
+    """Runs the provider in a thread. Fails at the end if a request was invalid."""
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
         running = Provider(f"http://127.0.0.1:{server.server_port}")
         server.RequestHandlerClass = _handler(running)

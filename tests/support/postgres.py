@@ -150,7 +150,7 @@ def programs() -> Path | None:
 
 
 def missing() -> str | None:
-    """What the tests on PostgreSQL are missing on this machine, or None."""
+    """The program or package that the tests on PostgreSQL lack on this machine, or None."""
     if find_spec("psycopg") is None:
         return "psycopg (pip install -r requirements-dev.txt)"
     if programs() is None and not given_url():

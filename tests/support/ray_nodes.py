@@ -24,7 +24,7 @@ HEALTH_CHECKS = {"period_ms": 1000, "timeout_ms": 10_000, "failure_threshold": 3
 
 
 def missing() -> str | None:
-    """What keeps Ray from being started here, or None. It listens on all interfaces, so only loopback is allowed."""
+    """Why Ray cannot be started here, or None. It listens on all interfaces, so only loopback is allowed."""
     others = [name for _, name in socket.if_nameindex() if name != "lo"]
     if others:
         return f"this is no network namespace of our own: there is {', '.join(others)}"
@@ -93,7 +93,7 @@ class RayNodes:
         return found
 
     def kill(self, number: int) -> None:
-        """As a power cut: all processes at once, so that none reports the death of another."""
+        """Kill all processes at once, as in a power cut, so that none reports the death of another."""
         for signal_number in (signal.SIGSTOP, signal.SIGKILL):
             for pid in self.processes(number):
                 with suppress(ProcessLookupError):

@@ -41,13 +41,13 @@ def people_sign_in(monkeypatch: pytest.MonkeyPatch, **more: str) -> None:
 
 @contextmanager
 def as_person(person: Person) -> Iterator[None]:
-    """What is done inside is done by this person."""
+    """Act as this person within the context."""
     with permits.requested_by(person):
         yield
 
 
 def claims(email: str = MEMBER.name, **changes: Any) -> dict[str, Any]:
-    """What a cookie holds. None removes a claim."""
+    """The content of a cookie; None removes a claim."""
     now = int(time.time())
     own = {
         "iss": ISSUER,

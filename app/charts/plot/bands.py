@@ -13,7 +13,7 @@ OPACITY = 0.16
 
 
 def band(x: Values, mean: Values, spread: Values, color: str) -> go.Scatter:
-    """From ``mean - spread`` to ``mean + spread``, pale; zero width where the spread is unknown."""
+    """A pale band from ``mean - spread`` to ``mean + spread``, with zero width where the spread is unknown."""
     at, middle, apart = (np.asarray(values, np.float32) for values in (x, mean, np.nan_to_num(spread)))
     return go.Scatter(
         x=np.concatenate([at, at[::-1]]),

@@ -1,4 +1,4 @@
-"""Names beside steep curves that end at the same point, instead of a legend: each where the fewest curves pass."""
+"""Names next to steep curves that end at the same point, instead of a legend: each where the fewest curves pass."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -18,7 +18,7 @@ LEVELS = np.arange(8, 95, 3)  # heights of the middle of a name, percent of the 
 
 
 class Curve(NamedTuple):
-    """A step curve through x [M] and y [M], the y rising, with its name. The first curves choose their places first."""
+    """A step curve through x [M] and y [M], the y rising, with its name. Earlier curves are labeled first."""
 
     name: str
     x: np.ndarray
@@ -30,7 +30,7 @@ class Curve(NamedTuple):
 def name_curves(
     fig: go.Figure, curves: Sequence[Curve], x_range: tuple[float, float], y_range: tuple[float, float]
 ) -> None:
-    """Writes each name beside its curve; one that would cover another name is left out."""
+    """Writes each name next to its curve; one that would cover another name is left out."""
     traced = [_traced(_pixels(curve, x_range, y_range)) for curve in curves]
     taken: list[np.ndarray] = []
     for i, curve in enumerate(curves):
@@ -92,7 +92,7 @@ def _is_free(box: np.ndarray, taken: Sequence[np.ndarray]) -> bool:
 
 
 def _met(box: np.ndarray, others: Sequence[np.ndarray], own: np.ndarray) -> float:
-    """How much of the curves a name would cover or touch, most of all of its own."""
+    """The number of curve points that a name would cover or touch; those of its own curve count more."""
     touched = box + np.array([[-ASIDE, 0], [ASIDE, 0]])
     met = sum(((points >= touched[0]) & (points <= touched[1])).all(axis=1).sum() for points in others)
     return float(met + 2 * ((own >= box[0]) & (own <= box[1])).all(axis=1).sum())

@@ -11,7 +11,7 @@ SIZE = 13  # of letters that are 7 pixels wide
 
 
 class End(NamedTuple):
-    """Where a line ends; x None: at the right edge of the plot."""
+    """The end of a line; x None: at the right edge of the plot."""
 
     text: str
     x: float | None
@@ -20,7 +20,7 @@ class End(NamedTuple):
 
 
 def label_ends(fig: go.Figure, ends: list[End], low: float, high: float, lines: int = 20) -> None:
-    """Writes each text beside its point, moved apart where two would overlap, with a margin at the right.
+    """Writes each text next to its point, moved apart where two would overlap, with a margin at the right.
 
     ``low`` and ``high`` are the ends of the y axis, ``lines`` how many labels fit above one another on it.
     """

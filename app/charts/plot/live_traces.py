@@ -1,4 +1,4 @@
-"""The traces of the runs that a reader trains, in every story: dots for now, rings where earlier ones ended.
+"""The traces of the reader's runs in stories: dots for the current run, rings for the results of earlier ones.
 
 The traces are empty: a figure's ``moving`` fills them by these names.
 """
@@ -16,7 +16,7 @@ def color() -> str:
 
 
 def dots(hover: str, symbols: Sequence[str] = ("circle",), name: str = "your run") -> go.Scatter:
-    """Where the run is: a dot, or one of each symbol; ``hover`` is their hover text."""
+    """The current position: a dot, or one of each symbol; ``hover`` is their hover text."""
     return go.Scatter(
         x=[],
         y=[],
@@ -33,7 +33,7 @@ def dots(hover: str, symbols: Sequence[str] = ("circle",), name: str = "your run
 
 
 def rings(hover: str, symbol: str = "circle") -> go.Scatter:
-    """Where earlier runs ended."""
+    """The results of earlier runs."""
     return go.Scatter(
         x=[],
         y=[],

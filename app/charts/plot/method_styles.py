@@ -1,4 +1,4 @@
-"""How each compared method is drawn: its own style, in a color far enough from all others."""
+"""The styles of compared methods: each has its own style, in a color that is distinct from all others."""
 
 import re
 from collections import defaultdict
@@ -23,11 +23,11 @@ class Look:
 
 
 def looks(methods: pd.DataFrame) -> dict[str, Look]:
-    """[method, algorithm] -> the look of every method, whatever the order of the rows.
+    """[method, algorithm] -> the look of every method, independent of the order of the rows.
 
-    Each gets the first of its own color, its shades and all other colors that is APART from all before: first the
-    references, then methods in the order of their names, settings of one in the order of their numbers. If none is that
-    far, the farthest. Settings of one algorithm also differ in dash.
+    Each method gets the first of its own color, its shades and all other colors that is at least APART from all colors
+    given before, or else the farthest one. References come first, then methods by name and by the numbers in it.
+    Settings of one algorithm also differ in dash.
     """
     settings: dict[str, list[str]] = defaultdict(list)
     for method, algorithm in methods[["method", "algorithm"]].drop_duplicates().itertuples(index=False):

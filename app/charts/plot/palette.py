@@ -27,7 +27,7 @@ MONO = '"Source Code Pro", "SFMono-Regular", Menlo, Consolas, monospace'
 
 @dataclass(frozen=True)
 class Ground:
-    """The colors that are not a method's."""
+    """The colors of a theme other than those of methods."""
 
     paper: str
     second: str
@@ -43,7 +43,7 @@ DARK = Ground("#10171A", "#182226", "#E6ECEC", "#93A1A5", "#2C3A3F", "#4FB3BF")
 
 @dataclass(frozen=True)
 class MethodStyle:
-    """How a method is drawn, wherever it is drawn."""
+    """How a method is drawn in all figures."""
 
     light: str
     dark: str
@@ -51,7 +51,7 @@ class MethodStyle:
     symbol: str
 
 
-HUES = {  # on the light and on the dark ground
+HUES = {  # in the light and in the dark theme
     "blue": ("#0072B2", "#4BA3DC"),
     "vermilion": ("#C24C06", "#F0803C"),
     "green": ("#00805D", "#2DBE93"),
@@ -68,7 +68,7 @@ GREYS = {
     "pale grey": ("#6C7376", "#79858A"),
     "dark grey": ("#2C3337", "#DCE3E6"),
 }
-SHADES = 4  # of each hue: itself, and three on the way to the ink
+SHADES = 4  # of each hue: itself, and three mixtures with the text color
 
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "pentagon", "hexagon")
@@ -99,7 +99,7 @@ def style_of(algorithm: str) -> MethodStyle:
 
 @contextmanager
 def on_paper() -> Iterator[None]:
-    """For figures that are made for a file, where there is no reader's theme: light, and in type of normal size."""
+    """Use the light theme and the normal font size, for figures that are written to a file."""
     token = _on_paper.set(True)
     try:
         yield
@@ -121,14 +121,14 @@ def color(style: MethodStyle) -> str:
 
 
 class Tone(NamedTuple):
-    """One color on both grounds."""
+    """One color in both themes."""
 
     light: str
     dark: str
 
 
 def tones(style: MethodStyle) -> tuple[Tone, ...]:
-    """The style's own color, then its shades towards the ink, all readable on the ground."""
+    """The style's own color, then its shades towards the text color, all readable on the background."""
     return _tones(style.light, style.dark)
 
 
@@ -209,7 +209,7 @@ def rgb(hex_color: str) -> tuple[int, int, int]:
 
 
 def translucent(hex_color: str, opacity: float) -> str:
-    """For bands and areas: ``rgba(...)``."""
+    """The color with an opacity, as ``rgba(...)``, for bands and areas."""
     red, green, blue = rgb(hex_color)
     return f"rgba({red},{green},{blue},{opacity:g})"
 
@@ -221,9 +221,9 @@ def contrast(one: str, other: str) -> float:
 
 
 def base_layout(fig: go.Figure, *, height: int | None = None) -> go.Figure:
-    """The look of a figure in a journal: no ground, hairlines across, a serif title. Large type while presenting.
+    """Style a figure as in a journal: no background, horizontal hairlines, a serif title; larger type in Presentation.
 
-    The layout is put in as a whole: updating its parts one by one takes Plotly fifteen times as long.
+    The layout is set as a whole: updating its parts one by one takes Plotly fifteen times as long.
     """
     there = fig.layout.to_plotly_json()
     base = _layout(1.3 if is_presenting() else 1.0, bool(there.get("title", {}).get("text")))
@@ -246,7 +246,7 @@ def _layout(scale: float, has_title: bool) -> dict[str, Any]:
         "tickcolor": shade.line,
         "tickfont": {"size": 12 * scale, "color": shade.muted},
         "automargin": True,
-        "ticklabeloverflow": "allow",  # else each label is measured, only to see whether it has room
+        "ticklabeloverflow": "allow",  # otherwise Plotly measures every label to find out whether it fits
         "title": {"font": {"size": 13 * scale, "color": shade.muted}, "standoff": 8},
     }
     return {

@@ -1,4 +1,4 @@
-"""Names beside the points of a scatter chart, instead of a legend."""
+"""Names next to the points of a scatter chart, instead of a legend."""
 
 from typing import NamedTuple
 
@@ -58,6 +58,6 @@ def _thread(color: str) -> dict[str, object]:
 
 
 def _extent(values: list[float]) -> float:
-    """From the smallest to the largest; 1 where they differ by no more than the rounding of their digits."""
+    """The range of the values; 1 if they differ only by rounding."""
     low, high = min(values, default=0.0), max(values, default=0.0)
     return high - low if high - low > ROUNDING * max(abs(low), abs(high)) else 1.0

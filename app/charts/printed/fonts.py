@@ -22,7 +22,7 @@ FAMILIES: dict[Font, tuple[str, ...]] = {
 # TeX's encoding has other glyphs at other positions: `<` would be printed as an inverted exclamation mark.
 SAFE = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 !#$%&()*+,-./:;=?@[]"
 REPLACEMENT = "□"
-logging.getLogger("fontTools.ttLib").setLevel(logging.ERROR)  # it warns of the age of these fonts
+logging.getLogger("fontTools.ttLib").setLevel(logging.ERROR)  # matplotlib warns that these fonts are old
 
 
 @cache

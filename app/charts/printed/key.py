@@ -1,4 +1,4 @@
-"""The legend of a printed figure: the names that the screen writes beside the marks, with their lines and markers."""
+"""The legend of a printed figure: the names that the screen shows next to the marks, with their lines and markers."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -22,8 +22,8 @@ def entries(panels: Sequence[Panel]) -> list[Entry]:
     """Each name once, in the order of the panels."""
     found: dict[str, Entry] = {}
     for panel in panels:
-        beside = [Entry(panel.label(s.name), _line(panel, s.color, s.line, s.symbol)) for s in panel.series]
-        for entry in [*beside, *_in_legend(panel)]:
+        labeled = [Entry(panel.label(s.name), _line(panel, s.color, s.line, s.symbol)) for s in panel.series]
+        for entry in [*labeled, *_in_legend(panel)]:
             found.setdefault(entry.name, entry)
     return list(found.values())
 

@@ -34,12 +34,12 @@ SYMBOLS = {
     "hexagon": "h",
     "star": "*",
 }
-SCALES = {"D": 0.8, "s": 0.9, "*": 1.15}  # until a marker is as large as Plotly's
+SCALES = {"D": 0.8, "s": 0.9, "*": 1.15}  # scales a marker to the size of Plotly's
 _FUNCTION = re.compile(r"rgba?\(([^)]*)\)")
 
 
 def rgba(color: object, opacity: float = 1.0) -> Rgba:
-    """A color of CSS; the ground of the screen is white on paper."""
+    """A CSS color as RGBA; the background of the screen becomes white."""
     text = str(color)
     if text.upper() == palette.LIGHT.paper:
         text = "#FFFFFF"

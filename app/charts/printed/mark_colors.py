@@ -26,6 +26,6 @@ def mark_colors(panel: Panel, trace: Spec, n: int) -> list[Any]:
 
 
 def scale_of(panel: Panel, given: Spec) -> Spec:
-    """What describes the colors: the trace itself, or a color axis of the layout."""
+    """The object that describes the colors: the trace, or a color axis of the layout."""
     name = given.get("coloraxis")
     return panel.layout.get(name, {}) if name else given

@@ -52,15 +52,15 @@ def draw_shapes(panel: Panel) -> None:
 
 def draw_annotations(panel: Panel, names_too: bool) -> None:
     """All annotations, without the names of the marks if not ``names_too``."""
-    beside: dict[Any, list[Annotation]] = {}
+    by_position: dict[Any, list[Annotation]] = {}
     for note in panel.layout.get("annotations", ()):
         is_name = note.get("name") == SERIES
         if note.get("visible") is False or not words(note.get("text")).text or (is_name and not names_too):
             continue
         drawn = _annotation(panel, note)
         if is_name and drawn.arrow_patch is None:
-            beside.setdefault((drawn.axes, drawn.xy[0]), []).append(drawn)
-    for (ax, _), column in beside.items():
+            by_position.setdefault((drawn.axes, drawn.xy[0]), []).append(drawn)
+    for (ax, _), column in by_position.items():
         _spread(ax, column, 1.25 * SCREEN_PX * panel.px)
 
 
@@ -90,7 +90,7 @@ def make_room(panel: Panel) -> None:
 
 
 def _is_at_data(note: Annotation) -> bool:
-    """Whether a text is at a height of the data, beside its point."""
+    """Whether a text is at a height of the data, next to its point."""
     coordinates: Any = note.xycoords
     return bool(coordinates[1] == "data") and note.arrow_patch is None
 

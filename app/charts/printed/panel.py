@@ -31,8 +31,8 @@ class Unprintable(ValueError):
 class Panel:
     """A figure as plain values.
 
-    ``px`` is the length of a pixel in points, ``letters`` what a line of a label may have. ``axes`` are by their names,
-    such as ``("x", "y2")``; ``categories`` are the words on an axis. ``series`` is what has a name (``series.Series``),
+    ``px`` is the length of a pixel in points, ``letters`` the longest line of a label. ``axes`` are by name, such as
+    ``("x", "y2")``; ``categories`` are the words on an axis. ``series`` are the named traces (``series.Series``),
     ``hollow`` the symbols and colors of marks that are hollow in print only.
     """
 
@@ -79,7 +79,7 @@ class Panel:
         return np.array([known.setdefault(str(value), len(known)) for value in given.flat], float)
 
     def label(self, text: object) -> str:
-        """A name in at most two lines, cut short."""
+        """A name in at most two lines, truncated."""
         parts = textwrap.wrap(self.print_text(text), self.letters) or [""]
         return "\n".join(parts[:2]) + (" …" if len(parts) > 2 else "")
 
@@ -215,7 +215,7 @@ def _set_range(panel: Panel, ax: Axes, name: str) -> None:
 
 
 def _from_zero(ax: Axes, is_x: bool, low: float, high: float) -> tuple[float, float]:
-    """From zero where nothing is below, without room before it."""
+    """Start the axis at zero, without a margin, if no value is below."""
     data = ax.dataLim
     least, most = (data.x0, data.x1) if is_x else (data.y0, data.y1)
     return (0.0 if least >= 0 else low), (0.0 if most <= 0 else high)

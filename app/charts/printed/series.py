@@ -1,4 +1,4 @@
-"""What the screen names beside its marks: lines and points of one color, with a dash and a symbol of their own."""
+"""The lines and points that are labeled on the screen, each with a color, a dash and a symbol."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -25,13 +25,13 @@ class Series:
 
 
 def named(panel: Panel) -> list[Series]:
-    """From the highest name to the lowest."""
+    """The named traces, from the highest name to the lowest."""
     notes = [note for note in panel.layout.get("annotations", ()) if note.get("name") == SERIES]
     return [_series(panel, note) for note in sorted(notes, key=lambda note: -_height(note))]
 
 
 def tell_apart(series: Sequence[Series]) -> None:
-    """One symbol for each name on a sheet; where a dash has it already, hollow: print may have no colors."""
+    """Give each name on a sheet its own symbol, hollow if the symbol is already used: prints may have no colors."""
     known: dict[str, str | None] = {}
     taken: set[tuple[str, str]] = set()
     for one in series:
@@ -77,8 +77,8 @@ def _symbol(panel: Panel, trace: Spec, color: str) -> str | None:
     """The symbol of most marks in this color."""
     if trace.get("type", "scatter") != "scatter" or "markers" not in str(trace.get("mode", "")):
         return None
-    n, wanted = len(trace.get("x", ())), rgba(color)
+    n, target = len(trace.get("x", ())), rgba(color)
     symbols = each(trace.get("marker", {}).get("symbol"), n, "circle")
     colors = mark_colors(panel, trace, n)
-    own = [str(s) for s, c in zip(symbols, colors, strict=True) if c[3] and np.allclose(c[:3], wanted[:3])]
+    own = [str(s) for s, c in zip(symbols, colors, strict=True) if c[3] and np.allclose(c[:3], target[:3])]
     return Counter(own).most_common(1)[0][0] if own else None

@@ -30,8 +30,8 @@ FONTS: dict[Font, str] = {
 }
 LEGENDS: dict[Legend, str] = {"below": "Below", "beside": "Beside the marks", "off": "Off"}
 WIDTH_RANGE, HEIGHT_RANGE, SIZE_RANGE = (1.0, 20.0), (0.5, 20.0), (4.0, 24.0)  # inches, inches, points
-MOST_PANELS = 8
-NARROWEST = 2.5  # inches of a panel beside another one
+MAX_PANELS = 8
+NARROWEST = 2.5  # inches of a panel next to another one
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Settings:
     """``width`` and ``height`` are those of the whole figure in inches; without a height it follows the charts.
 
     ``size`` is the font size in points, ``columns`` how many panels are side by side; 0: as many as have room.
-    ``titles`` are written above the panels, beside their letters.
+    ``titles`` are written above the panels, next to their letters.
     """
 
     width: float = 3.25
@@ -59,10 +59,10 @@ class Settings:
             raise ValueError(f"no font {self.font!r}; known: {', '.join(FONTS)}")
         if self.legend not in LEGENDS:
             raise ValueError(f"no legend {self.legend!r}; known: {', '.join(LEGENDS)}")
-        _check("columns", self.columns, 0, MOST_PANELS)
+        _check("columns", self.columns, 0, MAX_PANELS)
 
     def in_a_row(self, panels: int) -> int:
-        """How many of the ``panels`` are side by side."""
+        """The number of ``panels`` in a row."""
         return min(panels, self.columns or max(1, int(self.width / NARROWEST)))
 
 

@@ -25,7 +25,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from app.charts.plot import palette
 from app.charts.printed import fonts, key, looks, notes, panel, series, traces
 from app.charts.printed.panel import Panel, Unprintable
-from app.charts.printed.settings import MOST_PANELS, Settings
+from app.charts.printed.settings import MAX_PANELS, Settings
 from app.charts.printed.text import words
 
 __all__ = ["FORMATS", "Settings", "Unprintable", "draw", "problem", "render", "save"]
@@ -36,11 +36,11 @@ LOWEST, HIGHEST = 0.58, 0.8  # the height of a panel, as a share of its width
 LABEL_SHARE, LETTER = 0.4, 0.48  # of the width of a panel, for labels; a letter's width, as a share of its size
 ENOUGH = 2.8  # inches of a wide panel
 SCREEN_WIDTH = 560  # pixels of a chart on the screen
-MOST_ROWS = 16  # that make a panel higher
+MAX_ROWS = 16  # above which a panel becomes higher
 POINTS = 72  # of an inch
 SMALLEST = 0.12  # inches of a plot
 NO_ROOM = "The texts leave no room for the marks: choose a larger figure or a smaller font."
-_drawing = threading.RLock()  # matplotlib's settings belong to the process, not to a figure
+_drawing = threading.RLock()  # matplotlib's settings are global to the process
 
 
 def save(figures: Sequence[go.Figure], path: str | Path, settings: Settings | None = None) -> None:
@@ -74,8 +74,8 @@ def problem(figure: go.Figure) -> str | None:
 
 def draw(figures: Sequence[go.Figure], settings: Settings) -> Figure:
     """The sheet with a panel for each of ``figures``, lettered if there are several."""
-    if not 1 <= len(figures) <= MOST_PANELS:
-        raise Unprintable(f"A sheet has 1 to {MOST_PANELS} panels, not {len(figures)}.")
+    if not 1 <= len(figures) <= MAX_PANELS:
+        raise Unprintable(f"A sheet has 1 to {MAX_PANELS} panels, not {len(figures)}.")
     with _styled(settings):
         return _draw(figures, settings)
 
@@ -183,10 +183,10 @@ def _height(panels: Sequence[Panel], settings: Settings, columns: int, rows: int
 
 
 def _lines_of_text(one: Panel) -> float:
-    """How many lines of text a chart with a row for each method has above one another."""
+    """The number of lines of text, one above another, in a chart with a row for each method."""
     counts = [len(one.axis(y).get("tickvals", ())) for _, y in one.pairs()]
     has_numbers = any("text" in str(trace.get("mode")) for trace in one.traces)
-    return 6 + (2.5 if has_numbers else 1.2) * min(max(counts), MOST_ROWS)
+    return 6 + (2.5 if has_numbers else 1.2) * min(max(counts), MAX_ROWS)
 
 
 def _in_light(figure: go.Figure) -> go.Figure:
@@ -207,7 +207,7 @@ def _styled(settings: Settings) -> Iterator[None]:
     style: Any = {
         "font.family": fonts.families(settings.font),
         "font.size": settings.size,
-        "text.parse_math": False,  # a name is text, whatever signs it has
+        "text.parse_math": False,  # names are text, even with $ signs
         "text.usetex": False,
         "axes.unicode_minus": True,
         "pdf.fonttype": 42,

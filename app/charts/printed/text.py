@@ -17,7 +17,7 @@ class Words(NamedTuple):
 
 
 def words(text: object) -> Words:
-    """What Plotly shows of a text; bold if it begins so. Other tags than those of our charts are letters."""
+    """The text that Plotly shows, and whether it begins in bold. Tags that our charts do not use are kept as text."""
     raw = "" if text is None else str(text)
     shown = html.unescape(_TAG.sub("", _BREAK.sub("\n", raw)))
     return Words(_FORBIDDEN.sub("", shown).replace("\t", " ").replace("\r", ""), bool(_BOLD.match(raw)))

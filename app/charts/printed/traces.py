@@ -13,9 +13,9 @@ from app.charts.printed.mark_colors import mark_colors, scale_of
 from app.charts.printed.panel import Panel, Spec, Unprintable, names_of
 from app.charts.printed.text import words
 
-HEAT, BAR, LINE, MARK = 1.0, 1.5, 2.0, 2.5  # what covers what
-MOST_TRACES = 1000  # within a kind the later trace covers
-MOST_CELLS = 2000  # of a heat map as shapes; more become a picture
+HEAT, BAR, LINE, MARK = 1.0, 1.5, 2.0, 2.5  # z-order
+MAX_TRACES = 1000  # within a kind the later trace covers
+MAX_CELLS = 2000  # of a heat map as shapes; more become a picture
 DPI = 300  # of that picture
 GAP_PX = 0.7  # between its rows or columns
 SHORT = 2  # letters of a unit
@@ -41,7 +41,7 @@ def check(panel: Panel) -> None:
 
 
 def _scatter(panel: Panel, ax: Axes, trace: Spec, number: int) -> None:
-    above = number / MOST_TRACES
+    above = number / MAX_TRACES
     x, y = (panel.numbers(trace.get(letter), name) for letter, name in zip("xy", names_of(trace), strict=True))
     n = min(len(x), len(y))
     x, y, mode = x[:n], y[:n], str(trace.get("mode", "lines"))
@@ -73,7 +73,7 @@ def _scatter(panel: Panel, ax: Axes, trace: Spec, number: int) -> None:
 
 
 def _spots(panel: Panel, number: int, n: int) -> dict[str, Any]:
-    """The symbol of a named line, a few times along it: the screen has it at the end, print may have no colors."""
+    """The symbol of a named line, a few times along it: on the screen it is at the end, but prints may lack colors."""
     found = [i for i, one in enumerate(panel.series) if one.trace == number and one.symbol]
     if not found or n <= 2 * SPOTS or "markers" in str(_seen_mode(panel.traces[number])):
         return {}
@@ -165,7 +165,7 @@ def _markers(panel: Panel, ax: Axes, trace: Spec, x: np.ndarray, y: np.ndarray, 
 
 
 def _inside(panel: Panel, symbol: str, color: Any, is_hollow: bool) -> Any:
-    """What fills a mark: nothing on the screen's hollow ones, white in what print makes hollow."""
+    """The fill of a marker: none if it is hollow on the screen, white if it is hollow only in print."""
     if is_hollow:
         return TRANSPARENT
     return (1.0, 1.0, 1.0, 1.0) if (symbol, color) in panel.hollow else color
@@ -211,7 +211,7 @@ def panel_ink(panel: Panel) -> str:
 
 
 def _bar(panel: Panel, ax: Axes, trace: Spec, number: int) -> None:
-    above = number / MOST_TRACES
+    above = number / MAX_TRACES
     is_flat, (x_name, y_name) = trace.get("orientation") == "h", names_of(trace)
     at = panel.numbers(trace.get("y" if is_flat else "x"), y_name if is_flat else x_name)
     long = panel.numbers(trace.get("x" if is_flat else "y"), x_name if is_flat else y_name)
@@ -243,15 +243,15 @@ def _bar_width(panel: Panel, trace: Spec, at: np.ndarray) -> tuple[Any, float]:
     room = (steps.min() if len(steps) else 1.0) * (1 - panel.layout.get("bargap", 0.2))
     if trace.get("width") is not None:
         return np.asarray(trace["width"], float), 0.0
-    beside = [t for t in panel.traces if t.get("type") == "bar" and names_of(t) == names_of(trace)]
-    if panel.layout.get("barmode", "group") != "group" or len(beside) < 2:
+    group = [t for t in panel.traces if t.get("type") == "bar" and names_of(t) == names_of(trace)]
+    if panel.layout.get("barmode", "group") != "group" or len(group) < 2:
         return room, 0.0
-    number = next(i for i, other in enumerate(beside) if other is trace)
-    return room / len(beside), room * ((number + 0.5) / len(beside) - 0.5)
+    number = next(i for i, other in enumerate(group) if other is trace)
+    return room / len(group), room * ((number + 0.5) / len(group) - 0.5)
 
 
 def _bar_base(panel: Panel, trace: Spec, at: np.ndarray, long: np.ndarray, is_flat: bool) -> Any:
-    """Where the bars begin: stacked ones on those before."""
+    """The base of the bars; stacked ones begin at the previous ones."""
     if trace.get("base") is not None:
         return np.asarray(trace["base"], float)
     if panel.layout.get("barmode") not in ("stack", "relative"):
@@ -267,7 +267,7 @@ def _bar_base(panel: Panel, trace: Spec, at: np.ndarray, long: np.ndarray, is_fl
 
 
 def _heatmap(panel: Panel, ax: Axes, trace: Spec, number: int) -> None:
-    above = number / MOST_TRACES
+    above = number / MAX_TRACES
     z = np.ma.masked_invalid(np.asarray(trace["z"], float))
     x_name, y_name = names_of(trace)
     x = panel.numbers(trace["x"], x_name) if trace.get("x") is not None else np.arange(z.shape[1], dtype=float)
@@ -275,7 +275,7 @@ def _heatmap(panel: Panel, ax: Axes, trace: Spec, number: int) -> None:
     scale = scale_of(panel, trace)
     low, high = trace.get("zmin", scale.get("cmin")), trace.get("zmax", scale.get("cmax"))
     norm = Normalize(z.min() if low is None else low, z.max() if high is None else high)
-    is_picture = z.size > MOST_CELLS
+    is_picture = z.size > MAX_CELLS
     x_edges, y_edges = _edges(x), _edges(y)
     drawn = ax.pcolormesh(
         x_edges,
@@ -318,7 +318,7 @@ def _cell_texts(panel: Panel, ax: Axes, trace: Spec, x: np.ndarray, y: np.ndarra
 
 
 def _contour(panel: Panel, ax: Axes, trace: Spec, number: int) -> None:
-    above = number / MOST_TRACES
+    above = number / MAX_TRACES
     z = np.ma.masked_invalid(np.asarray(trace["z"], float))
     x = np.asarray(trace["x"] if trace.get("x") is not None else np.arange(z.shape[1]), float)
     y = np.asarray(trace["y"] if trace.get("y") is not None else np.arange(z.shape[0]), float)

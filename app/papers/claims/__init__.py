@@ -1,1 +1,1 @@
-"""What the papers claim about their figures: a file per preset, as described in ``app/papers/claim.py``."""
+"""The papers' claims about their figures: a file per preset, as described in ``app/papers/claim.py``."""

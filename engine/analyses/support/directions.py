@@ -2,8 +2,8 @@
 
 Li, Xu, Taylor, Studer, Goldstein. Visualizing the Loss Landscape of Neural Nets. NeurIPS 2018. https://arxiv.org/abs/1712.09913,
 section 4: each filter (the weights into one unit) of a Gaussian direction gets the norm of the model's own filter, so
-that a step of 1 is as large as the filter whatever the scale of its weights. Biases and the parameters of
-normalizations have no filters: they stay, as in the published code.
+that a step of 1 is as large as the filter for any scale of its weights. Biases and the parameters of
+normalizations have no filters and are not changed, as in the published code.
 """
 
 import torch

@@ -89,17 +89,17 @@ def top_eigenvalue(
     """
     q, before = _unit(_normal(at, stream)), torch.zeros_like(at)
     diagonal: list[float] = []
-    beside: list[float] = []
+    off_diagonal: list[float] = []
     found = Eigenvalue(math.nan, math.inf, 0)
     for _ in range(min(most, len(at))):
         image = objective.curved(at, q)
         diagonal.append(float(q @ image))
-        image = image - diagonal[-1] * q - (beside[-1] if beside else 0.0) * before
+        image = image - diagonal[-1] * q - (off_diagonal[-1] if off_diagonal else 0.0) * before
         length = float(image.norm())
-        found = _largest(diagonal, beside, length)
+        found = _largest(diagonal, off_diagonal, length)
         if not length or not found.bound > tolerance * abs(found.value):
             break
-        beside.append(length)
+        off_diagonal.append(length)
         before, q = q, image / length
     return found
 
@@ -136,13 +136,13 @@ def worst_in_ball(objective: Objective, at: Vector, rho: float, stream: torch.Ge
     return Ball(centre, centre if is_flat else losses[0], worst)
 
 
-def _largest(diagonal: list[float], beside: list[float], length: float) -> Eigenvalue:
+def _largest(diagonal: list[float], off_diagonal: list[float], length: float) -> Eigenvalue:
     """The largest eigenvalue of the tridiagonal matrix, with the error bound by the next vector's norm (Paige 1971)."""
     if not math.isfinite(sum(diagonal) + length):
         return Eigenvalue(math.nan, math.nan, len(diagonal))
     matrix = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
-    if beside:
-        sides = torch.tensor(beside, dtype=torch.float64)
+    if off_diagonal:
+        sides = torch.tensor(off_diagonal, dtype=torch.float64)
         matrix = matrix + torch.diag(sides, 1) + torch.diag(sides, -1)
     values, vectors = torch.linalg.eigh(matrix)
     return Eigenvalue(float(values[-1]), abs(length * float(vectors[-1, -1])), len(diagonal))

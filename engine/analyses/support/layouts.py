@@ -45,12 +45,12 @@ class Layout:
     below: Mapping[str, str] = field(default_factory=dict)  # arrays of indices into the named size
     values: type[Values] = NoValues
     named: Callable[[Findings], Mapping[str, str]] = _none  # further arrays, whose names are in the values
-    missing: Callable[[Findings], Collection[str]] = _none  # what the page would look up in the values in vain
+    missing: Callable[[Findings], Collection[str]] = _none  # names that the page needs but the values lack
 
 
 @runtime_checkable
 class HasLayout(Protocol):
-    """What an analysis adds whose findings are checked."""
+    """The additional interface of an analysis whose findings are checked."""
 
     @staticmethod
     def layout(params: Mapping[str, Any]) -> Layout:
@@ -58,7 +58,7 @@ class HasLayout(Protocol):
 
 
 def layout_of(kind: str, params: Mapping[str, Any]) -> Layout | None:
-    """None for an analysis that declares no layout, or is not installed here."""
+    """The layout of an analysis; None if it declares none, or is not installed here."""
     analysis = ANALYSES.get(kind).make if kind in ANALYSES else None
     return analysis.layout(params) if isinstance(analysis, HasLayout) else None
 
@@ -93,9 +93,9 @@ def _check_arrays(
             if required:
                 raise ValueError(f"{name} is missing")
             continue
-        array, wanted = arrays[name], words.split()
-        if array.dtype.kind not in "biuf" or array.ndim != len(wanted) or 0 in array.shape:
+        array, expected = arrays[name], words.split()
+        if array.dtype.kind not in "biuf" or array.ndim != len(expected) or 0 in array.shape:
             raise ValueError(f"{name} is {array.dtype}{list(array.shape)}, must be numbers [{words}]")
-        for size, word in zip(array.shape, wanted, strict=True):
+        for size, word in zip(array.shape, expected, strict=True):
             if size != (int(word) if word.isdecimal() else sizes.setdefault(word, size)):
                 raise ValueError(f"{name} has shape {list(array.shape)}, must be {words} with {sizes}")

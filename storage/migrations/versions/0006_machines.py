@@ -1,4 +1,4 @@
-"""What each machine has, and why it gets no work."""
+"""Resources of each machine, and why it gets no work."""
 
 import sqlalchemy as sa
 from alembic import op

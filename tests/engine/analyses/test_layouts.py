@@ -104,11 +104,9 @@ class Mine:
 """
 
 
-def test_an_analysis_of_ones_own_has_the_layout_that_its_file_declares(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plugin_analysis_has_its_declared_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right, wrong = np.ones((4, 2)), np.ones((3, 2))
-    check_findings("mine", {}, Findings({"distance": wrong}), PARTITION)  # nobody knows it yet
+    check_findings("mine", {}, Findings({"distance": wrong}), PARTITION)  # not registered yet
     (tmp_path / "mine.py").write_text(PLUGIN, encoding="utf-8")
     monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
     check_findings("mine", {}, Findings({"distance": right}, {"largest": 1}), PARTITION)

@@ -1,4 +1,4 @@
-"""Where a round spends its time, with a fake clock and known parts."""
+"""The time of each part of a round, with a fake clock and known parts."""
 
 from dataclasses import replace
 from typing import Any

@@ -83,7 +83,7 @@ def test_every_published_number_has_a_run_at_paper_scale(name: str) -> None:
         assert not cells or {cell.label for cell in cells} & {e.label for e in parse_experiment(config).algorithms}
 
 
-def test_every_published_number_belongs_to_a_preset() -> None:
+def test_every_published_number_has_a_preset() -> None:
     used: dict[str, int] = {}
     for preset in (load_preset(name) for name in PAPERS):
         for table in preset.paper:

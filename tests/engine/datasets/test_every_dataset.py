@@ -37,7 +37,7 @@ def test_every_data_set_describes_all_its_options(name):
 
 
 @pytest.mark.parametrize("name", DATASETS.names())
-def test_a_data_set_is_available_or_says_where_its_files_belong(name, tmp_path, monkeypatch):
+def test_a_data_set_is_available_or_names_the_path_of_its_files(name, tmp_path, monkeypatch):
     def offline(url, timeout):
         raise urllib.error.URLError("no route")
 

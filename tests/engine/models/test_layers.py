@@ -5,7 +5,7 @@ from torch import nn
 from engine.models import Model, SplitModel
 
 
-def test_a_normalization_belongs_to_the_layer_before_it():
+def test_a_normalization_is_part_of_the_layer_before_it():
     def make() -> SplitModel:
         body = nn.Sequential(nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.Flatten(), nn.Linear(16, 5), nn.LayerNorm(5))
         return SplitModel(body, nn.Sequential(nn.LayerNorm(5), nn.Linear(5, 3)))

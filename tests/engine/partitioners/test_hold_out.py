@@ -1,4 +1,4 @@
-"""Which clients are held out of training."""
+"""The choice of clients that are held out of training."""
 
 from pathlib import Path
 from typing import Any

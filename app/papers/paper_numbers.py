@@ -1,11 +1,11 @@
-"""Printed numbers beside ours: one sentence, one experiment and measure as a chart, every cell as a table."""
+"""Printed numbers and ours: one sentence, one experiment and measure as a chart, every cell as a table."""
 
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from app.charts import beside_paper
+from app.charts import paper_comparison
 from app.components import page, terms
 from app.components.shown import Shown
 from app.state.choice import Choice
@@ -14,9 +14,9 @@ from app.wording import capital, plural
 READING = "Ours: last round, mean over seeds ± sample standard deviation. Differences in points."
 
 
-def beside(table: pd.DataFrame, settings: dict[str, str], scale: str, name: str) -> None:
-    """``table`` as ``beside_paper.data`` gives it; ``settings``: an experiment's set-up in a line."""
-    st.html(f'<p class="lead">{terms.marked(beside_paper.finding(table, scale))}</p>')
+def compared_numbers(table: pd.DataFrame, settings: dict[str, str], scale: str, name: str) -> None:
+    """``table`` as ``paper_comparison.data`` gives it; ``settings``: an experiment's set-up in a line."""
+    st.html(f'<p class="lead">{terms.marked(paper_comparison.finding(table, scale))}</p>')
     if table["ours"].notna().any():
         experiments = experiment_of(table)
         with st.container(horizontal=True, vertical_alignment="bottom", key=f"beside_choice_{name}"):
@@ -28,7 +28,7 @@ def beside(table: pd.DataFrame, settings: dict[str, str], scale: str, name: str)
 
 
 def experiment_of(table: pd.DataFrame) -> Choice:
-    """By default the first with results."""
+    """The control for the experiment, by default the first with results."""
     some = table.dropna(subset=["ours"])
     experiments = {experiment: experiment for experiment in dict.fromkeys(table["experiment"])}
     return Choice("Experiment", experiments, "paper_of", some["experiment"].iloc[0])
@@ -37,7 +37,7 @@ def experiment_of(table: pd.DataFrame) -> Choice:
 def measure_of(table: pd.DataFrame, experiment: str) -> Choice:
     measures = dict.fromkeys(table.loc[table["experiment"] == experiment, "measure"])
     return Choice(
-        "Measure", {m: capital(beside_paper.MEASURES[m]) for m in measures}, "paper_measure", next(iter(measures))
+        "Measure", {m: capital(paper_comparison.MEASURES[m]) for m in measures}, "paper_measure", next(iter(measures))
     )
 
 
@@ -46,13 +46,13 @@ def dots(table: pd.DataFrame, settings: dict[str, str], scale: str, name: str, e
     is_shown = (table["experiment"] == experiment) & (table["measure"] == measure)
     shown = table[is_shown].reset_index(drop=True)
     return Shown(
-        beside_paper.figure(shown),
-        beside_paper.for_screen(shown),
-        beside_paper.finding(table, scale),
+        paper_comparison.figure(shown),
+        paper_comparison.for_screen(shown),
+        paper_comparison.finding(table, scale),
         None,
         f"{settings[experiment]}. Ring: the paper; filled: ours, ± over seeds.",
         key=f"beside_{name}",
-        name=f"{name} beside the paper",
+        name=f"{name} and the paper",
     )
 
 
@@ -71,14 +71,16 @@ def _cells(table: pd.DataFrame, name: str) -> None:
         "seeds": "Seeds",
     }
     st.dataframe(
-        beside_paper.for_screen(table),
+        paper_comparison.for_screen(table),
         hide_index=True,
         key=f"beside_cells_{name}",
         column_config=columns,
         placeholder="–",
-        alt="Every printed number beside ours",
+        alt="Every printed number and ours",
     )
     unread = int(table["paper"].isna().sum())
     caption = READING + (f" Illegible in the source: {plural(unread, 'cell')}." if unread else "")
     terms.caption(caption)
-    page.files(beside_paper.for_screen(table), key=f"beside_cells_{name}", name=f"{name} all cells", caption=caption)
+    page.files(
+        paper_comparison.for_screen(table), key=f"beside_cells_{name}", name=f"{name} all cells", caption=caption
+    )

@@ -1,4 +1,4 @@
-"""The paper's number beside ours: for each printed cell the mean over seeds, its deviation, and the difference."""
+"""A paper's numbers and ours: for each printed cell the mean over seeds, its deviation, and the difference."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,7 +25,7 @@ COLUMNS = (
     "ours",
     "pm",
     "seeds",
-    "wanted",
+    "seeds_planned",
     "difference",
 )
 MEASURES = {
@@ -65,7 +65,7 @@ def data(cells: Sequence[Cell], runs: Mapping[tuple[str, str], Sequence[RunRecor
                 "ours": ours,
                 "pm": float(np.std(values, ddof=1)) if len(values) > 1 else np.nan,
                 "seeds": len(values),
-                "wanted": len(own),
+                "seeds_planned": len(own),
                 "difference": ours - paper,
             }
         )
@@ -109,7 +109,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
                 hoverinfo="text",
                 cliponaxis=False,
                 hovertext=f"{row.method}, ours: {percent_pm(row.ours, row.pm)}<br>{row.seeds} of "
-                f"{plural(row.wanted, 'seed')}, {signed_points(row.difference)} points",
+                f"{plural(row.seeds_planned, 'seed')}, {signed_points(row.difference)} points",
                 marker={"symbol": style.symbol, "size": 13, "color": style.color},
                 error_x=whiskers([100 * row.pm], style.color),
             )
@@ -144,7 +144,7 @@ def for_screen(df: pd.DataFrame) -> pd.DataFrame:
     shown["measure"] = df["measure"].map(MEASURES)
     for name in ("paper", "ours", "pm", "difference"):
         shown[name] = 100 * df[name]
-    shown["seeds"] = [f"{row.seeds} of {row.wanted}" for row in df.itertuples()]
+    shown["seeds"] = [f"{row.seeds} of {row.seeds_planned}" for row in df.itertuples()]
     return shown
 
 
