@@ -166,3 +166,9 @@ class Database(ABC):
     @abstractmethod
     def artifacts_folder(self) -> Path:
         """The default folder of the artifacts."""
+
+
+def hold_lock(connection: sa.Connection, key: int) -> None:
+    """Waits for the lock ``key``, and holds it until the transaction ends. In SQLite a writer is alone anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(key)))
