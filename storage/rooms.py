@@ -43,9 +43,9 @@ class Rooms:
             connection.execute(sa.delete(Room).where(~_is_open(at)))
             _make_place(connection, at)
             code = _unused_code(connection)
-            values = {"key": key_of(code), "owner": owner, "position": position, "question": question}
-            values |= {"code": code, "created_at": at, "lecturer_at": at, "version": 1, "shows_answers": False}
-            connection.execute(sa.insert(Room).values(values))
+            new = sa.insert(Room).values(code=code, key=key_of(code), owner=owner, created_at=at, lecturer_at=at)
+            new = new.values(version=1, position=position, question=question, shows_answers=False)
+            connection.execute(new)
             found = _record(connection, code)
             assert found is not None  # in the same transaction
             return found

@@ -1,0 +1,234 @@
+"""What Learn needs of a room: who leads it, where the lecturer is, and the reader's answers.
+
+The lecturer's page stores each new position. A page that follows takes it over when the version of the room has
+changed. The session keeps code and secret, since ``st.context.cookies`` are those of the connection's first request.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import streamlit as st
+
+from app.access import browsers
+from app.actions import rooms as actions
+from app.data import queries, rooms
+from app.state import url_state
+from app.stories import stories
+from app.stories.desk import Reader
+from app.stories.questions import Choice, Question
+from app.stories.story import Place, place_of, scene_at
+from storage import RoomNotFound, RoomRecord, StorageError
+
+INPUT = "room_code"  # the key of the field for a code
+CLOSED = "The lecturer closed the room. This page is yours."
+EXPIRED = "Your room is closed."
+_KEY = "classroom"
+
+
+@dataclass
+class Message:
+    """Shown once."""
+
+    kind: Literal["info", "error"]
+    text: str
+
+
+@dataclass
+class Classroom:
+    """This page in a room, or in none. ``room`` is as of this run of the page."""
+
+    secret: str
+    code: str = ""
+    room: RoomRecord | None = None
+    is_lecturer: bool = False
+    is_following: bool = True
+    message: Message | None = None
+    _version: int = 0  # whose position the page has taken over
+    _position: Mapping[str, Any] = field(default_factory=dict)  # the last that the lecturer's page stored or took over
+    _answers: dict[str, str | None] = field(default_factory=dict)  # stored, by question
+
+    @property
+    def follows(self) -> bool:
+        """Whether the page takes over the lecturer's position."""
+        return not self.is_lecturer and self.is_following
+
+    def shown_answers(self, reader: Reader, place: Place) -> tuple[Question, RoomRecord] | None:
+        """The question of this page, and the room, if the lecturer shows the answers to it."""
+        room, scene = self.room, scene_at(reader.desk.story, place)
+        if room is None or not room.shows_answers or room.question != question_id(reader, place):
+            return None
+        return (scene.question, room) if scene and scene.question else None
+
+    # At the start and at the end of a run of the page.
+
+    def arrive(self, code: str | None) -> None:
+        """Enter the room in the address."""
+        if code and rooms.parse_code(code) != self.code:
+            self.enter(code)
+
+    def attend(self, reader: Reader) -> None:
+        """Read the room, and take over the lecturer's position if that is new."""
+        self.room = self._read() if self.code else None
+        url_state.choose(room=self.code or None)
+        if self.room is None or self.room.version == self._version:
+            return
+        if self.follows or not self._version:
+            self._version, self._position = self.room.version, self.room.position
+            take_over(reader, self.room.position)
+
+    def report(self, reader: Reader, place: Place) -> None:
+        """Store the lecturer's position, or the reader's answer, if it has changed."""
+        if self.room is None:
+            return
+        try:
+            if self.is_lecturer:
+                self._move(reader, place)
+            else:
+                self._answer(self.room, reader, place)
+        except RoomNotFound:
+            self._forget(Message("info", EXPIRED))
+        except StorageError as error:
+            self.message = Message("error", str(error))
+
+    # What is pressed.
+
+    def open(self, reader: Reader) -> None:
+        """Open a room at the position of this page, and lead it."""
+        place = place_of(reader.desk.story, reader.desk.place or {})
+        position = position_of(reader, place)
+        try:
+            room = actions.open_room(queries.store(), self.secret, position, question_id(reader, place))
+        except StorageError as error:
+            self.message = Message("error", str(error))
+            return
+        self.code, self.is_lecturer, self._version, self._position = room.code, True, room.version, position
+
+    def join(self) -> None:
+        """Enter the room of the code in the field."""
+        self.enter(str(st.session_state.get(INPUT, "")))
+
+    def enter(self, text: str) -> None:
+        """Enter a room: as its lecturer where this browser opened it, else as a reader."""
+        code = rooms.parse_code(text)
+        try:
+            room = queries.store().rooms.get(code) if code else None
+            if code is None or room is None:
+                self.message = Message("error", _not_found(text, code))
+                return
+            is_lecturer = actions.leads(room, self.secret)
+            if not is_lecturer:
+                actions.join(queries.store(), self.secret, code)
+        except StorageError as error:
+            self.message = Message("error", str(error))
+            return
+        self._forget()
+        self.code, self.is_lecturer = code, is_lecturer
+
+    def follow(self, is_following: bool) -> None:
+        """Stop following, or follow again from the lecturer's current position."""
+        self.is_following = is_following
+        self._version = 0 if is_following else self._version
+
+    def show(self, is_shown: bool) -> None:
+        """Show or hide the answers on all pages of the room."""
+        try:
+            actions.show_answers(queries.store(), self.secret, self.code, is_shown)
+        except StorageError as error:
+            self.message = Message("error", str(error))
+
+    def leave(self) -> None:
+        """Close the room as its lecturer, or leave it as a reader."""
+        end = actions.close if self.is_lecturer else actions.leave
+        try:
+            end(queries.store(), self.secret, self.code)
+        except RoomNotFound:
+            pass  # it was closed already
+        except StorageError as error:
+            self.message = Message("error", str(error))
+            return
+        self._forget()
+
+    def _read(self) -> RoomRecord | None:
+        """The lecturer's page reads what it has just stored; all others share a read a second."""
+        try:
+            store = queries.store()
+            found = store.rooms.get(self.code) if self.is_lecturer else rooms.room(store, self.code)
+        except StorageError as error:
+            self.message = Message("error", str(error))
+            return self.room
+        if found is None:
+            self._forget(Message("info", EXPIRED if self.is_lecturer else CLOSED))
+        return found
+
+    def _move(self, reader: Reader, place: Place) -> None:
+        position = position_of(reader, place)
+        if position != self._position:
+            actions.move(queries.store(), self.secret, self.code, position, question_id(reader, place))
+            self._position, self.room = position, self._read()
+
+    def _answer(self, room: RoomRecord, reader: Reader, place: Place) -> None:
+        """Also what was chosen before the lecturer came to the question."""
+        question = question_id(reader, place)
+        guess = reader.desk.guess_at(place)
+        text = None if guess is None else answer_text(guess)
+        if question and question == room.question and text != self._answers.get(question):
+            actions.answer(queries.store(), self.secret, self.code, question, text)
+            self._answers[question] = text
+
+    def _forget(self, message: Message | None = None) -> None:
+        self.code, self.room, self.is_lecturer, self.is_following = "", None, False, True
+        self._version, self._position, self._answers, self.message = 0, {}, {}, message
+        url_state.choose(room=None)
+
+
+def classroom() -> Classroom:
+    """That of this visit."""
+    if _KEY not in st.session_state:
+        cookies = {name: str(value) for name, value in st.context.cookies.items()}
+        st.session_state[_KEY] = Classroom(browsers.secret_in(cookies) or browsers.new_secret())
+    found: Classroom = st.session_state[_KEY]
+    return found
+
+
+def position_of(reader: Reader, place: Place) -> dict[str, Any]:
+    """Story, scene and dials, as a room stores them."""
+    return {"story": reader.slug, "scene": reader.desk.scene, "dials": dict(place)}
+
+
+def take_over(reader: Reader, position: Mapping[str, Any]) -> None:
+    """Move the page to a position from the database: unknown stories, scenes and stops are ignored. Nothing trains."""
+    slug, scene, dials = (position.get(name) for name in ("story", "scene", "dials"))
+    if not isinstance(slug, str) or slug not in stories():
+        return
+    if slug != reader.slug:
+        reader.open(slug)
+    desk = reader.desk
+    desk.pause()
+    desk.place = place_of(desk.story, dials if isinstance(dials, dict) else {})
+    if isinstance(scene, int) and 0 <= scene < len(desk.story.scenes):
+        desk.scene = scene
+
+
+def question_id(reader: Reader, place: Place) -> str:
+    """``dial.2``; empty where nothing is asked."""
+    scene = scene_at(reader.desk.story, place)
+    return f"{reader.slug}.{list(reader.desk.story.scenes).index(scene)}" if scene and scene.question else ""
+
+
+def answer_text(answer: str | float) -> str:
+    """An answer as a room stores it."""
+    return answer if isinstance(answer, str) else f"{answer:g}"
+
+
+def answers_of(question: Question) -> dict[str, str]:
+    """All possible answers in order, as a room stores them -> as they are shown."""
+    if isinstance(question, Choice):
+        return {answer: answer for answer in question.answers}
+    return {answer_text(stop): question.say(stop) for stop in question.stops}
+
+
+def _not_found(text: str, code: str | None) -> str:
+    if code is None:
+        return f"“{text[:20]}” is not the code of a room: it has eight letters, for example “ABCD EFGH”."
+    return f"There is no room with the code {rooms.spaced(code)}. Check the letters; or the room was closed."
