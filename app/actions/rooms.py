@@ -46,22 +46,28 @@ def leads(room: RoomRecord, secret: str) -> bool:
     return room.owner == permits.current().name and room.key == lecturer_key(secret, room.code)
 
 
+def is_counted() -> bool:
+    """Whether this person may answer; visitors follow without being counted."""
+    return permits.refusal("answer") is None
+
+
 def join(store: Store, secret: str, code: str) -> None:
-    """Nothing for visitors, who follow without being counted."""
-    if permits.refusal("answer") is None:
+    """Like all functions of readers, it does nothing for a visitor."""
+    if is_counted():
         with permits.allow("answer", store):
             store.rooms.join(code, reader_id(secret, code))
 
 
 def leave(store: Store, secret: str, code: str) -> None:
-    if permits.refusal("answer") is None:
+    if is_counted():
         with permits.allow("answer", store):
             store.rooms.leave(code, reader_id(secret, code))
 
 
 def answer(store: Store, secret: str, code: str, question: str, text: str | None) -> None:
-    with permits.allow("answer", store):
-        store.rooms.answer(code, reader_id(secret, code), question, text)
+    if is_counted():
+        with permits.allow("answer", store):
+            store.rooms.answer(code, reader_id(secret, code), question, text)
 
 
 def renew(store: Store, secret: str, room: RoomRecord) -> None:
@@ -72,7 +78,7 @@ def renew(store: Store, secret: str, room: RoomRecord) -> None:
         if leads(room, secret):
             with permits.allow("steer", store) as person:
                 store.rooms.renew_lecturer(room.code, room.key, person.name)
-        elif permits.refusal("answer") is None:
+        elif is_counted():
             with permits.allow("answer", store):
                 store.rooms.renew_reader(room.code, reader_id(secret, room.code))
 

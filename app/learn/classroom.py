@@ -198,14 +198,15 @@ def position_of(reader: Reader, place: Place) -> dict[str, Any]:
 
 def take_over(reader: Reader, position: Mapping[str, Any]) -> None:
     """Move the page to a position from the database: unknown stories, scenes and stops are ignored. Nothing trains."""
-    slug, scene, dials = (position.get(name) for name in ("story", "scene", "dials"))
+    slug, scene, given = (position.get(name) for name in ("story", "scene", "dials"))
     if not isinstance(slug, str) or slug not in stories():
         return
     if slug != reader.slug:
         reader.open(slug)
     desk = reader.desk
     desk.pause()
-    desk.place = place_of(desk.story, dials if isinstance(dials, dict) else {})
+    dials = given.items() if isinstance(given, dict) else ()
+    desk.place = place_of(desk.story, {name: stop for name, stop in dials if isinstance(stop, str)})
     if isinstance(scene, int) and 0 <= scene < len(desk.story.scenes):
         desk.scene = scene
 
