@@ -28,7 +28,7 @@ _KEY = "classroom"
 
 @dataclass
 class Message:
-    """Shown once."""
+    """For the screen."""
 
     kind: Literal["info", "error"]
     text: str
@@ -59,6 +59,11 @@ class Classroom:
         if room is None or not room.shows_answers or room.question != question_id(reader, place):
             return None
         return (scene.question, room) if scene and scene.question else None
+
+    def take_message(self) -> Message | None:
+        """What went wrong or has ended; each message is shown once."""
+        message, self.message = self.message, None
+        return message
 
     # At the start and at the end of a run of the page.
 

@@ -1,6 +1,7 @@
 """The bar of a room on Learn: open, join, follow, leave and close it, and show the answers."""
 
 from functools import partial
+from html import escape
 from urllib.parse import urlsplit
 
 import streamlit as st
@@ -26,8 +27,7 @@ def room_bar(classroom: Classroom, reader: Reader) -> None:
             leading(classroom, room)
         else:
             attending(classroom, room)
-    if message := classroom.message:
-        classroom.message = None
+    if message := classroom.take_message():
         (st.info if message.kind == "info" else st.error)(plain(message.text))
 
 
@@ -70,10 +70,12 @@ def attending(classroom: Classroom, room: RoomRecord) -> None:
 
 def slide_bar(classroom: Classroom) -> None:
     """On a slide: for the lecturer the way to join, the counts, and the answers by the key A."""
-    room = classroom.room
-    if room is None:
-        return
+    room, message = classroom.room, classroom.take_message()
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="slide_room"):
+        if message:
+            st.html(f'<p class="room" role="status">{escape(message.text)}</p>', width="content")
+        if room is None:
+            return
         if classroom.is_lecturer:
             host = urlsplit(address(room.code)).netloc
             st.html(f'<p class="room">{host}/learn · <b>{spaced(room.code)}</b></p>', width="content")

@@ -109,7 +109,7 @@ def zipped_library() -> bytes:
 
 def _page(request: Request) -> Response:
     """The page, with the cookie by which a room recognizes the browser."""
-    response = HTMLResponse(index_page.html(request.url.path), headers={"Cache-Control": "no-cache"})
+    response = HTMLResponse(index_page.html(request.url.path), headers={"Cache-Control": "private, no-cache"})
     response.set_cookie(
         browsers.COOKIE,
         browsers.secret_in(request.cookies) or browsers.new_secret(),

@@ -260,6 +260,15 @@ def test_on_a_slide_the_lecturer_has_the_code_and_the_key_a(lecturer: AppTest, m
     assert "No answers yet." in words(slide)
 
 
+def test_a_slide_says_that_the_room_was_closed(lecturer: AppTest) -> None:
+    slide = reader(lecturer, presenting="true")
+    slide.session_state["presenting"] = True
+    again(slide)
+    pressed(lecturer, "leave_room")
+    assert classroom.CLOSED in words(again(slide))
+    assert classroom.CLOSED not in words(again(slide))
+
+
 def test_a_visitor_follows_without_being_counted(empty_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     people_sign_in(monkeypatch)
     lecturer = pressed(visit("learn", PEOPLE["member"].name, story=STORY), "teach")
