@@ -19,7 +19,7 @@ ALPHABET = "ABCDEFGHJKMNPQRSTVWXYZ"  # without I, L, O and U, which look like ot
 CODE_LENGTH = 8
 MOST_ROOMS, MOST_READERS = 50, 200
 EXPIRES = timedelta(hours=12)  # since the lecturer's last poll
-SILENT = timedelta(minutes=10)  # since the last poll: a new room or reader may then take the place
+STALE = timedelta(minutes=10)  # since the last poll: a new room or reader may then take the place
 PRESENT = timedelta(seconds=30)  # since a reader's last poll
 MOST_BYTES = 2000  # of a position, as JSON
 MOST_CHARACTERS = 200  # of a question's id, and of an answer
@@ -84,7 +84,7 @@ class Rooms:
                 return
             in_room = RoomReader.room == code
             if _count(connection, RoomReader, in_room) >= MOST_READERS:
-                connection.execute(sa.delete(RoomReader).where(in_room, RoomReader.seen_at <= at - SILENT))
+                connection.execute(sa.delete(RoomReader).where(in_room, RoomReader.seen_at <= at - STALE))
             if _count(connection, RoomReader, in_room) >= MOST_READERS:
                 raise RoomFull(MOST_READERS)
             connection.execute(sa.insert(RoomReader).values(room=code, reader=reader, seen_at=at))
@@ -144,11 +144,11 @@ def _unused_code(connection: sa.Connection) -> str:
 
 
 def _make_place(connection: sa.Connection, at: datetime) -> None:
-    """Deletes the room whose lecturer has been silent longest if all are taken. Raises RoomsFull if none was silent."""
+    """Deletes the room whose lecturer polled longest ago, if all are taken. Raises RoomsFull if it is not stale."""
     rooms = connection.execute(sa.select(Room.code, Room.lecturer_at).order_by(Room.lecturer_at)).all()
     if len(rooms) < MOST_ROOMS:
         return
-    if rooms[0].lecturer_at > at - SILENT:
+    if rooms[0].lecturer_at > at - STALE:
         raise RoomsFull(MOST_ROOMS)
     connection.execute(sa.delete(Room).where(Room.code == rooms[0].code))
 

@@ -178,7 +178,7 @@ def test_a_heartbeat_that_fails_does_not_fail_the_poll(
     assert poll(client, room.code, LECTURER)[0] == 200
 
 
-def test_strangers_do_not_fill_the_memory_of_heartbeats(room: RoomRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_of_heartbeats_is_bounded(room: RoomRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(actions, "MOST_ROOMS", 1)
     monkeypatch.setattr(actions, "MOST_READERS", 5)
     for _ in range(12):

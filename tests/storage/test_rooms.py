@@ -103,17 +103,17 @@ def test_a_room_from_the_future_has_expired(store: Store, room: RoomRecord, late
     assert store.rooms.get(room.code) is None
 
 
-def test_the_number_of_rooms_is_limited_and_a_silent_one_is_replaced(
+def test_the_number_of_rooms_is_limited_and_a_stale_one_is_replaced(
     store: Store, later: Later, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rooms, "MOST_ROOMS", 2)
-    silent, active = opened(store), opened(store)
+    stale, active = opened(store), opened(store)
     with pytest.raises(RoomsFull, match="2 rooms are open"):
         opened(store)
-    later(rooms.SILENT + timedelta(seconds=1))
+    later(rooms.STALE + timedelta(seconds=1))
     store.rooms.renew_lecturer(active.code, *LECTURER)
     new = opened(store)
-    kept = [room.code for room in (silent, active, new) if store.rooms.get(room.code)]
+    kept = [room.code for room in (stale, active, new) if store.rooms.get(room.code)]
     assert kept == [active.code, new.code]
     with pytest.raises(RoomsFull):
         opened(store)
@@ -146,7 +146,7 @@ def test_a_reader_joins_once_and_can_leave(store: Store, room: RoomRecord) -> No
     assert readers(store, room) == 1 and store.rooms.tally(room.code, "dial.2") == {}
 
 
-def test_the_number_of_readers_is_limited_and_silent_ones_are_replaced(
+def test_the_number_of_readers_is_limited_and_stale_ones_are_replaced(
     store: Store, room: RoomRecord, later: Later, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rooms, "MOST_READERS", 2)
@@ -155,7 +155,7 @@ def test_the_number_of_readers_is_limited_and_silent_ones_are_replaced(
     with pytest.raises(RoomFull, match="2 readers"):
         store.rooms.join(room.code, "three")
     store.rooms.join(room.code, "two")
-    later(rooms.SILENT + timedelta(seconds=1))
+    later(rooms.STALE + timedelta(seconds=1))
     store.rooms.renew_reader(room.code, "two")
     store.rooms.join(room.code, "three")
     assert readers(store, room) == 2
@@ -165,7 +165,7 @@ def test_the_number_of_readers_is_limited_and_silent_ones_are_replaced(
 def test_readers_are_counted_while_they_poll_or_once_they_have_answered(
     store: Store, room: RoomRecord, later: Later
 ) -> None:
-    for reader in ("silent", "answered", "polls"):
+    for reader in ("stale", "answered", "polls"):
         store.rooms.join(room.code, reader)
     store.rooms.answer(room.code, "answered", "dial.2", "Alone")
     later(rooms.PRESENT + timedelta(seconds=1))
@@ -175,7 +175,7 @@ def test_readers_are_counted_while_they_poll_or_once_they_have_answered(
 
 
 def test_a_heartbeat_adds_no_reader(store: Store, room: RoomRecord) -> None:
-    store.rooms.renew_reader(room.code, "a stranger")
+    store.rooms.renew_reader(room.code, "another")
     assert readers(store, room) == 0
 
 
@@ -197,7 +197,7 @@ def test_the_last_answer_of_each_reader_counts(store: Store, room: RoomRecord) -
 
 def test_only_readers_answer_and_only_the_current_question(store: Store, room: RoomRecord) -> None:
     store.rooms.join(room.code, "one")
-    assert not store.rooms.answer(room.code, "a stranger", "dial.2", "Alone")
+    assert not store.rooms.answer(room.code, "another", "dial.2", "Alone")
     assert not store.rooms.answer(room.code, "one", "dial.3", "Alone")
     assert not store.rooms.answer("ABCDEFGH", "one", "dial.2", "Alone")
     store.rooms.move(room.code, *LECTURER, THERE)
