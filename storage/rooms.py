@@ -140,7 +140,10 @@ def new_code() -> str:
 
 def _unused_code(connection: sa.Connection) -> str:
     used = set(connection.scalars(sa.select(Room.code)))
-    return next(code for code in iter(new_code, "") if code not in used)
+    code = new_code()
+    while code in used:
+        code = new_code()
+    return code
 
 
 def _make_place(connection: sa.Connection, at: datetime) -> None:

@@ -1,11 +1,11 @@
 """Writes to rooms, each with its permit. The audit log names who opened or closed a room, and nobody else."""
 
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
+from time import monotonic
 from typing import Any
 
 from app.access import permits
@@ -84,7 +84,7 @@ def renew(store: Store, secret: str, room: RoomRecord) -> None:
 
 
 def _is_due(browser: tuple[str, str]) -> bool:
-    now = time.monotonic()
+    now = monotonic()
     with _lock:
         if now - _renewed.get(browser, -RENEW_S) < RENEW_S:
             return False

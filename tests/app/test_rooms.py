@@ -144,7 +144,7 @@ def test_polls_of_a_reader_are_heartbeats_ten_seconds_apart(
     monkeypatch.setattr(
         store.rooms, "renew_reader", lambda code, reader: (heartbeats.append(reader), renew(code, reader))
     )
-    monkeypatch.setattr(actions.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(actions, "monotonic", lambda: clock[0])
     before = seen(empty_store, "room_readers", "seen_at")
     for clock[0] in (100.0, 101.0, 109.9, 110.0, 112.0):
         assert poll(client, room.code, READER)[0] == 200

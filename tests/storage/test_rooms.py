@@ -42,6 +42,12 @@ def test_a_new_room_has_a_code_without_look_alikes(store: Store, room: RoomRecor
     assert (room.version, room.position, room.shows_answers, room.readers, room.answered) == (1, HERE, False, 0, 0)
 
 
+def test_a_code_in_use_is_not_given_again(store: Store, room: RoomRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = iter([room.code, room.code, "ABCDEFGH"])
+    monkeypatch.setattr(rooms, "new_code", lambda: next(codes))
+    assert opened(store).code == "ABCDEFGH"
+
+
 def test_the_key_may_depend_on_the_code(store: Store) -> None:
     room = store.rooms.open(lambda code: f"key of {code}", "", HERE)
     store.rooms.move(room.code, f"key of {room.code}", "", THERE)
