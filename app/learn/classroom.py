@@ -1,10 +1,12 @@
 """What Learn needs of a room: who leads it, where the lecturer is, and the reader's answers.
 
-The lecturer's page stores each new position. A page that follows takes it over when the version of the room has
-changed. The session keeps code and secret, since ``st.context.cookies`` are those of the connection's first request.
+The lecturer's page stores each new position. A page that follows runs again when the version of the room has changed,
+and takes the position over. The session keeps code and secret, since ``st.context.cookies`` are those of the
+connection's first request.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -44,8 +46,7 @@ class Classroom:
     is_lecturer: bool = False
     is_following: bool = True
     message: Message | None = None
-    _version: int = 0  # whose position the page has taken over
-    _position: Mapping[str, Any] = field(default_factory=dict)  # the last that the lecturer's page stored or took over
+    _position: Mapping[str, Any] | None = None  # the last that this page has stored or taken over
     _answers: dict[str, str | None] = field(default_factory=dict)  # stored, by question
 
     @property
@@ -76,25 +77,21 @@ class Classroom:
         """Read the room, and take over the lecturer's position if that is new."""
         self.room = self._read() if self.code else None
         url_state.choose(room=self.code or None)
-        if self.room is None or self.room.version == self._version:
+        if self.room is None or self.room.position == self._position:
             return
-        if self.follows or not self._version:
-            self._version, self._position = self.room.version, self.room.position
+        if self.follows or self._position is None:
+            self._position = self.room.position
             take_over(reader, self.room.position)
 
     def report(self, reader: Reader, place: Place) -> None:
         """Store the lecturer's position, or the reader's answer, if it has changed."""
         if self.room is None:
             return
-        try:
+        with self._errors_shown():
             if self.is_lecturer:
                 self._move(reader, place)
             else:
                 self._answer(self.room, reader, place)
-        except RoomNotFound:
-            self._forget(Message("info", EXPIRED))
-        except StorageError as error:
-            self.message = Message("error", str(error))
 
     # What is pressed.
 
@@ -102,12 +99,9 @@ class Classroom:
         """Open a room at the position of this page, and lead it."""
         place = place_of(reader.desk.story, reader.desk.place or {})
         position = position_of(reader, place)
-        try:
+        with self._errors_shown():
             room = actions.open_room(queries.store(), self.secret, position, question_id(reader, place))
-        except StorageError as error:
-            self.message = Message("error", str(error))
-            return
-        self.code, self.is_lecturer, self._version, self._position = room.code, True, room.version, position
+            self.code, self.is_lecturer, self._position = room.code, True, position
 
     def join(self) -> None:
         """Enter the room of the code in the field."""
@@ -116,7 +110,7 @@ class Classroom:
     def enter(self, text: str) -> None:
         """Enter a room: as its lecturer where this browser opened it, else as a reader."""
         code = rooms.parse_code(text)
-        try:
+        with self._errors_shown():
             room = queries.store().rooms.get(code) if code else None
             if code is None or room is None:
                 self.message = Message("error", _not_found(text, code))
@@ -124,46 +118,34 @@ class Classroom:
             is_lecturer = actions.leads(room, self.secret)
             if not is_lecturer:
                 actions.join(queries.store(), self.secret, code)
-        except StorageError as error:
-            self.message = Message("error", str(error))
-            return
-        self._forget()
-        self.code, self.is_lecturer = code, is_lecturer
+            self._forget()
+            self.code, self.is_lecturer = code, is_lecturer
 
     def follow(self, is_following: bool) -> None:
         """Stop following, or follow again from the lecturer's current position."""
         self.is_following = is_following
-        self._version = 0 if is_following else self._version
+        self._position = None if is_following else self._position
 
     def show(self, is_shown: bool) -> None:
         """Show or hide the answers on all pages of the room."""
-        try:
+        with self._errors_shown():
             actions.show_answers(queries.store(), self.secret, self.code, is_shown)
-        except StorageError as error:
-            self.message = Message("error", str(error))
 
     def leave(self) -> None:
         """Close the room as its lecturer, or leave it as a reader."""
         end = actions.close if self.is_lecturer else actions.leave
-        try:
+        with self._errors_shown():
             end(queries.store(), self.secret, self.code)
-        except RoomNotFound:
-            pass  # it was closed already
-        except StorageError as error:
-            self.message = Message("error", str(error))
-            return
-        self._forget()
+            self._forget()
 
     def _read(self) -> RoomRecord | None:
         """The lecturer's page reads what it has just stored; all others share a read a second."""
-        try:
+        found = self.room  # kept if the database cannot be read now
+        with self._errors_shown():
             store = queries.store()
             found = store.rooms.get(self.code) if self.is_lecturer else rooms.room(store, self.code)
-        except StorageError as error:
-            self.message = Message("error", str(error))
-            return self.room
-        if found is None:
-            self._forget(Message("info", EXPIRED if self.is_lecturer else CLOSED))
+            if found is None:
+                raise RoomNotFound(self.code)
         return found
 
     def _move(self, reader: Reader, place: Place) -> None:
@@ -181,9 +163,19 @@ class Classroom:
             actions.answer(queries.store(), self.secret, self.code, question, text)
             self._answers[question] = text
 
+    @contextmanager
+    def _errors_shown(self) -> Iterator[None]:
+        """Turns an error into a message; a room that was closed is information."""
+        try:
+            yield
+        except RoomNotFound:
+            self._forget(Message("info", EXPIRED if self.is_lecturer else CLOSED))
+        except StorageError as error:
+            self.message = Message("error", str(error))
+
     def _forget(self, message: Message | None = None) -> None:
         self.code, self.room, self.is_lecturer, self.is_following = "", None, False, True
-        self._version, self._position, self._answers, self.message = 0, {}, {}, message
+        self._position, self._answers, self.message = None, {}, message
         url_state.choose(room=None)
 
 

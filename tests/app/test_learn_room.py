@@ -102,6 +102,15 @@ def test_a_reader_who_has_turned_a_dial_follows_the_next_move(lecturer: AppTest)
     assert page.select_slider(key="turn").value == SECOND.place["turn"]
 
 
+def test_showing_the_answers_stops_no_run_and_moves_no_dial(lecturer: AppTest) -> None:
+    page = reader(lecturer)
+    page.select_slider(key="turn").set_value("180").run()
+    assert page.button(key="play").label == "Pause"
+    pressed(lecturer, "answers")
+    again(page)
+    assert page.button(key="play").label == "Pause" and page.select_slider(key="turn").value == "180"
+
+
 def test_a_reader_stops_following_and_follows_again(lecturer: AppTest) -> None:
     page = pressed(reader(lecturer), "follow")
     moved(lecturer, "b")

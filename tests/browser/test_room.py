@@ -28,6 +28,7 @@ def at_scene(page: Page, letter: str) -> None:
     page.wait_for_selector(READY, timeout=LOAD_MS)
 
 
+@pytest.mark.timeout(400)
 def test_a_reader_follows_leaves_comes_back_and_answers(
     page: Page, reader: Page, server: Server, page_problems: PageProblems
 ) -> None:
