@@ -99,14 +99,14 @@ class RoomNotFound(StorageError):
 
 
 class RoomsFull(StorageError):
-    """All rooms are in use."""
+    """No more rooms may be opened."""
 
     def __init__(self, most: int) -> None:
         super().__init__(f"{most} rooms are open, which is the most; close one, or try again in ten minutes")
 
 
 class RoomFull(StorageError):
-    """A room has the most readers that it may have."""
+    """No more readers may join a room."""
 
     def __init__(self, most: int) -> None:
         super().__init__(f"this room has {most} readers, which is the most; watch the lecturer's screen instead")

@@ -282,7 +282,7 @@ class AuditEntry(Base):
 
 
 class Room(Base):
-    """A lecturer's room: where the class is, and a digest of the secret of the browser that leads it."""
+    """A lecturer's room. ``key`` is a digest of the secret of the browser that opened it, and of the code."""
 
     __tablename__ = "rooms"
 
@@ -298,7 +298,7 @@ class Room(Base):
 
 
 class RoomReader(Base):
-    """A browser in a room, by a digest of its secret and the code."""
+    """A browser in a room. ``reader`` is a digest of its secret and the code."""
 
     __tablename__ = "room_readers"
 

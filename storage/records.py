@@ -239,7 +239,7 @@ class AuditRecord:
 
 @dataclass(frozen=True)
 class RoomRecord:
-    """A lecturer's room, as of one moment. ``version`` grows with each change that readers see."""
+    """A lecturer's room. ``version`` grows with each change that readers see."""
 
     code: str
     key: str

@@ -1,6 +1,6 @@
 """Rooms: a lecturer's position in Learn, which the browsers of a class follow, and the answers of the class.
 
-No names are stored: a browser is a digest that only its own cookie yields. Rooms expire, and are few.
+No names of readers are stored: a browser is a digest of the secret in its cookie. Rooms expire.
 """
 
 import secrets
@@ -27,7 +27,7 @@ LOCK = 0x6665_6473_726F_6F6D  # the key of an advisory lock of PostgreSQL
 
 
 class Rooms:
-    """The lecturer's calls take the ``key`` and ``owner`` with which the room was opened; no other browser has both."""
+    """Access to the rooms. A room changes only for the ``key`` and ``owner`` with which it was opened."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -56,7 +56,7 @@ class Rooms:
             return _record(connection, code)
 
     def move(self, code: str, key: str, owner: str, position: dict[str, Any], question: str = "") -> None:
-        """Moves the class; the answers are hidden again."""
+        """Stores the lecturer's new position, and hides the answers. Raises RoomNotFound."""
         _check(position, question)
         self._steer(code, key, owner, position=position, question=question, shows_answers=False)
 
@@ -120,7 +120,7 @@ class Rooms:
             return True
 
     def tally(self, code: str, question: str) -> dict[str, int]:
-        """Answers to a question: answer -> number of readers."""
+        """The number of readers by their answer to a question."""
         query = sa.select(RoomAnswer.answer, sa.func.count()).group_by(RoomAnswer.answer)
         with self._database.read() as connection:
             rows = connection.execute(query.where(RoomAnswer.room == code, RoomAnswer.question == question))

@@ -1,4 +1,4 @@
-"""A browser in a room: a random secret in a cookie, from which the room gets digests, never the secret or a name."""
+"""The cookie by which a room recognizes a browser: a random secret, of which the database stores digests only."""
 
 import hashlib
 import re
@@ -15,18 +15,18 @@ def new_secret() -> str:
 
 
 def secret_in(cookies: Mapping[str, str]) -> str | None:
-    """The secret of the browser that sent these cookies; None without a valid one."""
+    """Return the secret among these cookies; None without a valid one."""
     value = cookies.get(COOKIE, "")
     return value if _SECRET.fullmatch(value) else None
 
 
 def reader_id(secret: str, code: str) -> str:
-    """The reader's id in one room: ids in two rooms cannot be linked."""
+    """Return the id of a reader in one room. The ids of a browser in two rooms cannot be linked."""
     return _digest("reader", secret, code)
 
 
 def lecturer_key(secret: str, code: str) -> str:
-    """What a room stores of the browser that opened it."""
+    """Return the digest by which a room recognizes the browser that opened it."""
     return _digest("lecturer", secret, code)
 
 

@@ -1,4 +1,4 @@
-"""Writes to rooms, each with its permit. The audit log names who opened or closed a room, and nobody else."""
+"""Writes to rooms, each with its permit. The audit log has who opened and closed a room, but no readers."""
 
 import threading
 from collections import OrderedDict
@@ -19,7 +19,7 @@ _lock = threading.Lock()
 
 
 def open_room(store: Store, secret: str, position: Mapping[str, Any], question: str) -> RoomRecord:
-    """Raises StorageError, like all of these functions, with the reason for the screen."""
+    """Open a room. Raises StorageError with the reason, like all functions of this module."""
     with permits.allow("teach", store, "Open a room") as person:
         return store.rooms.open(partial(lecturer_key, secret), person.name, dict(position), question)
 
@@ -52,7 +52,7 @@ def is_counted() -> bool:
 
 
 def join(store: Store, secret: str, code: str) -> None:
-    """Like all functions of readers, it does nothing for a visitor."""
+    """Add this browser to the readers; like ``leave`` and ``answer``, it does nothing for visitors."""
     if is_counted():
         with permits.allow("answer", store):
             store.rooms.join(code, reader_id(secret, code))

@@ -11,7 +11,7 @@ HTML = '<p class="room-counts status"></p>'
 
 
 def room_link(code: str, *, version: int | None, text: str, wait_ms: int) -> None:
-    """Shows ``text``, the counts, and keeps it up to date unless it is empty.
+    """Show the counts in ``text``, and keep them up to date unless ``text`` is empty.
 
     The page runs again when the room is closed or has another version than ``version``; for None, only when closed.
     """

@@ -1,4 +1,4 @@
-"""Rooms as pages and polls read them: at most once a second and room in a process, for all readers together."""
+"""Cached reads of rooms: each process reads a room at most once a second, however many readers it has."""
 
 import time
 from functools import lru_cache
@@ -14,7 +14,7 @@ _locks = tuple(Lock() for _ in range(16))
 
 
 def parse_code(text: str) -> str | None:
-    """A code as people type it, ``abcd-efgh`` or ``ABCD EFGH``; None if it cannot be one."""
+    """Return the code in what a person typed, such as ``abcd-efgh`` or ``ABCD EFGH``; None if it is not a code."""
     code = "".join(text.split()).replace("-", "").upper() if len(text) <= LONGEST_INPUT else ""
     return code if len(code) == CODE_LENGTH and set(code) <= set(ALPHABET) else None
 
@@ -25,7 +25,7 @@ def spaced(code: str) -> str:
 
 
 def room(store: Store, code: str) -> RoomRecord | None:
-    """The room, up to a second old; None if it is closed. Requests at the same time wait for one read."""
+    """Return the room as of the last second, or None if it is closed. Concurrent requests share one read."""
     with _locks[hash(code) % len(_locks)]:
         return _room(store, code, tick())
 

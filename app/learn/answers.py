@@ -23,7 +23,7 @@ MOST_TICKS = 11
 
 
 def answers_plot(question: Question, room: RoomRecord) -> None:
-    """The answers as of the press that showed them."""
+    """Draw the answers that were stored when the lecturer pressed *Show answers*."""
     df = data(question, rooms.tally(queries.store(), room))
     with_table = with_finding(
         figure(df), df, finding(question, df), key="room_answers", name="answers", title="Answers of the class"

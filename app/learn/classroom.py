@@ -30,7 +30,7 @@ _KEY = "classroom"
 
 @dataclass
 class Message:
-    """For the screen."""
+    """An error, or information, for the reader of the page."""
 
     kind: Literal["info", "error"]
     text: str
@@ -38,7 +38,7 @@ class Message:
 
 @dataclass
 class Classroom:
-    """This page in a room, or in none. ``room`` is as of this run of the page."""
+    """The room of this visit, if any. ``room`` is read at the start of each run of the page."""
 
     secret: str
     code: str = ""
@@ -55,14 +55,14 @@ class Classroom:
         return not self.is_lecturer and self.is_following
 
     def shown_answers(self, reader: Reader, place: Place) -> tuple[Question, RoomRecord] | None:
-        """The question of this page, and the room, if the lecturer shows the answers to it."""
+        """Return the question of this page and the room if the lecturer shows the answers to it, else None."""
         room, scene = self.room, scene_at(reader.desk.story, place)
         if room is None or not room.shows_answers or room.question != question_id(reader, place):
             return None
         return (scene.question, room) if scene and scene.question else None
 
     def take_message(self) -> Message | None:
-        """What went wrong or has ended; each message is shown once."""
+        """Return the message to show, once."""
         message, self.message = self.message, None
         return message
 
@@ -139,7 +139,7 @@ class Classroom:
             self._forget()
 
     def _read(self) -> RoomRecord | None:
-        """The lecturer's page reads what it has just stored; all others share a read a second."""
+        """Read the room: from the database for the lecturer, who has just changed it, else from the cache."""
         found = self.room  # kept if the database cannot be read now
         with self._errors_shown():
             store = queries.store()
@@ -155,7 +155,7 @@ class Classroom:
             self._position, self.room = position, self._read()
 
     def _answer(self, room: RoomRecord, reader: Reader, place: Place) -> None:
-        """Also what was chosen before the lecturer came to the question."""
+        """Store the answer to the room's question, which the reader may have chosen before the lecturer came to it."""
         question = question_id(reader, place)
         guess = reader.desk.guess_at(place)
         text = None if guess is None else answer_text(guess)
@@ -165,7 +165,7 @@ class Classroom:
 
     @contextmanager
     def _errors_shown(self) -> Iterator[None]:
-        """Turns an error into a message; a room that was closed is information."""
+        """Turn an error into a message. A closed room is information, not an error."""
         try:
             yield
         except RoomNotFound:
@@ -180,7 +180,7 @@ class Classroom:
 
 
 def classroom() -> Classroom:
-    """That of this visit."""
+    """Return the classroom of this visit."""
     if _KEY not in st.session_state:
         cookies = {name: str(value) for name, value in st.context.cookies.items()}
         st.session_state[_KEY] = Classroom(browsers.secret_in(cookies) or browsers.new_secret())
@@ -189,7 +189,7 @@ def classroom() -> Classroom:
 
 
 def position_of(reader: Reader, place: Place) -> dict[str, Any]:
-    """Story, scene and dials, as a room stores them."""
+    """Return story, scene and dials, as a room stores them."""
     return {"story": reader.slug, "scene": reader.desk.scene, "dials": dict(place)}
 
 
@@ -209,18 +209,18 @@ def take_over(reader: Reader, position: Mapping[str, Any]) -> None:
 
 
 def question_id(reader: Reader, place: Place) -> str:
-    """``dial.2``; empty where nothing is asked."""
+    """Return the id of the question there, such as ``dial.2``; empty where there is none."""
     scene = scene_at(reader.desk.story, place)
     return f"{reader.slug}.{list(reader.desk.story.scenes).index(scene)}" if scene and scene.question else ""
 
 
 def answer_text(answer: str | float) -> str:
-    """An answer as a room stores it."""
+    """Return an answer as a room stores it."""
     return answer if isinstance(answer, str) else f"{answer:g}"
 
 
 def answers_of(question: Question) -> dict[str, str]:
-    """All possible answers in order, as a room stores them -> as they are shown."""
+    """Return all possible answers in order: as a room stores them -> as they are shown."""
     if isinstance(question, Choice):
         return {answer: answer for answer in question.answers}
     return {answer_text(stop): question.say(stop) for stop in question.stops}

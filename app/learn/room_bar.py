@@ -18,7 +18,7 @@ from storage import RoomRecord
 
 
 def room_bar(classroom: Classroom, reader: Reader) -> None:
-    """A row, and below it what went wrong or has ended."""
+    """Draw the row of the room, and below it the message, if any."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="room"):
         room = classroom.room
         if room is None:
@@ -69,7 +69,7 @@ def attending(classroom: Classroom, room: RoomRecord) -> None:
 
 
 def slide_bar(classroom: Classroom) -> None:
-    """On a slide: for the lecturer the way to join, the counts, and the answers by the key A."""
+    """Draw the room on a slide: the address to join, the counts, and the button of the answers with the key A."""
     room, message = classroom.room, classroom.take_message()
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="slide_room"):
         if message:
@@ -85,7 +85,7 @@ def slide_bar(classroom: Classroom) -> None:
 
 
 def connection(classroom: Classroom, room: RoomRecord) -> None:
-    """Polls the room; the counts are for the lecturer."""
+    """Poll the room. Only the lecturer sees the counts."""
     text = counts(room) if classroom.is_lecturer else ""
     room_link(room.code, version=room.version if classroom.follows else None, text=text, wait_ms=POLL_MS)
 
@@ -101,7 +101,7 @@ def answers_button(classroom: Classroom, room: RoomRecord, shortcut: str | None 
 
 
 def address(code: str) -> str:
-    """The link for the class, with the host under which this browser reaches the app."""
+    """Return the link for the class, with the host name in this browser's address bar."""
     here = urlsplit(st.context.url or "")
     origin = f"{here.scheme}://{here.netloc}" if here.netloc else ""
     return f"{origin}{link('learn', room=code)}"

@@ -1,4 +1,4 @@
-"""What a browser in a room polls: the version of the room, and how many have answered."""
+"""The response to the poll of a browser in a room: the version of the room, and how many have answered."""
 
 from app.wording import plural
 from storage import RoomRecord

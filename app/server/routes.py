@@ -73,7 +73,7 @@ def _feed(store: Store, request: Request) -> Response:
 
 
 def _room(store: Store, request: Request) -> Response:
-    """404 for a room that is closed, and for whatever is not a code."""
+    """The version and the counts of a room; 404 without an open room of this code."""
     code = rooms.parse_code(request.query_params.get("code", ""))
     try:
         found = rooms.room(store, code) if code else None
