@@ -8,13 +8,13 @@ import plotly.graph_objects as go
 
 from app.charts.plot import palette
 from app.components import page
-from app.components.shown import with_finding
 from app.data import queries, rooms
 from app.learn.classroom import answers_of
 from app.stories.questions import Choice, Question
 from app.wording import plural, unbroken
 from storage import RoomRecord
 
+TITLE = "Answers of the class"
 HEIGHT = 280
 COLUMN = 180  # pixels for dots above each other
 LARGEST_DOT = 18
@@ -25,10 +25,8 @@ MOST_TICKS = 11
 def answers_plot(question: Question, room: RoomRecord) -> None:
     """Draw the answers that were stored when the lecturer pressed *Show answers*."""
     df = data(question, rooms.tally(queries.store(), room))
-    with_table = with_finding(
-        figure(df), df, finding(question, df), key="room_answers", name="answers", title="Answers of the class"
-    )
-    page.show(with_table)
+    page.section(TITLE)
+    page.finding_chart(figure(df), df, finding(question, df), key="room_answers", name="answers")
 
 
 def data(question: Question, tally: Mapping[str, int]) -> pd.DataFrame:

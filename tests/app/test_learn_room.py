@@ -255,7 +255,7 @@ def counts(lecturer: AppTest) -> str:
 
 
 def plots(page: AppTest) -> bool:
-    return "Answers of the class" in [heading.value for heading in page.subheader]
+    return answers.TITLE in [heading.value for heading in page.header]
 
 
 def test_on_a_slide_the_lecturer_has_the_code_and_the_key_a(lecturer: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
