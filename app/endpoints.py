@@ -7,6 +7,7 @@ import plotly
 
 FEED = "/live/feed"
 OVERVIEW = "/live/overview"
+ROOM = "/learn/room"
 PLOTLY = "/live/plotly.js"
 LIBRARY = f"{PLOTLY}?v={plotly.__version__}"  # another address for another version: browsers keep it for a year
 

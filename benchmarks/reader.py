@@ -72,6 +72,11 @@ class OpenPage:
         self._timers: dict[str, asyncio.Task[None]] = {}
         self._tasks = [asyncio.create_task(self._receive())]
 
+    @property
+    def query(self) -> dict[str, str]:
+        """The address's choices, as the server set them last."""
+        return self._query
+
     async def run(self, fragment: str = "") -> None:
         """Runs the page, or a fragment of it, to its end. Raises TimeoutError."""
         if not fragment:

@@ -166,3 +166,9 @@ class Database(ABC):
     @abstractmethod
     def artifacts_folder(self) -> Path:
         """The default folder of the artifacts."""
+
+
+def hold_lock(connection: sa.Connection, key: int) -> None:
+    """Wait for the lock ``key``, and hold it until the transaction ends. SQLite has only one writer anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(key)))

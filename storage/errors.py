@@ -91,6 +91,27 @@ class RunsActive(StorageError):
         super().__init__(f"run {ids} is still running; cancel it and wait until it has stopped before deleting it")
 
 
+class RoomNotFound(StorageError):
+    """No room has this code, or another browser leads it."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(f"there is no room {code} to change; it was closed, or another browser leads it")
+
+
+class RoomsFull(StorageError):
+    """No more rooms may be opened."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"{most} rooms are open, which is the most; close one, or try again in ten minutes")
+
+
+class RoomFull(StorageError):
+    """No more readers may join a room."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"this room has {most} readers, which is the most; watch the lecturer's screen instead")
+
+
 class ArtifactNotWritten(StorageError):
     """A file could not be written: the disk is full, or the folder is not writable."""
 

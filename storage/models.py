@@ -281,6 +281,46 @@ class AuditEntry(Base):
     subject: Mapped[str]
 
 
+class Room(Base):
+    """A lecturer's room. ``key`` is a digest of the secret of the browser that opened it, and of the code."""
+
+    __tablename__ = "rooms"
+
+    code: Mapped[str] = mapped_column(primary_key=True)
+    key: Mapped[str]
+    owner: Mapped[str]  # "": opened without sign-in
+    created_at: Mapped[datetime]
+    lecturer_at: Mapped[datetime]
+    version: Mapped[int]
+    position: Mapped[dict[str, Any]]
+    question: Mapped[str]  # "": the position has none
+    shows_answers: Mapped[bool]
+
+
+class RoomReader(Base):
+    """A browser in a room. ``reader`` is a digest of its secret and the code."""
+
+    __tablename__ = "room_readers"
+
+    room: Mapped[str] = mapped_column(sa.ForeignKey("rooms.code", ondelete="CASCADE"), primary_key=True)
+    reader: Mapped[str] = mapped_column(primary_key=True)
+    seen_at: Mapped[datetime]
+
+
+class RoomAnswer(Base):
+    """A reader's answer to a question of a room."""
+
+    __tablename__ = "room_answers"
+    __table_args__ = (
+        sa.ForeignKeyConstraint(["room", "reader"], ["room_readers.room", "room_readers.reader"], ondelete="CASCADE"),
+    )
+
+    room: Mapped[str] = mapped_column(primary_key=True)
+    question: Mapped[str] = mapped_column(primary_key=True)
+    reader: Mapped[str] = mapped_column(primary_key=True)
+    answer: Mapped[str]
+
+
 class Engine(Base):
     __tablename__ = "engines"
 

@@ -238,6 +238,23 @@ class AuditRecord:
 
 
 @dataclass(frozen=True)
+class RoomRecord:
+    """A lecturer's room. ``version`` grows with each change that readers see."""
+
+    code: str
+    key: str
+    owner: str
+    created_at: datetime
+    lecturer_at: datetime
+    version: int
+    position: dict[str, Any]
+    question: str  # "" if the position has none
+    shows_answers: bool
+    readers: int  # that polled lately, or have answered the question
+    answered: int
+
+
+@dataclass(frozen=True)
 class Usage:
     """The current usage of an owner. ``computed`` has (end, seconds) of the work of the last 24 hours, oldest first."""
 

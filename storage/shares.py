@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from storage.database import Database
+from storage.database import Database, hold_lock
 from storage.models import Analysis, Artifact, Experiment, PastCompute, Run, Share, UtcDateTime, now
 from storage.records import ACTIVE, Usage
 
@@ -96,12 +96,8 @@ def keep_compute(connection: sa.Connection, runs: sa.ColumnElement[bool], analys
 
 
 def lock_usage(connection: sa.Connection) -> None:
-    """Serialize the checks of limits until the transaction ends: two requests could each be within them, but not both.
-
-    SQLite has only one writer anyway.
-    """
-    if connection.dialect.name == "postgresql":
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(LOCK)))
+    """Serialize checks of limits until the transaction ends: two requests could each be within them, but not both."""
+    hold_lock(connection, LOCK)
 
 
 def _of_runs(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[Spent]:

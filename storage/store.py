@@ -27,6 +27,7 @@ from storage.metrics import Metrics
 from storage.postgres import PostgreSQL
 from storage.records import DiskUse
 from storage.restore import Restored, restore
+from storage.rooms import Rooms
 from storage.run_queue import RunQueue
 from storage.saved_views import SavedViews
 from storage.shares import Shares
@@ -65,6 +66,7 @@ class Store:
         self.annotations = Annotations(self._database)
         self.shares = Shares(self._database)
         self.audit = Audit(self._database)
+        self.rooms = Rooms(self._database)
 
     @staticmethod
     def default_url(root: Path) -> str:

@@ -117,7 +117,7 @@ def require(action: Action) -> Person:
 def allow(
     action: Action,
     store: Store,
-    did: str,
+    did: str = "",
     *,
     of: Sequence[str] = (),
     run_ids: Sequence[int] = (),
@@ -126,7 +126,8 @@ def allow(
 ) -> Iterator[Person]:
     """Permits the writes inside of it. Raises NotAllowed unless the person may do this with all of these.
 
-    ``did`` and ``of`` are for the audit log. What ``adds`` something is refused beyond the person's limits.
+    ``did`` and ``of`` are for the audit log; a write without ``did`` is not logged. What ``adds`` something is refused
+    beyond the person's limits.
     """
     person = require(action)
     if person == EVERYONE:
@@ -170,7 +171,7 @@ def before_commit(connection: Connection) -> None:
         check = limits.why_not_queue(permit.person, used, now) if permit.adds == "runs" else None
         if reason := check or limits.why_not_store(permit.person, used):
             raise NotAllowed(reason)
-    if not permit.is_logged:
+    if permit.did and not permit.is_logged:
         insert_audit(connection, permit.person.name, permit.did, permit.subject)
         permit.is_logged = True
 

@@ -5,7 +5,20 @@ from typing import Literal, NamedTuple
 Role = Literal["admin", "member", "visitor"]
 Reach = Literal["all", "own", "none"]  # everything of this kind; only what the person owns; nothing
 Action = Literal[
-    "view", "queue", "change", "delete", "analyze", "import", "upload", "download", "views", "paths", "audit"
+    "view",
+    "queue",
+    "change",
+    "delete",
+    "analyze",
+    "import",
+    "upload",
+    "download",
+    "teach",
+    "steer",
+    "answer",
+    "views",
+    "paths",
+    "audit",
 ]
 
 
@@ -32,6 +45,9 @@ TABLE: dict[Action, Row] = {
     "import": Row("import exported runs, and load the examples", "all", "all", "none"),
     "upload": Row("upload data", "all", "all", "none"),
     "download": Row("have the server download a data set", "all", "all", "none"),
+    "teach": Row("open a room for a class", "all", "all", "none"),
+    "steer": Row("lead and close a room", "own", "own", "none"),
+    "answer": Row("join a room, be counted there, and answer its questions", "all", "all", "none"),
     "views": Row("save and delete views of the Library, which everyone sees", "all", "none", "none"),
     "paths": Row("use files of the server that were not uploaded", "all", "none", "none"),
     "audit": Row("read who did what", "all", "none", "none"),

@@ -1,13 +1,13 @@
-"""Scripts of components, and the drawing library, which they load with their first figure."""
+"""Scripts of components, and what they share: cleaning up, polling, and the drawing library."""
 
 from functools import cache
 from pathlib import Path
 
 _HERE = Path(__file__).parent
-_SHARED = ("removal.js", "drawing_library.js")
+_SHARED = ("removal.js", "drawing_library.js", "polling.js")
 
 
 @cache
 def script(name: str) -> str:
-    """A component's script behind what scripts share: when to close, and how to load the library."""
+    """A component's script behind the shared ones."""
     return "\n".join((_HERE / file).read_text(encoding="utf-8") for file in (*_SHARED, name))

@@ -1,9 +1,5 @@
 // The thin strip: what runs, what waits, on which device; what is wrong; and a word when runs have ended elsewhere.
-// Asks rarely, and not at all while the tab is hidden.
 
-const LOST_MS = 15000;
-const AGAIN_MS = 2000;
-const FETCH_TIMEOUT_MS = 8000;
 const TOAST_MS = 8000;
 const LONGEST_TOAST_MS = 20000; // runs may go on ending: after this time the next begin a toast of their own
 
@@ -20,11 +16,12 @@ class Strip {
   constructor(root) {
     this.line = root.querySelector(".strip");
     this.alerts = root.querySelector(".strip-alerts");
-    this.failures = 0;
     this.toast = new Toast(root.querySelector(".strip-toast"));
-    this.look = () => !document.hidden && this.soon(0);
-    document.addEventListener("visibilitychange", this.look);
-    window.addEventListener("online", this.look);
+    this.polling = new Polling(
+      () => this.address(),
+      (overview) => this.answered(overview),
+      () => this.say({ text: "no connection to the app; retrying" }),
+    );
   }
 
   show(data) {
@@ -32,16 +29,14 @@ class Strip {
     // Runs that were under way when this browser last asked, or came later. Kept with the window: it outlives every page.
     if (data.active) (window.fedscapeWatched ??= new Set()).add(data.active);
     this.say(data);
-    this.soon(data.wait_ms);
+    this.polling.soon(data.wait_ms);
   }
 
   close() {
     this.closed = true;
-    clearTimeout(this.timer);
+    this.polling.close();
     this.toast.close();
     document.body.classList.remove("has-alerts");
-    document.removeEventListener("visibilitychange", this.look);
-    window.removeEventListener("online", this.look);
   }
 
   say({ text, alerts }) {
@@ -55,37 +50,15 @@ class Strip {
     document.body.classList.toggle("has-alerts", !this.alerts.hidden);
   }
 
-  // The sooner of two times counts: a page that is drawn again and again must not put it off.
-  soon(wait) {
-    const due = Date.now() + wait;
-    if (!this.route || this.closed || (this.timer && this.due <= due)) return;
-    clearTimeout(this.timer);
-    this.due = due;
-    this.timer = setTimeout(() => this.ask(), wait);
-  }
-
-  async ask() {
-    this.timer = undefined;
-    if (document.hidden) return;
-    let wait = this.failures ? LOST_MS : AGAIN_MS;
-    try {
-      const answer = await fetch(this.address(), { signal: AbortSignal.timeout(FETCH_TIMEOUT_MS), cache: "no-store" });
-      if (answer.status === 401) return location.reload(); // the sign-in has ended: the page will ask for a new one
-      const overview = await answer.json();
-      if (this.closed) return;
-      this.failures = 0;
-      this.say({ ...overview, text: overview.text ?? overview.problem });
-      if (overview.active !== undefined) window.fedscapeWatched = new Set([overview.active]);
-      if (overview.ended) this.toast.tell(overview.ended);
-      wait = overview.wait_ms ?? LOST_MS;
-    } catch {
-      if (this.failures++) this.say({ text: "no connection to the app; retrying" }); // once may be a hiccup
-    }
-    this.soon(wait);
+  answered(overview) {
+    this.say({ ...overview, text: overview.text ?? overview.problem });
+    if (overview.active !== undefined) window.fedscapeWatched = new Set([overview.active]);
+    if (overview.ended) this.toast.tell(overview.ended);
   }
 
   // Runs whose row is in view need no toast; those that the toast tells of stay in it when others join them.
   address() {
+    if (!this.route) return undefined;
     const watched = [...(window.fedscapeWatched ?? []), this.toast.ids].filter(Boolean).join();
     const seen = [...document.querySelectorAll(".live-run")].map((row) => row.dataset.run).join();
     return `${this.route}?${new URLSearchParams({ watched, seen })}`;

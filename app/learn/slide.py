@@ -5,8 +5,11 @@ from pathlib import Path
 
 import streamlit as st
 
+from app.learn.answers import answers_plot
+from app.learn.classroom import Classroom
 from app.learn.controls import play_button, slider
 from app.learn.prediction import prediction, sentence
+from app.learn.room_bar import slide_bar
 from app.learn.stage import stage
 from app.learn.status import status
 from app.learn.stepper import progress, step_button
@@ -19,16 +22,24 @@ from app.wording import capitals, plain, unbroken
 STYLE = Path(__file__).with_name("slide.css")
 
 
-def slide(reader: Reader, place: Place) -> None:
-    """Left and Right move between scenes, N opens the next story, Space plays, S shows the result, Esc leaves."""
+def slide(reader: Reader, place: Place, room: Classroom) -> None:
+    """Left and Right move between scenes, N opens the next story, Space plays, S shows the result, Esc leaves.
+
+    For the lecturer of a room A shows the answers of the class, in the place of the figure.
+    """
     desk = reader.desk
     st.html(STYLE)
+    slide_bar(room)
     with st.container(key="slide_head"):
         st.html(f'<p class="kicker">{html.escape(capitals(desk.story.short))}</p>')
         st.title(plain(unbroken(sentence(desk, place) or desk.story.title)), anchor=False)
     with st.container(key="slide_prediction"):
         prediction(desk, place)
-    stage(desk, place)
+    if shown := room.shown_answers(reader, place):
+        with st.container(key="slide_answers"):
+            answers_plot(*shown)
+    else:
+        stage(desk, place)
     with st.container(horizontal=True, gap="medium", vertical_alignment="center", key="slide_bar"):
         step_button(reader, -1, "Left")
         play_button(desk, "Space")

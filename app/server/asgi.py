@@ -14,16 +14,15 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from app import endpoints
 from app.access import rules as access
-from app.data import memory_limit
+from app.data import memory_limit, queries
 from app.server import index_page, routes, settings, sign_in, warm_up
 from app.server.guard import Guard
 from engine.core.paths import ROOT
 from engine.core.registry import ALGORITHMS, ANALYSES, DATASETS, MODELS, PARTITIONERS
-from storage import store_from_env
 
 settings.check_access(os.environ | {"HOST": str(st.get_option("server.address") or "0.0.0.0")})
 rules = access.rules(os.environ)
-store = store_from_env(ROOT)
+store = queries.store()
 memory_limit.web_servers = settings.web_servers(os.environ)
 hosts = Middleware(TrustedHostMiddleware, allowed_hosts=settings.allowed_hosts(os.environ), www_redirect=False)
 guard = Middleware(Guard, scripts=index_page.inline_scripts())

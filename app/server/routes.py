@@ -1,10 +1,13 @@
-"""Routes beside Streamlit: read only, GET only, same origin only.
+"""Routes beside Streamlit: GET only, same origin only. Only the heartbeats of a room write.
 
 /live/feed?runs=3,5&after=10,-1&model=personalized     the state of these runs and their new points; with &log=
                                                        their log too, unless it has this digest
 /live/overview?watched=3-9,12,20-&seen=4               the strip: running, queued, device; which runs have ended
 /live/plotly.js                                        the drawing library
+/learn/room?code=ABCDEFGH                              the version and the counts of a room, and a heartbeat of the
+                                                       browser, which its cookie identifies
 /, /live, /compare, ...                                the empty page that Streamlit fills
+/learn                                                 leads to /, which is Learn
 """
 
 import gzip
@@ -13,12 +16,17 @@ from functools import cache
 from pathlib import Path
 
 import plotly
+from starlette.background import BackgroundTask
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from app import endpoints, pages
+from app.access import browsers
+from app.actions import rooms as room_actions
+from app.data import rooms
 from app.data.overview import overview as strip_overview
+from app.learn import room_feed
 from app.live import live_feed
 from app.server import index_page
 from engine.core.vocabulary import MODEL_KINDS
@@ -38,12 +46,17 @@ def build(store: Store) -> list[Route]:
         watched, seen = (request.query_params.get(name, "") for name in ("watched", "seen"))
         return _answer(lambda: strip_overview(store, watched, seen))
 
+    def room(request: Request) -> Response:
+        return _room(store, request)
+
     handlers: dict[str, Callable[[Request], Response]] = {
         endpoints.FEED: feed,
         endpoints.OVERVIEW: overview,
         endpoints.PLOTLY: _drawing_library,
+        endpoints.ROOM: room,
     }
-    handlers |= dict.fromkeys(("/", *(f"/{name}" for name in pages.names())), _page)
+    first, *others = pages.names()
+    handlers |= {f"/{first}": _to_first_page} | dict.fromkeys(("/", *(f"/{name}" for name in others)), _page)
     return [Route(address, handler, methods=["GET"]) for address, handler in handlers.items()]
 
 
@@ -57,6 +70,20 @@ def _feed(store: Store, request: Request) -> Response:
     except ValueError as error:
         return JSONResponse({"problem": str(error)}, 400)
     return _answer(lambda: live_feed.feed(store, cursors, model, query.get("log")))
+
+
+def _room(store: Store, request: Request) -> Response:
+    """The version and the counts of a room; 404 without an open room of this code."""
+    code = rooms.parse_code(request.query_params.get("code", ""))
+    try:
+        found = rooms.room(store, code) if code else None
+    except StorageError as error:
+        return JSONResponse({"problem": str(error)}, 503)
+    if found is None:
+        return JSONResponse({"problem": "There is no room with this code."}, 404, {"Cache-Control": "no-store"})
+    secret = browsers.secret_in(request.cookies)
+    heartbeat = BackgroundTask(room_actions.renew, store, secret, found) if secret else None
+    return JSONResponse(room_feed.feed(found), headers={"Cache-Control": "no-store"}, background=heartbeat)
 
 
 def _answer(read: Callable[[], dict[str, object]]) -> Response:
@@ -81,4 +108,19 @@ def zipped_library() -> bytes:
 
 
 def _page(request: Request) -> Response:
-    return HTMLResponse(index_page.html(request.url.path), headers={"Cache-Control": "no-cache"})
+    """The page, with the cookie by which a room recognizes the browser."""
+    response = HTMLResponse(index_page.html(request.url.path), headers={"Cache-Control": "private, no-cache"})
+    response.set_cookie(
+        browsers.COOKIE,
+        browsers.secret_in(request.cookies) or browsers.new_secret(),
+        max_age=browsers.MAX_AGE_S,
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="lax",
+    )
+    return response
+
+
+def _to_first_page(request: Request) -> Response:
+    """Streamlit serves the first page at the root only."""
+    return RedirectResponse(f"/?{request.url.query}" if request.url.query else "/")

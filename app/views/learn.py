@@ -10,9 +10,12 @@ from app import learn
 from app.charts.plot import palette
 from app.components import page
 from app.components.queue_position import queue_position
+from app.learn.answers import answers_plot
+from app.learn.classroom import Classroom, classroom
 from app.learn.controls import controls
 from app.learn.lesson import exercises, teaching
 from app.learn.prediction import prediction, sentence
+from app.learn.room_bar import room_bar
 from app.learn.slide import slide
 from app.learn.stage import stage
 from app.learn.stepper import stepper
@@ -27,27 +30,32 @@ STYLE = Path(learn.__file__).with_name("learn.css")
 
 
 def render() -> None:
-    reader = arrived()
+    reader, room = arrived(), classroom()
+    room.attend(reader)
     place = follow(reader)
+    room.report(reader, place)
     page.titled(reader.desk.story.short, "learn")
     st.html(STYLE)
     if palette.is_presenting():
-        slide(reader, place)
+        slide(reader, place, room)
     else:
-        lesson(reader, place)
+        lesson(reader, place, room)
     with queue_position():
         warm_up(reader.desk.story, place)
 
 
-def lesson(reader: Reader, place: Place) -> None:
+def lesson(reader: Reader, place: Place, room: Classroom) -> None:
     """The question, the scenes, the finding above the figures, and what a reader and a lecturer do with them."""
     desk = reader.desk
     story_row(reader)
+    room_bar(room, reader)
     page.header(desk.story.kicker, desk.story.title, desk.story.lead)
     stepper(reader, place)
     if words := sentence(desk, place):
         st.html(f'<p class="finding">{html.escape(unbroken(words))}</p>')
     prediction(desk, place)
+    if shown := room.shown_answers(reader, place):
+        answers_plot(*shown)
     controls(desk, place)
     stage(desk, place)
     below(reader, place)
@@ -58,6 +66,7 @@ def arrived() -> Reader:
     """On arrival the reader finds what the address names, else what was left."""
     reader: Reader = st.session_state.setdefault("learn", Reader(next(iter(stories()))))
     if url_state.take_arrival():
+        classroom().arrive(url_state.get("room"))
         is_history = url_state.is_history()
         slug = url_state.value("story", list(stories()), next(iter(stories())) if is_history else reader.slug)
         if slug != reader.slug:

@@ -1,9 +1,13 @@
 """A page of the app, opened by its address, and all its text."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from streamlit.testing.v1 import AppTest
+
+from tests.support.signing_in import claims
 
 VIEWS = Path(__file__).resolve().parents[2] / "app" / "views"
 ENOUGH_S = 90.0
@@ -11,7 +15,18 @@ ENOUGH_S = 90.0
 
 def open_page(name: str, /, **address: object) -> AppTest:
     """Opens ``/name?address``; fails if the page does."""
+    return _opened(name, address)
+
+
+def visit(name: str, email: str, /, **address: object) -> AppTest:
+    """Opens the page for somebody who has signed in."""
+    return _opened(name, address, claims(email))
+
+
+def _opened(name: str, address: Mapping[str, object], user: Mapping[str, Any] | None = None) -> AppTest:
     page = AppTest.from_file(str(VIEWS / f"{name}.py"), default_timeout=ENOUGH_S)
+    if user is not None:
+        page.user = dict(user)
     for key, value in address.items():
         page.query_params[key] = str(value)
     page.run()

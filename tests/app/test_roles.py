@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast, get_args
@@ -15,9 +16,10 @@ import numpy as np
 import pytest
 
 from app.access import permits
+from app.access.browsers import lecturer_key, new_secret, reader_id
 from app.access.errors import NotAllowed
 from app.access.roles import TABLE, Action, Role
-from app.actions import exchange, launch
+from app.actions import exchange, launch, rooms
 from app.compare import generalization
 from app.compare.view import View
 from app.data import allowed_paths, queries
@@ -44,6 +46,7 @@ from tests.support.signing_in import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
+SECRET, READER, NEW_READER = new_secret(), new_secret(), new_secret()  # of browsers
 SMALL = DIGITS | {"name": "small", "algorithms": ["fedavg"], "seeds": [0]}
 
 ORDER = ("admin", "member", "visitor")
@@ -56,6 +59,9 @@ EXPECTED: dict[Action, tuple[str, str, str]] = {
     "import": ("all", "all", "none"),
     "upload": ("all", "all", "none"),
     "download": ("all", "all", "none"),
+    "teach": ("all", "all", "none"),
+    "steer": ("own", "own", "none"),
+    "answer": ("all", "all", "none"),
     "views": ("all", "none", "none"),
     "paths": ("all", "none", "none"),
     "audit": ("all", "none", "none"),
@@ -64,7 +70,7 @@ EXPECTED: dict[Action, tuple[str, str, str]] = {
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs of one owner, one in each state; that which is done has models and an analysis."""
+    """Runs of one owner, one in each state, and a room; that which is done has models and an analysis."""
 
     experiment: int
     waiting: int
@@ -75,6 +81,7 @@ class Runs:
     deleted: int
     active: int
     ended: int
+    room: str
 
     def record(self, store: Store) -> ExperimentRecord:
         return store.experiments.get(self.experiment)
@@ -105,7 +112,9 @@ def runs_of(store: Store, owner: str) -> Runs:
     store.analyses.cancel(ended)
     store.trash.put([deleted])
     store.saved_views.save("library", "first", "status=done")
-    return Runs(made.id, waiting, second, paused, failed, done, deleted, active, ended)
+    room = store.rooms.open(partial(lecturer_key, SECRET), owner, {}, "dial.1").code
+    store.rooms.join(room, reader_id(READER, room))
+    return Runs(made.id, waiting, second, paused, failed, done, deleted, active, ended, room)
 
 
 def run(run_id: int) -> RunRecord:
@@ -116,6 +125,7 @@ def state(store: Store) -> Any:
     """Everything that an attempt could have changed."""
     with store._database.read() as connection:
         tables = ("experiments", "runs", "analyses", "artifacts", "saved_views", "audit_entries")
+        tables += ("rooms", "room_readers", "room_answers")
         rows = [connection.exec_driver_sql(f"SELECT * FROM {table}").all() for table in tables]
     return rows, sorted(map(str, (default_data_dir() / "uploads").rglob("*.*")))
 
@@ -126,6 +136,13 @@ def ask(store: Store, of: Runs) -> None:
 
 def measure(store: Store, of: Runs) -> None:
     generalization._request(cast(View, SimpleNamespace(when="last")), [of.done])
+
+
+def renew(secret: str, of: Runs) -> None:
+    store = queries.store()
+    found = store.rooms.get(of.room)
+    assert found is not None
+    rooms.renew(store, secret, found)
 
 
 def refused(action: Action) -> None:
@@ -168,6 +185,15 @@ WRITES: list[tuple[Action, str, Attempt]] = [
     ("import", "a file", lambda s, of: exchange.import_bytes("runs.json", EXPORTED[0])),
     ("import", "the examples", lambda s, of: exchange.load_examples()),
     ("upload", "data", lambda s, of: save_upload("mine.csv", b"a,label\n1,0\n2,1\n")),
+    ("teach", "open", lambda s, of: rooms.open_room(queries.store(), SECRET, {}, "")),
+    ("steer", "move", lambda s, of: rooms.move(queries.store(), SECRET, of.room, {"story": "dial"}, "")),
+    ("steer", "show answers", lambda s, of: rooms.show_answers(queries.store(), SECRET, of.room, True)),
+    ("steer", "close", lambda s, of: rooms.close(queries.store(), SECRET, of.room)),
+    ("steer", "heartbeat", lambda s, of: renew(SECRET, of)),
+    ("answer", "join", lambda s, of: rooms.join(queries.store(), NEW_READER, of.room)),
+    ("answer", "leave", lambda s, of: rooms.leave(queries.store(), READER, of.room)),
+    ("answer", "answer", lambda s, of: rooms.answer(queries.store(), READER, of.room, "dial.1", "Alone")),
+    ("answer", "heartbeat", lambda s, of: renew(READER, of)),
     ("views", "save", lambda s, of: saved.save("mine", "status=done")),
     ("views", "delete", lambda s, of: saved.delete("first")),
 ]
@@ -212,8 +238,9 @@ def test_each_action_of_the_table_is_attempted() -> None:
     ],
 )
 def test_what_the_table_allows_happens(action: Action, role: Role, attempt: Attempt, store: Store) -> None:
-    """An admin with the runs of another, a member with their own."""
-    of = runs_of(store, OTHER.name if role == "admin" else PEOPLE[role].name)
+    """An admin with what another owns, where the table allows that; all others with what they own themselves."""
+    is_foreign = role == "admin" and may(role, action, "another")
+    of = runs_of(store, OTHER.name if is_foreign else PEOPLE[role].name)
     before = state(store)
     with as_person(PEOPLE[role]):
         attempt(store, of)

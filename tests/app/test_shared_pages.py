@@ -13,21 +13,11 @@ from engine.config.schema import parse_experiment
 from engine.exchange.import_runs import import_file
 from engine.exchange.records import new_run
 from storage import Store
-from tests.app.pages import VIEWS, open_page, words
+from tests.app.pages import open_page, visit, words
 from tests.app.samples import DIGITS
-from tests.support.signing_in import MEMBER, OTHER, PEOPLE, as_person, claims, people_sign_in
+from tests.support.signing_in import MEMBER, OTHER, PEOPLE, as_person, people_sign_in
 
 WRITERS = ("rerun", "retry", "pause", "resume", "cancel", "archive", "delete", "models_now", "rename", "queue")
-
-
-def visit(name: str, email: str, **address: object) -> AppTest:
-    page = AppTest.from_file(str(VIEWS / f"{name}.py"), default_timeout=90)
-    page.user = claims(email)
-    for key, value in address.items():
-        page.query_params[key] = str(value)
-    page.run()
-    assert not page.exception
-    return page
 
 
 def enabled(page: AppTest) -> set[str]:

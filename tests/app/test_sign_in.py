@@ -35,7 +35,15 @@ from tests.support.signing_in import MEMBER, OTHER, PEOPLE, ROLES, SECRET, SETTI
 MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
 RULES = rules(SETTINGS | ROLES)
 FEED = f"{endpoints.FEED}?runs=1"
-GUARDED = (FEED, endpoints.OVERVIEW, "/media/figure.png", "/_stcore/upload_file/a/b", "/_stcore/metrics", "/other")
+GUARDED = (
+    FEED,
+    endpoints.OVERVIEW,
+    f"{endpoints.ROOM}?code=ABCDEFGH",
+    "/media/figure.png",
+    "/_stcore/upload_file/a/b",
+    "/_stcore/metrics",
+    "/other",
+)
 PUBLIC = ("/", "/library", "/static/js/index.js", "/_stcore/health", "/auth/login", "/oauth2callback", endpoints.PLOTLY)
 LATER = int(time.time()) + 10**6
 

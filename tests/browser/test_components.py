@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from app import endpoints
-from app.components import drawing_library, live_plot
+from app.components import drawing_library, live_plot, room_link
 from tests.browser.conftest import LOAD_MS, Server
 
 MOUNT = """async ([script, html]) => {
@@ -29,6 +29,12 @@ SLOW = """() => {
     window.inFlight--;
   };
 }"""
+CALL_IN_ROOM = """(data) => {
+  window.runs ??= 0;
+  (window.ends ??= []).push(component({data, parentElement: holder, setTriggerValue: () => window.runs++}));
+}"""
+FAR_MS = 600_000  # the second poll is not part of the test
+POLL = f"{endpoints.ROOM}?code=ABCDEFGH"
 MOVING = '<div class="moving" role="figure"></div>'
 
 
@@ -104,3 +110,39 @@ def test_the_strip_continues_after_a_superseded_call(blank: Page) -> None:
     blank.evaluate("holder.remove()")
     blank.evaluate(END, 1)
     assert blank.evaluate("holder.fedscapeStrip ?? null") is None
+
+
+def room_at(version: int | None) -> dict[str, Any]:
+    """A page in a room, at this version; None does not follow."""
+    return {"address": POLL, "version": version, "text": "0 of 1 answered", "wait_ms": 0}
+
+
+def in_room(page: Page, version: int | None, status: int, body: dict[str, Any]) -> None:
+    """Draws the component, and waits until it has handled the response of its first poll."""
+    page.route(f"**{POLL}", lambda route: route.fulfill(status=status, json=body))
+    mount(page, "room_link.js", room_link.HTML)
+    page.evaluate(CALL_IN_ROOM, room_at(version))
+    page.wait_for_function(f"holder.fedscapeRoom.polling.due > Date.now() + {FAR_MS / 2}", timeout=LOAD_MS)
+
+
+@pytest.mark.parametrize(("version", "runs"), [(1, 1), (2, 0), (None, 0)])
+def test_a_page_that_follows_runs_again_when_the_version_has_changed(
+    version: int | None, runs: int, blank: Page
+) -> None:
+    in_room(blank, version, 200, {"version": 2, "text": "1 of 1 answered", "wait_ms": FAR_MS})
+    assert blank.locator(".room-counts").inner_text() == "1 of 1 answered"
+    assert blank.evaluate("runs") == runs
+
+
+@pytest.mark.parametrize("version", [1, None])
+def test_a_page_runs_again_when_its_room_is_closed(version: int | None, blank: Page) -> None:
+    in_room(blank, version, 404, {"problem": "no room", "wait_ms": FAR_MS})
+    assert blank.evaluate("runs") == 1
+
+
+def test_a_removed_page_stops_polling_its_room(blank: Page) -> None:
+    in_room(blank, 2, 200, {"version": 2, "text": "", "wait_ms": FAR_MS})
+    blank.evaluate("window.polling = holder.fedscapeRoom.polling; holder.remove()")
+    blank.evaluate(END, 0)
+    blank.evaluate("polling.soon(0)")
+    assert blank.evaluate(f"[polling.closed, polling.due > Date.now() + {FAR_MS / 2}]") == [True, True]

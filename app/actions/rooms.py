@@ -1,0 +1,95 @@
+"""Writes to rooms, each with its permit. The audit log has who opened and closed a room, but no readers."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from app.access import permits
+from app.access.browsers import lecturer_key, reader_id
+from storage import RoomRecord, StorageError, Store
+from storage.rooms import MOST_READERS, MOST_ROOMS
+
+RENEW_S = 10.0
+_renewed: OrderedDict[tuple[str, str], float] = OrderedDict()  # (code, secret) -> when, by the monotonic clock
+_lock = threading.Lock()
+
+
+def open_room(store: Store, secret: str, position: Mapping[str, Any], question: str) -> RoomRecord:
+    """Open a room. Raises StorageError with the reason, like all functions of this module."""
+    with permits.allow("teach", store, "Open a room") as person:
+        return store.rooms.open(partial(lecturer_key, secret), person.name, dict(position), question)
+
+
+def move(store: Store, secret: str, code: str, position: Mapping[str, Any], question: str) -> None:
+    with permits.allow("steer", store) as person:
+        store.rooms.move(code, lecturer_key(secret, code), person.name, dict(position), question)
+
+
+def show_answers(store: Store, secret: str, code: str, is_shown: bool) -> None:
+    with permits.allow("steer", store) as person:
+        store.rooms.show_answers(code, lecturer_key(secret, code), person.name, is_shown)
+
+
+def close(store: Store, secret: str, code: str) -> None:
+    with permits.allow("steer", store, "Close a room", of=[code]) as person:
+        store.rooms.close(code, lecturer_key(secret, code), person.name)
+
+
+def leads(room: RoomRecord, secret: str) -> bool:
+    """Whether this person and browser opened the room."""
+    if permits.refusal("steer") is not None:
+        return False
+    return room.owner == permits.current().name and room.key == lecturer_key(secret, room.code)
+
+
+def is_counted() -> bool:
+    """Whether this person may answer; visitors follow without being counted."""
+    return permits.refusal("answer") is None
+
+
+def join(store: Store, secret: str, code: str) -> None:
+    """Add this browser to the readers; like ``leave`` and ``answer``, it does nothing for visitors."""
+    if is_counted():
+        with permits.allow("answer", store):
+            store.rooms.join(code, reader_id(secret, code))
+
+
+def leave(store: Store, secret: str, code: str) -> None:
+    if is_counted():
+        with permits.allow("answer", store):
+            store.rooms.leave(code, reader_id(secret, code))
+
+
+def answer(store: Store, secret: str, code: str, question: str, text: str | None) -> None:
+    if is_counted():
+        with permits.allow("answer", store):
+            store.rooms.answer(code, reader_id(secret, code), question, text)
+
+
+def renew(store: Store, secret: str, room: RoomRecord) -> None:
+    """Store a heartbeat of this browser, at most every ``RENEW_S``; one that fails is not repeated."""
+    if not _is_due((room.code, secret)):
+        return
+    with suppress(StorageError):
+        if leads(room, secret):
+            with permits.allow("steer", store) as person:
+                store.rooms.renew_lecturer(room.code, room.key, person.name)
+        elif is_counted():
+            with permits.allow("answer", store):
+                store.rooms.renew_reader(room.code, reader_id(secret, room.code))
+
+
+def _is_due(browser: tuple[str, str]) -> bool:
+    now = monotonic()
+    with _lock:
+        if now - _renewed.get(browser, -RENEW_S) < RENEW_S:
+            return False
+        _renewed[browser] = now
+        _renewed.move_to_end(browser)
+        while len(_renewed) > MOST_ROOMS * MOST_READERS:
+            _renewed.popitem(last=False)
+        return True

@@ -1,0 +1,232 @@
+"""What Learn needs of a room: who leads it, where the lecturer is, and the reader's answers.
+
+The lecturer's page stores each new position. A page that follows runs again when the version of the room has changed,
+and takes the position over. The session keeps code and secret, since ``st.context.cookies`` are those of the
+connection's first request.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import streamlit as st
+
+from app.access import browsers
+from app.actions import rooms as actions
+from app.data import queries, rooms
+from app.state import url_state
+from app.stories import stories
+from app.stories.desk import Reader
+from app.stories.questions import Choice, Question
+from app.stories.story import Place, place_of, scene_at
+from storage import RoomNotFound, RoomRecord, StorageError
+
+INPUT = "room_code"  # the key of the field for a code
+CLOSED = "The lecturer closed the room. This page is yours."
+EXPIRED = "Your room is closed."
+_KEY = "classroom"
+
+
+@dataclass
+class Message:
+    """An error, or information, for the reader of the page."""
+
+    kind: Literal["info", "error"]
+    text: str
+
+
+@dataclass
+class Classroom:
+    """The room of this visit, if any. ``room`` is read at the start of each run of the page."""
+
+    secret: str
+    code: str = ""
+    room: RoomRecord | None = None
+    is_lecturer: bool = False
+    is_following: bool = True
+    message: Message | None = None
+    _position: Mapping[str, Any] | None = None  # the last that this page has stored or taken over
+    _answers: dict[str, str | None] = field(default_factory=dict)  # stored, by question
+
+    @property
+    def follows(self) -> bool:
+        """Whether the page takes over the lecturer's position."""
+        return not self.is_lecturer and self.is_following
+
+    def shown_answers(self, reader: Reader, place: Place) -> tuple[Question, RoomRecord] | None:
+        """Return the question of this page and the room if the lecturer shows the answers to it, else None."""
+        room, scene = self.room, scene_at(reader.desk.story, place)
+        if room is None or not room.shows_answers or room.question != question_id(reader, place):
+            return None
+        return (scene.question, room) if scene and scene.question else None
+
+    def take_message(self) -> Message | None:
+        """Return the message to show, once."""
+        message, self.message = self.message, None
+        return message
+
+    # At the start and at the end of a run of the page.
+
+    def arrive(self, code: str | None) -> None:
+        """Enter the room in the address."""
+        if code and rooms.parse_code(code) != self.code:
+            self.enter(code)
+
+    def attend(self, reader: Reader) -> None:
+        """Read the room, and take over the lecturer's position if that is new."""
+        self.room = self._read() if self.code else None
+        url_state.choose(room=self.code or None)
+        if self.room is None or self.room.position == self._position:
+            return
+        if self.follows or self._position is None:
+            self._position = self.room.position
+            take_over(reader, self.room.position)
+
+    def report(self, reader: Reader, place: Place) -> None:
+        """Store the lecturer's position, or the reader's answer, if it has changed."""
+        if self.room is None:
+            return
+        with self._errors_shown():
+            if self.is_lecturer:
+                self._move(reader, place)
+            else:
+                self._answer(self.room, reader, place)
+
+    # What is pressed.
+
+    def open(self, reader: Reader) -> None:
+        """Open a room at the position of this page, and lead it."""
+        place = place_of(reader.desk.story, reader.desk.place or {})
+        position = position_of(reader, place)
+        with self._errors_shown():
+            room = actions.open_room(queries.store(), self.secret, position, question_id(reader, place))
+            self.code, self.is_lecturer, self._position = room.code, True, position
+
+    def join(self) -> None:
+        """Enter the room of the code in the field."""
+        self.enter(str(st.session_state.get(INPUT, "")))
+
+    def enter(self, text: str) -> None:
+        """Enter a room: as its lecturer where this browser opened it, else as a reader."""
+        code = rooms.parse_code(text)
+        with self._errors_shown():
+            room = queries.store().rooms.get(code) if code else None
+            if code is None or room is None:
+                self.message = Message("error", _not_found(text, code))
+                return
+            is_lecturer = actions.leads(room, self.secret)
+            if not is_lecturer:
+                actions.join(queries.store(), self.secret, code)
+            self._forget()
+            self.code, self.is_lecturer = code, is_lecturer
+
+    def follow(self, is_following: bool) -> None:
+        """Stop following, or follow again from the lecturer's current position."""
+        self.is_following = is_following
+        self._position = None if is_following else self._position
+
+    def show(self, is_shown: bool) -> None:
+        """Show or hide the answers on all pages of the room."""
+        with self._errors_shown():
+            actions.show_answers(queries.store(), self.secret, self.code, is_shown)
+
+    def leave(self) -> None:
+        """Close the room as its lecturer, or leave it as a reader."""
+        end = actions.close if self.is_lecturer else actions.leave
+        with self._errors_shown():
+            end(queries.store(), self.secret, self.code)
+            self._forget()
+
+    def _read(self) -> RoomRecord | None:
+        """Read the room: from the database for the lecturer, who has just changed it, else from the cache."""
+        found = self.room  # kept if the database cannot be read now
+        with self._errors_shown():
+            store = queries.store()
+            found = store.rooms.get(self.code) if self.is_lecturer else rooms.room(store, self.code)
+            if found is None:
+                raise RoomNotFound(self.code)
+        return found
+
+    def _move(self, reader: Reader, place: Place) -> None:
+        position = position_of(reader, place)
+        if position != self._position:
+            actions.move(queries.store(), self.secret, self.code, position, question_id(reader, place))
+            self._position, self.room = position, self._read()
+
+    def _answer(self, room: RoomRecord, reader: Reader, place: Place) -> None:
+        """Store the answer to the room's question, which the reader may have chosen before the lecturer came to it."""
+        question = question_id(reader, place)
+        guess = reader.desk.guess_at(place)
+        text = None if guess is None else answer_text(guess)
+        if question and question == room.question and text != self._answers.get(question):
+            actions.answer(queries.store(), self.secret, self.code, question, text)
+            self._answers[question] = text
+
+    @contextmanager
+    def _errors_shown(self) -> Iterator[None]:
+        """Turn an error into a message. A closed room is information, not an error."""
+        try:
+            yield
+        except RoomNotFound:
+            self._forget(Message("info", EXPIRED if self.is_lecturer else CLOSED))
+        except StorageError as error:
+            self.message = Message("error", str(error))
+
+    def _forget(self, message: Message | None = None) -> None:
+        self.code, self.room, self.is_lecturer, self.is_following = "", None, False, True
+        self._position, self._answers, self.message = None, {}, message
+        url_state.choose(room=None)
+
+
+def classroom() -> Classroom:
+    """Return the classroom of this visit."""
+    if _KEY not in st.session_state:
+        cookies = {name: str(value) for name, value in st.context.cookies.items()}
+        st.session_state[_KEY] = Classroom(browsers.secret_in(cookies) or browsers.new_secret())
+    found: Classroom = st.session_state[_KEY]
+    return found
+
+
+def position_of(reader: Reader, place: Place) -> dict[str, Any]:
+    """Return story, scene and dials, as a room stores them."""
+    return {"story": reader.slug, "scene": reader.desk.scene, "dials": dict(place)}
+
+
+def take_over(reader: Reader, position: Mapping[str, Any]) -> None:
+    """Move the page to a position from the database: unknown stories, scenes and stops are ignored. Nothing trains."""
+    slug, scene, given = (position.get(name) for name in ("story", "scene", "dials"))
+    if not isinstance(slug, str) or slug not in stories():
+        return
+    if slug != reader.slug:
+        reader.open(slug)
+    desk = reader.desk
+    desk.pause()
+    dials = given.items() if isinstance(given, dict) else ()
+    desk.place = place_of(desk.story, {name: stop for name, stop in dials if isinstance(stop, str)})
+    if isinstance(scene, int) and 0 <= scene < len(desk.story.scenes):
+        desk.scene = scene
+
+
+def question_id(reader: Reader, place: Place) -> str:
+    """Return the id of the question there, such as ``dial.2``; empty where there is none."""
+    scene = scene_at(reader.desk.story, place)
+    return f"{reader.slug}.{list(reader.desk.story.scenes).index(scene)}" if scene and scene.question else ""
+
+
+def answer_text(answer: str | float) -> str:
+    """Return an answer as a room stores it."""
+    return answer if isinstance(answer, str) else f"{answer:g}"
+
+
+def answers_of(question: Question) -> dict[str, str]:
+    """Return all possible answers in order: as a room stores them -> as they are shown."""
+    if isinstance(question, Choice):
+        return {answer: answer for answer in question.answers}
+    return {answer_text(stop): question.say(stop) for stop in question.stops}
+
+
+def _not_found(text: str, code: str | None) -> str:
+    if code is None:
+        return f"“{text[:20]}” is not the code of a room: it has eight letters, for example “ABCD EFGH”."
+    return f"There is no room with the code {rooms.spaced(code)}. Check the letters; or the room was closed."

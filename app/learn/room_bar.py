@@ -1,0 +1,107 @@
+"""The bar of a room on Learn: open, join, follow, leave and close it, and show the answers."""
+
+from functools import partial
+from html import escape
+from urllib.parse import urlsplit
+
+import streamlit as st
+
+from app.access import permits
+from app.components.room_link import room_link
+from app.data.rooms import LONGEST_INPUT, spaced
+from app.learn.classroom import INPUT, Classroom
+from app.learn.room_feed import POLL_MS, counts
+from app.state.links import link
+from app.stories.desk import Reader
+from app.wording import plain
+from storage import RoomRecord
+
+
+def room_bar(classroom: Classroom, reader: Reader) -> None:
+    """Draw the row of the room, and below it the message, if any."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="room"):
+        room = classroom.room
+        if room is None:
+            entrance(classroom, reader)
+        elif classroom.is_lecturer:
+            leading(classroom, room)
+        else:
+            attending(classroom, room)
+    if message := classroom.take_message():
+        (st.info if message.kind == "info" else st.error)(plain(message.text))
+
+
+def entrance(classroom: Classroom, reader: Reader) -> None:
+    refusal = permits.refusal("teach")
+    st.button(
+        "Teach a class",
+        key="teach",
+        type="tertiary",
+        on_click=classroom.open,
+        args=(reader,),
+        disabled=refusal is not None,
+        help=refusal or "Open a room: browsers with its link follow your story, scene and dials",
+    )
+    with st.popover("Join", type="tertiary", key="join"):
+        st.text_input("Code of the room", key=INPUT, max_chars=LONGEST_INPUT, placeholder="ABCD EFGH")
+        st.button("Join the room", key="join_room", on_click=classroom.join)
+
+
+def leading(classroom: Classroom, room: RoomRecord) -> None:
+    st.html(f'<p class="room">Room <b>{spaced(room.code)}</b></p>', width="content")
+    st.code(address(room.code), language=None, width="content")
+    connection(classroom, room)
+    answers_button(classroom, room)
+    st.button("Close room", key="leave_room", type="tertiary", on_click=classroom.leave)
+
+
+def attending(classroom: Classroom, room: RoomRecord) -> None:
+    state = "you follow the lecturer" if classroom.is_following else "you do not follow the lecturer"
+    st.html(f'<p class="room">Room <b>{spaced(room.code)}</b>: {state}</p>', width="content")
+    connection(classroom, room)
+    st.button(
+        "Stop following" if classroom.is_following else "Follow again",
+        key="follow",
+        on_click=classroom.follow,
+        args=(not classroom.is_following,),
+    )
+    st.button("Leave room", key="leave_room", type="tertiary", on_click=classroom.leave)
+
+
+def slide_bar(classroom: Classroom) -> None:
+    """Draw the room on a slide: the address to join, the counts, and the button of the answers with the key A."""
+    room, message = classroom.room, classroom.take_message()
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="slide_room"):
+        if message:
+            st.html(f'<p class="room" role="status">{escape(message.text)}</p>', width="content")
+        if room is None:
+            return
+        if classroom.is_lecturer:
+            host = urlsplit(address(room.code)).netloc
+            st.html(f'<p class="room">{host}/learn · <b>{spaced(room.code)}</b></p>', width="content")
+        connection(classroom, room)
+        if classroom.is_lecturer:
+            answers_button(classroom, room, "A")
+
+
+def connection(classroom: Classroom, room: RoomRecord) -> None:
+    """Poll the room. Only the lecturer sees the counts."""
+    text = counts(room) if classroom.is_lecturer else ""
+    room_link(room.code, version=room.version if classroom.follows else None, text=text, wait_ms=POLL_MS)
+
+
+def answers_button(classroom: Classroom, room: RoomRecord, shortcut: str | None = None) -> None:
+    if room.question:
+        st.button(
+            "Hide answers" if room.shows_answers else "Show answers",
+            key="answers",
+            on_click=partial(classroom.show, not room.shows_answers),
+            shortcut=shortcut,
+        )
+
+
+def address(code: str) -> str:
+    """Return the link for the class, with the host name in this browser's address bar."""
+    here = urlsplit(st.context.url or "")
+    origin = f"{here.scheme}://{here.netloc}" if here.netloc else ""
+    return f"{origin}{link('learn', room=code)}"
