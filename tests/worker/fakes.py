@@ -9,7 +9,7 @@ from engine.worker.executor import Machine
 class FakeExecutor:
     """Two slots and one for an analysis; a ticket ends when the test says so."""
 
-    slots, device = 2, "cpu"
+    slots, device, problem, has_given_up = 2, "cpu", "", False
 
     def __init__(self) -> None:
         self.tickets: list[Work] = []

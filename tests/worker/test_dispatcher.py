@@ -301,7 +301,7 @@ def test_a_refused_run_waits_again_however_often_and_its_log_says_so_once(store,
         executor.end("lab2: it has torch 1.0", is_refused=True)
     dispatcher.step()
     assert executor.run_ids == [run_id]
-    assert [e.message for e in store.events.list(run_id)] == ["not computed on lab2: it has torch 1.0"]
+    assert [e.message for e in store.events.list(run_id)] == ["returned to the queue: lab2: it has torch 1.0"]
 
 
 def test_the_executor_learns_how_many_runs_wait(store, dispatcher, executor, clock):
