@@ -29,7 +29,7 @@ from engine.worker.executor import Work
 from engine.worker.process import exit_with_parent
 
 RESPONSE_S = 30.0  # longer than a busy machine needs; meanwhile workers compute and store
-CONNECT_S = 90.0  # Ray itself gives up earlier
+CONNECT_S = 90.0  # longer than Ray waits for the node of this machine
 CLOSE_S = 5.0
 WAIT_S = 0.1  # after which the child looks for new calls
 NODES = -1  # the number of the call of ``nodes``, of which there is one at a time
@@ -107,6 +107,8 @@ class ClusterProcess:
             with self._changed:
                 self._changed.wait_for(lambda: self._child is not child, CLOSE_S)
             self._lose(child, self._unreachable("it was closed"))
+            child.reader.join(CLOSE_S)
+            self._why_lost = ""
 
     def _call(self, worker: int, name: str, *arguments: Any) -> int:
         call = next(self._numbers)
@@ -130,8 +132,8 @@ class ClusterProcess:
                 raise ClusterUnavailable(self._unreachable("it was closed"))
             self._results.pop(CONNECTED, None)
             self._results.pop(NODES, None)  # of an earlier child
-            self._child = child = _Child(self._connect)
-        threading.Thread(target=self._read, args=(child,), daemon=True, name="cluster").start()
+            self._child = child = _Child(self._connect, self._read)
+            child.reader.start()
         self._response(child, CONNECTED, self._connect_s)
         return child
 
@@ -151,7 +153,7 @@ class ClusterProcess:
         return found
 
     def _read(self, child: "_Child") -> None:
-        """Collects what the child sends, until it ends."""
+        """Collects what the child sends, until it ends. A thread."""
         with suppress(EOFError, OSError):
             while True:
                 number, found = child.receive()
@@ -160,6 +162,7 @@ class ClusterProcess:
                         self._results[number] = found
                         self._changed.notify_all()
         self._lose(child, self._unreachable("the connection was lost"))
+        child.close()
 
     def _lose(self, child: "_Child", why: str) -> None:
         """Ends the child and all calls that have not returned."""
@@ -172,16 +175,16 @@ class ClusterProcess:
             self._results |= dict.fromkeys(self._calls, lost)
             self._calls = {}
             self._changed.notify_all()
-        child.close()
 
     def _unreachable(self, why: str) -> str:
         return unreachable(self._address, why)
 
 
 class _Child:
-    """The process, and the pipe to it."""
+    """The process, the pipe to it, and the thread that reads from the pipe and finally closes both."""
 
-    def __init__(self, connect: Connect) -> None:
+    def __init__(self, connect: Connect, read: "Callable[[_Child], None]") -> None:
+        self.reader = threading.Thread(target=read, args=(self,), daemon=True, name="cluster")
         context = multiprocessing.get_context("spawn")  # a fork would share the threads' locks
         self._connection, child_end = context.Pipe()
         self._sending = threading.Lock()

@@ -5,6 +5,7 @@ Ray places processes and notices that machines come, go and die. It never repeat
 
 import os
 import signal
+import socket
 import threading
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -26,6 +27,7 @@ from engine.worker.executor import Work
 
 AUTH_MODE, TOKEN = "RAY_AUTH_MODE", "token"
 AUTO = "auto"
+HEAD_S = 10.0  # to open a connection
 LOCAL = ("local", "ray://")  # a cluster of its own, and the client protocol, which has no tokens of nodes
 OUT_OF_MEMORY = "Ray killed it since the machine ran out of memory: run fewer at once, or choose smaller models"
 
@@ -35,6 +37,7 @@ class RayCluster:
 
     def __init__(self, address: str) -> None:
         """``address`` as of ``ray_address``. Raises ClusterUnavailable."""
+        _check_head(address)
         os.environ[AUTH_MODE] = TOKEN  # read when ray is imported
         import ray
 
@@ -161,6 +164,17 @@ def ray_address() -> str:
         hint = "install it on all machines: .venv/bin/pip install -r requirements-ray.txt"
         raise InvalidConfig([f"FEDSCAPE_EXECUTOR=ray needs Ray, which is not installed; {hint}"])
     return address
+
+
+def _check_head(address: str) -> None:
+    """Raises ClusterUnavailable if nothing listens at the address. Ray would try again for minutes, and hide why."""
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), HEAD_S).close()
+    except OSError as error:
+        raise ClusterUnavailable(unreachable(address, error.strerror or str(error))) from error
 
 
 def _restore(handlers: dict[signal.Signals, Any]) -> None:

@@ -39,6 +39,8 @@ class FakeExecutor:
         self.queued = queued
 
     def machines(self) -> list[Machine]:
+        if self.problem:
+            return [Machine("here", "here", "", 0, 0, 0, 0, self.problem)]
         running = sum(isinstance(ticket, Ticket) for ticket in self.tickets)
         return [Machine("here", "here", self.device, 2, 0, self.slots, running)]
 

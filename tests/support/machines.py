@@ -1,0 +1,121 @@
+"""Several machines on this one: Linux namespaces with a network interface, process ids and a host name each.
+
+Only inside a network namespace without a network, as that of .ci/ray. Files are shared.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+BRIDGE, PREFIX, SUBNET = "fsbridge", "fs", "10.77.0"
+MARK = "FEDSCAPE_TEST_MACHINE"  # in the environment of all processes of a machine
+# Ignored, SIGCHLD makes the kernel reap the orphans of the machine, as its init would.
+HOLD = 'echo "$1" >/proc/sys/kernel/hostname; ip link set lo up; trap "" CHLD; echo ready; exec sleep infinity'
+
+
+def missing() -> str | None:
+    """What keeps machines from being started here, or None."""
+    if others := [name for _, name in socket.if_nameindex() if name != "lo" and not name.startswith(PREFIX)]:
+        return f"this is no network namespace of our own: there is {', '.join(others)}"
+    return None
+
+
+class Machine:
+    """A machine; ``plug`` and ``unplug`` its network cable."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.host, self.address = number, f"node{number}", f"{SUBNET}.{number}"
+        self._cable = f"{PREFIX}{number}"
+        namespaces = ("--net", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc")
+        self._holder = subprocess.Popen(
+            ["unshare", *namespaces, "sh", "-c", HOLD, "sh", self.host], stdout=subprocess.PIPE, text=True
+        )
+        assert self._holder.stdout is not None
+        if self._holder.stdout.readline() != "ready\n":
+            raise RuntimeError("no namespaces here")
+        if BRIDGE not in [name for _, name in socket.if_nameindex()]:
+            _ip("link", "add", BRIDGE, "type", "bridge")
+            _ip("link", "set", BRIDGE, "up")
+        _ip("link", "add", self._cable, "type", "veth", "peer", "name", "eth0", "netns", str(self._holder.pid))
+        _ip("link", "set", self._cable, "master", BRIDGE, "up")
+        inside = ["nsenter", f"--target={self._holder.pid}", "--net", "ip"]
+        subprocess.run([*inside, "address", "add", f"{self.address}/24", "dev", "eth0"], check=True)
+        subprocess.run([*inside, "link", "set", "eth0", "up"], check=True)
+
+    def start(self, command: Sequence[str], environment: Mapping[str, str], **options: Any) -> "Program":
+        """Starts a program on this machine."""
+        pid = self._holder.pid
+        enter = [f"--target={pid}", "--net", "--uts", "--mount", f"--pid=/proc/{pid}/ns/pid_for_children"]
+        mark = {MARK: str(self.number)}
+        words = ["nsenter", *enter, f"--wd={options.pop('cwd', os.getcwd())}", "--", *command]
+        return Program(subprocess.Popen(words, env={**environment, **mark}, start_new_session=True, **options))
+
+    def plug(self) -> None:
+        _ip("link", "set", self._cable, "up")
+
+    def unplug(self) -> None:
+        _ip("link", "set", self._cable, "down")
+
+    def processes(self) -> dict[int, int]:
+        """All processes of this machine: their ids there, and here."""
+        mark, found = f"{MARK}={self.number}\0".encode(), {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # it has just ended
+                if mark in (folder / "environ").read_bytes():
+                    status = (folder / "status").read_text()
+                    ids = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[1:]
+                    found[int(ids[-1])] = int(folder.name)
+        return found
+
+    def kill_processes(self) -> None:
+        """As a power cut: all at once, so that none reports the death of another."""
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in self.processes().values():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+
+    def close(self) -> None:
+        self._holder.kill()
+        self._holder.wait()
+
+
+class Program:
+    """A program on a machine, which ``nsenter`` has started as its child."""
+
+    def __init__(self, enter: "subprocess.Popen[bytes]") -> None:
+        self._enter = enter
+
+    def poll(self) -> int | None:
+        return self._enter.poll()
+
+    def send_signal(self, number: int) -> None:
+        for pid in _children(self._enter.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def wait(self, timeout: float | None = None) -> int:
+        return self._enter.wait(timeout)
+
+    def kill(self) -> None:
+        """Kills the program, and ``nsenter`` if it has not started it yet."""
+        self.send_signal(signal.SIGKILL)
+        self._enter.kill()
+        self._enter.wait()
+
+
+def _children(pid: int) -> list[int]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if int((folder / "stat").read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(folder.name))
+    return found
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True)
