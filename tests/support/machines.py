@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 BRIDGE, PREFIX, SUBNET = "fsbridge", "fs", "10.77.0"
-MARK = "FEDSCAPE_TEST_MACHINE"  # in the environment of all processes of a machine
+# In the environment of all processes of a machine, and of those of a part of it.
+MACHINE, PART = "FEDSCAPE_TEST_MACHINE", "FEDSCAPE_TEST_PART"
 # Ignored, SIGCHLD makes the kernel reap the orphans of the machine, as its init would.
 HOLD = 'echo "$1" >/proc/sys/kernel/hostname; ip link set lo up; trap "" CHLD; echo ready; exec sleep infinity'
 
@@ -47,11 +48,13 @@ class Machine:
         subprocess.run([*inside, "address", "add", f"{self.address}/24", "dev", "eth0"], check=True)
         subprocess.run([*inside, "link", "set", "eth0", "up"], check=True)
 
-    def start(self, command: Sequence[str], environment: Mapping[str, str], **options: Any) -> "Program":
-        """Starts a program on this machine."""
+    def start(
+        self, command: Sequence[str], environment: Mapping[str, str], part: str = "", **options: Any
+    ) -> "Program":
+        """Starts a program on this machine, with the options of ``Popen``."""
         pid = self._holder.pid
         enter = [f"--target={pid}", "--net", "--uts", "--mount", f"--pid=/proc/{pid}/ns/pid_for_children"]
-        mark = {MARK: str(self.number)}
+        mark = {MACHINE: str(self.number), PART: part}
         words = ["nsenter", *enter, f"--wd={options.pop('cwd', os.getcwd())}", "--", *command]
         return Program(subprocess.Popen(words, env={**environment, **mark}, start_new_session=True, **options))
 
@@ -61,27 +64,32 @@ class Machine:
     def unplug(self) -> None:
         _ip("link", "set", self._cable, "down")
 
-    def processes(self) -> dict[int, int]:
-        """All processes of this machine: their ids there, and here."""
-        mark, found = f"{MARK}={self.number}\0".encode(), {}
+    def processes(self, part: str | None = None) -> dict[int, int]:
+        """All processes of this machine, or of a part of it: their ids there, and here."""
+        marks = [f"{MACHINE}={self.number}\0".encode()]
+        marks += [] if part is None else [f"{PART}={part}\0".encode()]
+        found = {}
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):  # it has just ended
-                if mark in (folder / "environ").read_bytes():
+                environment = (folder / "environ").read_bytes()
+                if all(mark in environment for mark in marks):
                     status = (folder / "status").read_text()
                     ids = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[1:]
                     found[int(ids[-1])] = int(folder.name)
         return found
 
-    def kill_processes(self) -> None:
+    def kill_processes(self, part: str | None = None) -> None:
         """As a power cut: all at once, so that none reports the death of another."""
         for number in (signal.SIGSTOP, signal.SIGKILL):
-            for pid in self.processes().values():
+            for pid in self.processes(part).values():
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
 
     def close(self) -> None:
         self._holder.kill()
         self._holder.wait()
+        if self._holder.stdout is not None:
+            self._holder.stdout.close()
 
 
 class Program:

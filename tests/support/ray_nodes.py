@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RAY = str(Path(sys.executable).with_name("ray"))
 PORT = 6379
 HEAD = 1
+PART = "ray"  # of a machine: Ray and its workers
 MEMORY_BYTES = 80_000_000  # of a node's object store, which stays nearly empty
 START_S = 120.0
 # Notices a dead node after 3 s instead of 15 or more.
@@ -60,7 +61,7 @@ class RayNodes:
         command += [f"--node-ip-address={machine.address}", "--disable-usage-stats"]
         with self._log(number).open("ab") as log:
             self._started[number] = machine.start(
-                [*before, *command], self.environment | settings, cwd=self.folder, stdout=log, stderr=log
+                [*before, *command], self.environment | settings, PART, cwd=self.folder, stdout=log, stderr=log
             )
 
     def wait(self, *numbers: int) -> None:
@@ -72,14 +73,14 @@ class RayNodes:
                     raise RuntimeError(f"node {number} did not start: {log[-2000:]}")
                 time.sleep(0.1)
 
-    def kill(self, number: int) -> None:
-        """Kills all processes of the machine at once."""
-        self.machines[number].kill_processes()
+    def kill(self, number: int, part: str | None = None) -> None:
+        """Kills all processes of the machine at once, or only those of Ray, its ``PART``."""
+        self.machines[number].kill_processes(part)
         self._started.pop(number).kill()
         self._log(number).unlink()
 
     def restart(self, *numbers: int, cpus: int = 1) -> None:
-        """Starts killed nodes, one after the other: together they time out on two busy cores."""
+        """Starts nodes that do not run, one after the other: together they time out on two busy cores."""
         for number in numbers:
             self.start(number, cpus)
             self.wait(number)
