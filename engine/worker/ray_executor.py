@@ -281,6 +281,8 @@ class RayExecutor:
 
     def _staff(self) -> None:
         """Gives waiting tickets to idle workers, and asks for as many workers as are needed."""
+        if not self._is_connected:
+            return
         for is_extra in (True, False):
             workers = [worker for worker in self._workers if worker.is_extra == is_extra]
             idle = [worker for worker in workers if worker.is_idle]

@@ -16,13 +16,13 @@ from engine.worker.recorder import CHECKPOINT
 from engine.worker.work_queue import DIED, REFUSED
 from storage import RunRecord, Store
 from tests.ray.conftest import CPUS, Dispatch
+from tests.support.endless import ENDLESS, cancel_all, differences_of_endless, resumed
 from tests.support.machines import Machine
 from tests.support.ray_nodes import HEAD, PART, ROOT, RayNodes
 from tests.worker.engines import PATIENCE_S, eventually
 from tests.worker.samples import compute, queue, rows
 
 pytestmark = [pytest.mark.ray, pytest.mark.postgres, pytest.mark.timeout(3 * PATIENCE_S)]
-ENDLESS = {"training__rounds": 1_000_000, "training__participation": 1.0, "checkpoint_s": 0.2}
 CONNECT = """
 from engine.worker.cluster import ClusterUnavailable
 from engine.worker.ray_cluster import RayCluster
@@ -31,6 +31,10 @@ try:
 except ClusterUnavailable as error:
     print(error)
 """
+
+
+def assert_equal_undisturbed(store: Store, runs: Collection[RunRecord]) -> None:
+    assert differences_of_endless(store, runs) == []
 
 
 def machine_of(nodes: RayNodes, run: RunRecord) -> Machine:
@@ -42,37 +46,6 @@ def computing(nodes: RayNodes, store: Store) -> dict[int, RunRecord]:
     """The running runs that have a checkpoint, by node."""
     running = [r for r in store.queue.runs(statuses=["running"]) if store.artifacts.latest(r.id, CHECKPOINT)]
     return {machine_of(nodes, run).number: run for run in running if run.worker}
-
-
-def resumed(store: Store, ids: Collection[int], epoch: int = 2) -> list[RunRecord]:
-    """Waits until the runs have stored rounds in a later claim."""
-    before = {run_id: store.queue.get(run_id).round for run_id in ids}
-
-    def found() -> list[RunRecord]:
-        runs = [store.queue.get(run_id) for run_id in ids]
-        return runs if all(run.epoch >= epoch and run.round > before[run.id] for run in runs) else []
-
-    return eventually(found)
-
-
-def cancel_all(store: Store) -> None:
-    store.queue.request([run.id for run in store.queue.runs() if run.is_active], "cancel")
-    eventually(lambda: not any(run.is_active for run in store.queue.runs()))
-    assert {run.status for run in store.queue.runs()} <= {"cancelled", "done"}
-
-
-def assert_equal_undisturbed(store: Store, runs: Collection[RunRecord]) -> None:
-    """Computes the rounds of the runs again, on the cluster, and compares all their rows."""
-    cancel_all(store)
-    rounds = {run.id: run.round for run in runs}
-    twins = dict(zip(rounds, [run.id for run in store.queue.rerun(list(rounds))], strict=True))
-    eventually(lambda: all(store.queue.get(twins[run_id]).round >= rounds[run_id] for run_id in rounds))
-    cancel_all(store)
-    for run_id, last in rounds.items():
-        assert store.queue.get(twins[run_id]).epoch == 1
-        expected = [row for row in rows(store, twins[run_id]) if row[0] <= last]
-        assert [row for row in rows(store, run_id) if row[0] <= last] == expected
-        assert len(expected) == last + 1  # with the evaluation before the first round
 
 
 def messages(store: Store, kind: str) -> list[str]:

@@ -329,8 +329,11 @@ def test_an_outage_is_shown_and_logged_once_until_the_cluster_responds_again(clu
     assert len(cluster.starting) == 1
 
 
-def test_the_outage_of_an_earlier_executor_is_shown_until_the_cluster_responds(make):
+def test_the_outage_of_an_earlier_executor_is_shown_until_the_cluster_responds(make, cluster):
     executor = make(is_connected=False, problem="no head")
+    executor.expect(50)
+    assert executor.poll() == []
+    assert cluster.workers == []  # not before there is a connection
     assert [machine.problem for machine in executor.machines()] == ["no head"]
     executor.check(1.0)
     assert executor.problem == ""
