@@ -85,6 +85,11 @@ class Machine:
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
 
+    def kill_process(self, pid: int) -> None:
+        """Kills the process with this id on the machine, if it is still there."""
+        with suppress(KeyError, ProcessLookupError):
+            os.kill(self.processes()[pid], signal.SIGKILL)
+
     def close(self) -> None:
         self._holder.kill()
         self._holder.wait()

@@ -36,7 +36,7 @@ class RayNodes:
         """``settings``: environment variables of all nodes."""
         if problem := missing():
             raise RuntimeError(problem)
-        self.folder, self.machines = folder, {HEAD: Machine(HEAD)}
+        self.folder, self.settings, self.machines = folder, dict(settings), {HEAD: Machine(HEAD)}
         self.address = f"{self.machines[HEAD].address}:{PORT}"
         self.environment = {
             **os.environ,
@@ -56,7 +56,8 @@ class RayNodes:
         words = [f"--address={self.address}"]
         if number == HEAD:
             words = ["--head", f"--port={PORT}", "--include-dashboard=false"]
-            settings |= {f"RAY_health_check_{name}": str(value) for name, value in HEALTH_CHECKS.items()}
+            checks = {f"RAY_health_check_{name}": str(value) for name, value in HEALTH_CHECKS.items()}
+            settings = checks | self.settings | settings
         command = [RAY, "start", "--block", *words, f"--num-cpus={cpus}", f"--object-store-memory={MEMORY_BYTES}"]
         command += [f"--node-ip-address={machine.address}", "--disable-usage-stats"]
         with self._log(number).open("ab") as log:
@@ -68,10 +69,17 @@ class RayNodes:
         """Waits until these nodes have joined."""
         deadline = time.monotonic() + START_S
         for number in numbers:
-            while "Ray runtime started" not in (log := self._log(number).read_text()):
-                if self._started[number].poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(f"node {number} did not start: {log[-2000:]}")
+            while not self.has_joined(number):
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"node {number} did not start: {self._log(number).read_text()[-2000:]}")
                 time.sleep(0.1)
+
+    def has_joined(self, number: int) -> bool:
+        """Whether a started node has joined. Raises RuntimeError if it has ended."""
+        log = self._log(number).read_text()
+        if "Ray runtime started" not in log and self._started[number].poll() is not None:
+            raise RuntimeError(f"node {number} did not start: {log[-2000:]}")
+        return "Ray runtime started" in log
 
     def kill(self, number: int, part: str | None = None) -> None:
         """Kills all processes of the machine at once, or only those of Ray, its ``PART``."""
