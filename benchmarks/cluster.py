@@ -266,18 +266,17 @@ def kills(arguments: argparse.Namespace) -> list[str]:
         except Stuck as stuck:
             problems.append(str(stuck))
         runs = found.store.queue.runs()
-        say(
-            f"{len(killer.kills.all)} of {arguments.kills} kills in {time.monotonic() - started:.0f} s; {len(runs)} runs"
-        )
-        say(
-            f"runs resumed: {sum(max(0, run.epoch - 1) for run in runs)} times, {sum(run.epoch > 1 for run in runs)} runs"
-        )
+        say(f"{len(killer.kills.all)} of {arguments.kills} kills in {time.monotonic() - started:.0f} s")
+        resumed = [run.epoch - 1 for run in runs if run.epoch > 1]
+        say(f"{len(resumed)} of {len(runs)} runs were resumed, {sum(resumed)} times in all")
         show_kills(killer.kills)
         say("computing the same runs without a cluster")
         reference = Store(f"sqlite:///{found.folder / 'reference.db'}", found.folder / "reference")
         reference.ensure_schema()
         queue_mixed(reference, arguments.runs, arguments.scale)
-        with Dispatcher(reference, LocalExecutor(2, 1), reference.try_dispatcher_lock()) as dispatcher:  # type: ignore[arg-type]
+        lock = reference.try_dispatcher_lock()
+        assert lock is not None  # nobody else has this database
+        with Dispatcher(reference, LocalExecutor(2, 1), lock) as dispatcher:
             dispatcher.run(threading.Event(), until_idle=True)
         twins = {run.digest: run for run in reference.queue.runs()}
         for run in runs:
@@ -434,7 +433,8 @@ def main() -> int:
         problems = arguments.measure(arguments)
     except (Stuck, AssertionError) as error:
         problems = [str(error)]
-    say(f"problems: {len(problems)}", *problems, sep="\n  ")
+    for line in (f"problems: {len(problems)}", *problems):
+        say(line)
     return 1 if problems else 0
 
 

@@ -16,7 +16,7 @@ BRIDGE, PREFIX, SUBNET = "fsbridge", "fs", "10.77.0"
 # In the environment of all processes of a machine, and of those of a part of it.
 MACHINE, PART = "FEDSCAPE_TEST_MACHINE", "FEDSCAPE_TEST_PART"
 # Ignored, SIGCHLD makes the kernel reap the orphans of the machine, as its init would.
-HOLD = 'echo "$1" >/proc/sys/kernel/hostname; ip link set lo up; trap "" CHLD; echo ready; exec sleep infinity'
+HOLD = 'hostname "$1" && ip link set lo up && trap "" CHLD && echo ready && exec sleep infinity'
 
 
 def missing() -> str | None:
@@ -71,10 +71,9 @@ class Machine:
         found = {}
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):  # it has just ended
-                environment = (folder / "environ").read_bytes()
-                if all(mark in environment for mark in marks):
-                    status = (folder / "status").read_text()
-                    ids = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[1:]
+                environment, status = (folder / "environ").read_bytes(), (folder / "status").read_text()
+                ids = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[1:]
+                if len(ids) > 1 and all(mark in environment for mark in marks):  # 1: nsenter, which is outside
                     found[int(ids[-1])] = int(folder.name)
         return found
 
