@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from itertools import count
 from multiprocessing.connection import Connection
+from queue import SimpleQueue
 from typing import Any
 
 from engine.worker.cluster import (
@@ -65,7 +66,7 @@ class ClusterProcess:
                 why, self._why_lost = self._why_lost, ""
                 raise ClusterUnavailable(why)
             child = self._child or self._start()
-            self._send(child, "nodes")
+            child.send("nodes")
             found: list[Node] = self._response(child, NODES, self._response_s)
         return found
 
@@ -97,13 +98,13 @@ class ClusterProcess:
                 del self._calls[call]
             child = self._child
         if child is not None:
-            self._send(child, "kill", worker)
+            child.send("kill", worker)
 
     def close(self) -> None:
         with self._changed:
             self._is_closed, child = True, self._child
         if child is not None:
-            self._send(child, "close")
+            child.send("close")
             with self._changed:
                 self._changed.wait_for(lambda: self._child is not child, CLOSE_S)
             self._lose(child, self._unreachable("it was closed"))
@@ -119,12 +120,8 @@ class ClusterProcess:
             else:
                 self._calls[call] = worker
         if child is not None:
-            self._send(child, name, worker, *arguments, call)
+            child.send(name, worker, *arguments, call)
         return call
-
-    def _send(self, child: "_Child", *message: Any) -> None:
-        with suppress(OSError):  # it has just ended, which its reader notices
-            child.send(message)
 
     def _start(self) -> "_Child":
         with self._changed:
@@ -166,7 +163,7 @@ class ClusterProcess:
 
     def _lose(self, child: "_Child", why: str) -> None:
         """Ends the child and all calls that have not returned."""
-        child.kill()  # first: a call may hold the lock while it writes to a child that does not read
+        child.kill()
         with self._changed:
             if child is not self._child:
                 return
@@ -181,20 +178,22 @@ class ClusterProcess:
 
 
 class _Child:
-    """The process, the pipe to it, and the thread that reads from the pipe and finally closes both."""
+    """The process, the pipe to it, and a thread for each direction. That which reads finally closes everything."""
 
     def __init__(self, connect: Connect, read: "Callable[[_Child], None]") -> None:
         self.reader = threading.Thread(target=read, args=(self,), daemon=True, name="cluster")
         context = multiprocessing.get_context("spawn")  # a fork would share the threads' locks
         self._connection, child_end = context.Pipe()
-        self._sending = threading.Lock()
+        self._messages: SimpleQueue[tuple[Any, ...] | None] = SimpleQueue()
+        self._writer = threading.Thread(target=self._write, daemon=True, name="cluster")
         self._process = context.Process(target=_main, args=(child_end, connect), daemon=True, name="cluster")
         self._process.start()
         child_end.close()  # so that the pipe closes when the process dies
+        self._writer.start()
 
-    def send(self, message: tuple[Any, ...]) -> None:
-        with self._sending:
-            self._connection.send(message)
+    def send(self, *message: Any) -> None:
+        """Returns at once, even if the process does not read."""
+        self._messages.put(message)
 
     def receive(self) -> tuple[int, Any]:
         found: tuple[int, Any] = self._connection.recv()
@@ -207,8 +206,14 @@ class _Child:
     def close(self) -> None:
         self._process.join()
         self._process.close()
-        with self._sending:
-            self._connection.close()
+        self._messages.put(None)
+        self._writer.join()
+        self._connection.close()
+
+    def _write(self) -> None:
+        with suppress(OSError):  # the process has ended, which the reader notices
+            while (message := self._messages.get()) is not None:
+                self._connection.send(message)
 
 
 def _main(connection: Connection, connect: Connect) -> None:

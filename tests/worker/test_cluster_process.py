@@ -149,6 +149,18 @@ def test_a_stopped_child_is_killed_and_replaced(make, tmp_path):
     reconnect(cluster)
 
 
+def test_no_call_waits_for_a_stopped_child(make, tmp_path):
+    cluster = make()
+    cluster.nodes()
+    os.kill(child(tmp_path), signal.SIGSTOP)
+    calls = [
+        cluster.start(Share(1), {"environment": 10_000 * "x"}, [])[1] for _ in range(300)
+    ]  # more than a pipe holds
+    assert cluster.returned(calls) == []
+    os.kill(child(tmp_path), signal.SIGKILL)
+    assert cluster.returned(calls, PATIENCE_S) == calls
+
+
 def test_a_cluster_that_refuses_the_connection_says_why(make, tmp_path):
     cluster = make()
     (tmp_path / REFUSE).touch()
