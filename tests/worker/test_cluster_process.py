@@ -155,7 +155,7 @@ def test_no_call_waits_for_a_stopped_child(make, tmp_path):
     os.kill(child(tmp_path), signal.SIGSTOP)
     calls = [
         cluster.start(Share(1), {"environment": 10_000 * "x"}, [])[1] for _ in range(300)
-    ]  # more than a pipe holds
+    ]
     assert cluster.returned(calls) == []
     os.kill(child(tmp_path), signal.SIGKILL)
     assert cluster.returned(calls, PATIENCE_S) == calls
