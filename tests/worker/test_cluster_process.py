@@ -153,9 +153,7 @@ def test_no_call_waits_for_a_stopped_child(make, tmp_path):
     cluster = make()
     cluster.nodes()
     os.kill(child(tmp_path), signal.SIGSTOP)
-    calls = [
-        cluster.start(Share(1), {"environment": 10_000 * "x"}, [])[1] for _ in range(300)
-    ]
+    calls = [cluster.start(Share(1), {"environment": 10_000 * "x"}, [])[1] for _ in range(300)]
     assert cluster.returned(calls) == []
     os.kill(child(tmp_path), signal.SIGKILL)
     assert cluster.returned(calls, PATIENCE_S) == calls
