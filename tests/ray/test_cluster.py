@@ -58,7 +58,7 @@ def test_all_nodes_compute_and_are_listed(nodes: RayNodes, store: Store, dispatc
     dispatcher = dispatch()
     eventually(lambda: set(computing(nodes, store)) == set(CPUS))
     eventually(lambda: [(m.slots, m.running) for m in store.engines.list()] == [(1, 1)] * 3)
-    assert {m.host for m in store.engines.list()} == {machine.host for machine in nodes.machines.values()}
+    assert {m.host for m in store.engines.list()} == {nodes.machines[number].host for number in CPUS}
     store.queue.request(endless, "cancel")
     (twin,) = store.queue.rerun([undisturbed.id])
     eventually(lambda: not any(run.is_active for run in store.queue.runs()))
@@ -160,7 +160,13 @@ def test_nodes_that_do_not_fit_compute_nothing(nodes: RayNodes, store: Store, di
             "node4": "it has Fedscape 0.0.9, the dispatcher has 0.1.0",
             "node5": f"it does not see ARTIFACTS_DIR, {artifacts}, of the dispatcher: mount the same folder there",
         }
-        eventually(lambda: {m.host: m.problem for m in store.engines.list() if m.problem} == problems)
+        seen: dict[str, str] = {}  # of each, at any time: a node is tried again after a minute
+
+        def have_refused() -> bool:
+            seen.update({m.host: m.problem for m in store.engines.list() if m.problem})
+            return seen == problems
+
+        eventually(have_refused)
         eventually(lambda: set(computing(nodes, store)) == set(CPUS))
         cancel_all(store)
     finally:
