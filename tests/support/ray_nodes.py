@@ -84,8 +84,9 @@ class RayNodes:
     def kill(self, number: int, part: str | None = None) -> None:
         """Kills all processes of the machine at once, or only those of Ray, its ``PART``."""
         self.machines[number].kill_processes(part)
-        self._started.pop(number).kill()
-        self._log(number).unlink()
+        if (started := self._started.pop(number, None)) is not None:
+            started.kill()
+            self._log(number).unlink()
 
     def restart(self, *numbers: int, cpus: int = 1) -> None:
         """Starts nodes that do not run, one after the other: together they time out on two busy cores."""
