@@ -121,16 +121,20 @@ class Bench:
         elsewhere = wait("run on another node", lambda: [r for r in self.computing() if self.number_of(r) != HEAD])
         return elsewhere[0], self.number_of(elsewhere[0])
 
-    def next_round(self, lost: RunRecord) -> float:
-        """Waits until a run has stored a round in a later claim. Returns the seconds."""
-        started = time.monotonic()
-        before = self.store.queue.get(lost.id)
+    def has_resumed(self, lost: RunRecord) -> Callable[[], bool]:
+        """Returns a function that says whether a run has stored a new round in a later claim. Call it often."""
+        first: dict[int, int] = {}  # claim -> the round when it was first seen
 
         def has_resumed() -> bool:
             run = self.store.queue.get(lost.id)
-            return run.epoch > before.epoch and run.round > before.round
+            return run.round > first.setdefault(run.epoch, run.round) and run.epoch > lost.epoch
 
-        wait(f"round of run {lost.id} after {before.round}, in a claim after {before.epoch}", has_resumed)
+        return has_resumed
+
+    def next_round(self, lost: RunRecord) -> float:
+        """Waits until a run has stored a round in a later claim. Returns the seconds."""
+        started = time.monotonic()
+        wait(f"round of run {lost.id} in a later claim than {lost.epoch}", self.has_resumed(lost))
         return time.monotonic() - started
 
     def close(self) -> None:
@@ -332,11 +336,10 @@ def network(arguments: argparse.Namespace) -> list[str]:
         machine, unplugged, resumed_s = found.nodes.machines[number], time.monotonic(), 0.0
         machine.unplug()
         say(f"node{number} has no network; its worker still reaches the database, whose socket is a file")
-        before = found.store.queue.get(victim.id)
+        has_resumed = found.has_resumed(victim)
         while (seconds := time.monotonic() - unplugged) < arguments.seconds:
-            run = found.store.queue.get(victim.id)
-            if not resumed_s and run.epoch > before.epoch and run.round > before.round:
-                resumed_s = seconds
+            if not resumed_s and has_resumed():
+                resumed_s, run = seconds, found.store.queue.get(victim.id)
                 say(f"its run {run.id} has a new round on node{found.number_of(run)} after {seconds:.1f} s")
             time.sleep(CHECK_S)
         machine.plug()
