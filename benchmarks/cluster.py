@@ -23,8 +23,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -33,6 +33,7 @@ import numpy as np
 
 from benchmarks.kills import Kills, deaths, timing
 from benchmarks.mixed_runs import EXPERIMENTS
+from benchmarks.processes import process_tree
 from engine.config.schema import parse_experiment
 from engine.exchange.records import new_run
 from engine.worker import Dispatcher, LocalExecutor
@@ -378,7 +379,14 @@ def throughput(arguments: argparse.Namespace) -> list[str]:
 
 
 def measure(found: Bench, kind: str, runs: int, rounds: int) -> tuple[float, float, float]:
-    """Returns wall-clock seconds, processor seconds of the whole machine, and the seconds of the shortest run."""
+    """Returns wall-clock seconds, processor seconds without the database's, and the seconds of the shortest run."""
+
+    def pids() -> list[int]:
+        """All processes of Ray and the dispatcher, or those of the local dispatcher."""
+        if kind == "ray":
+            return [pid for machine in found.nodes.machines.values() for pid in machine.processes().values()]
+        return [one.pid for one in process_tree(process.pid)]
+
     warm = queue(found.store, seeds=[1000, 1001])  # starts both workers
     if kind == "ray":
         found.dispatch(HEAD)
@@ -388,11 +396,11 @@ def measure(found: Bench, kind: str, runs: int, rounds: int) -> tuple[float, flo
         process = subprocess.Popen([sys.executable, "-c", SERVE, found.store.url], env=environment, cwd=found.folder)
     try:
         wait("end of the first runs", lambda: not any(found.store.queue.get(run_id).is_active for run_id in warm))
-        started, cpu_s = time.monotonic(), processor_s()
+        started, cpu_s = time.monotonic(), processor_s(pids())
         ids = queue(found.store, seeds=list(range(runs)), training__rounds=rounds, checkpoint_s=10.0)
         limit_s = LIMIT_S * runs
         wait("end of the runs", lambda: not any(found.store.queue.get(i).is_active for i in ids), limit_s)
-        wall_s, cpu_s = time.monotonic() - started, processor_s() - cpu_s
+        wall_s, cpu_s = time.monotonic() - started, processor_s(pids()) - cpu_s
     finally:
         if kind == "ray":
             found.dispatchers.pop(HEAD).kill()
@@ -405,10 +413,14 @@ def measure(found: Bench, kind: str, runs: int, rounds: int) -> tuple[float, flo
     return wall_s, cpu_s, min((run.finished_at - run.started_at).total_seconds() for run in ended)  # type: ignore[operator]
 
 
-def processor_s() -> float:
-    """The seconds for which the processors were busy since the machine was started."""
-    user, nice, system, _, _, irq, softirq, *_ = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:])
-    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+def processor_s(pids: Iterable[int]) -> float:
+    """The processor seconds of these processes so far, without those that have ended."""
+    ticks = 0
+    for pid in pids:
+        with suppress(OSError):  # it has just ended
+            user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+            ticks += int(user) + int(system)
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> int:
