@@ -23,7 +23,7 @@ class Activity:
     runs: Mapping[Status, tuple[int, ...]]  # ids by status of UNFINISHED, archived or not, ascending
     last_run: int  # the highest run id, 0 without runs; newer runs get higher ids
     analyses: int  # queued or running
-    devices: tuple[str, ...]  # of the engines with a recent heartbeat
+    devices: tuple[str, ...]  # of the machines with a recent heartbeat
     slots: int  # in total
 
 
@@ -37,7 +37,7 @@ _ALL = sa.union_all(
     _part("last", _NO_TEXT, sa.func.coalesce(sa.func.max(Run.id), 0)),
     _part("analyses", _NO_TEXT, sa.func.count(Analysis.id)).where(Analysis.status.in_(ACTIVE)),
     _part("engine", Engine.device, Engine.slots).where(
-        Engine.heartbeat_at.between(sa.bindparam("earliest"), sa.bindparam("latest"))
+        Engine.heartbeat_at.between(sa.bindparam("earliest"), sa.bindparam("latest")), Engine.device != ""
     ),
 ).order_by("kind", "number", "text")
 

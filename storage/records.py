@@ -279,7 +279,10 @@ class DiskUse:
 
 @dataclass(frozen=True)
 class EngineRecord:
-    """A machine that computes, for display only: that of the dispatcher, or a node of its cluster."""
+    """A machine that computes, for display only: that of the dispatcher, or a node of its cluster.
+
+    One without a device is that of a dispatcher that reaches no machine; ``problem`` is the message of the outage.
+    """
 
     id: str
     host: str
@@ -292,3 +295,7 @@ class EngineRecord:
     cpus: int
     gpus: int
     problem: str  # why it gets no work
+
+    @property
+    def is_outage(self) -> bool:
+        return not self.device

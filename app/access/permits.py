@@ -133,7 +133,7 @@ def allow(
     if person == EVERYONE:
         yield person
         return
-    if reach(person.role, action) == "own":
+    if reach(person.role, action) == "own" and (run_ids or experiment_ids):
         _refuse_foreign(store, person, run_ids, experiment_ids)
     token = _current.set(Permit(person, did, _subject(of, run_ids), adds))
     try:

@@ -25,20 +25,21 @@ def overview(store: Store, watched: str = "", seen: str = "") -> dict[str, Any]:
     now, is_alive = store.activity(), store.dispatcher_is_running()
     end_s, free_bytes, refused = _slow_facts(store, int(time.monotonic() / LOOK_AGAIN_S))
     gone_s = pulse_of(store.url).gone_s(is_alive)
+    outage = _outage(store, now)
     runs = len(now.runs["queued"]) + len(now.runs["running"])
     waits, stall = runs + now.analyses, _stall(store, now, is_alive)
     words = [
         *_demo_words(),
         *_count_words(now),
         *_time_words(end_s if waits else None),
-        _engine_words(now, is_alive, stall),
+        _engine_words(now, is_alive, stall, outage),
     ]
     active, next_id = sorted(chain.from_iterable(now.runs.values())), now.last_run + 1
     return {
         "text": " · ".join(words),
         "alerts": [
             *_open_alert(),
-            *_engine_alert(gone_s, runs),
+            *([f"{outage}."] if outage else _engine_alert(gone_s, runs)),
             *([f"{stall}."] if stall else []),
             *_disk_alert(free_bytes),
             *refused,
@@ -64,7 +65,8 @@ def _slow_facts(store: Store, tick: int) -> tuple[float | None, int, list[str]]:
     Read once per ``tick`` for all requests.
     """
     end_s, free_bytes = forecast.of_queue(store, store.queue.waiting()).end_s, store.disk_use().free_bytes
-    return end_s, free_bytes, [f"{m.host} gets no work: {m.problem}." for m in store.engines.list() if m.problem]
+    refused = [m for m in store.engines.list() if m.problem and not m.is_outage]
+    return end_s, free_bytes, [f"{m.host} gets no work: {m.problem}." for m in refused]
 
 
 def _demo_words() -> list[str]:
@@ -93,6 +95,13 @@ def _time_words(end_s: float | None) -> list[str]:
     return [f"{wording.about(end_s)} left"] if end_s else []
 
 
+def _outage(store: Store, now: Activity) -> str:
+    """Why the dispatcher reaches no machine; usually empty."""
+    if now.devices:
+        return ""
+    return next((machine.problem for machine in store.engines.list() if machine.is_outage), "")
+
+
 def _stall(store: Store, now: Activity, is_alive: bool) -> str:
     """Why a running worker cannot work; usually empty."""
     if not is_alive:
@@ -105,7 +114,9 @@ def _stall(store: Store, now: Activity, is_alive: bool) -> str:
     return f"The worker cannot store anything: the database is locked by {writer}; {writer.advice}"
 
 
-def _engine_words(now: Activity, is_alive: bool, stall: str) -> str:
+def _engine_words(now: Activity, is_alive: bool, stall: str, outage: str) -> str:
+    if outage:  # also while the dispatcher lets another one try
+        return "no cluster"
     if not is_alive:
         return "no worker: start it with make run"
     if stall:

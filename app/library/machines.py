@@ -23,10 +23,11 @@ def expander(found: Sequence[EngineRecord]) -> None:
 
 
 def known(found: Sequence[EngineRecord], now: datetime) -> list[EngineRecord]:
-    """Machines that are alive, and those that are gone unless their host is back; by host."""
-    alive = {machine.host for machine in found if is_alive(machine, now)}
-    gone = {m.host: m for m in sorted(found, key=lambda m: m.heartbeat_at) if m.host not in alive}  # the latest of each
-    shown = [machine for machine in found if is_alive(machine, now)] + list(gone.values())
+    """Machines that are alive, and those that are gone unless their host is back; by host. And a current outage."""
+    shown = [machine for machine in found if is_alive(machine, now)]
+    back = {machine.host for machine in shown if not machine.is_outage}
+    lost = [m for m in sorted(found, key=lambda m: m.heartbeat_at) if m not in shown and not m.is_outage]
+    shown += {machine.host: machine for machine in lost if machine.host not in back}.values()  # the latest of each
     return sorted(shown, key=lambda machine: (machine.host, machine.id))
 
 
@@ -37,6 +38,7 @@ def is_alive(machine: EngineRecord, now: datetime) -> bool:
 
 def title(alive: Sequence[EngineRecord]) -> str:
     """``Machines: 3, with 12 CPUs and 2 GPUs, 5 running``."""
+    alive = [machine for machine in alive if not machine.is_outage]
     if not alive:
         return "Machines: none"
     gpus = sum(machine.gpus for machine in alive)
@@ -66,6 +68,8 @@ def table(machines: Sequence[EngineRecord], now: datetime) -> pd.DataFrame:
 def _state(machine: EngineRecord, now: datetime) -> str:
     if not is_alive(machine, now):
         return "not responding"
+    if machine.is_outage:
+        return machine.problem
     if machine.problem:
         return f"gets no work: {machine.problem}"
     return "computing" if machine.running else "free"

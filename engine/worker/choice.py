@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection
+from functools import partial
 
 from engine.core.environment import whole_number
 from engine.core.errors import InvalidConfig
@@ -25,28 +26,27 @@ def executor_kind(store: Store) -> str:
     return kind
 
 
-def make_executor(store: Store, slots: int | None = None, run_ids: Collection[int] | None = None) -> Executor:
-    """The executor, with at most ``slots``, or one for each of ``run_ids``.
+def make_executor(
+    store: Store, slots: int | None = None, run_ids: Collection[int] | None = None, problem: str = ""
+) -> Executor:
+    """The executor, with at most ``slots``, or one for each of ``run_ids``. Raises InvalidConfig.
 
-    Raises InvalidConfig, or ClusterUnavailable if a later try may succeed.
+    ``problem`` is that of an earlier executor, shown until the new one has connected.
     """
     if executor_kind(store) == RAY:
         slots = slots or whole_number("FEDSCAPE_SLOTS")
-        return _ray_executor(store, slots if run_ids is None else min(slots or len(run_ids), len(run_ids)))
+        return _ray_executor(store, slots if run_ids is None else min(slots or len(run_ids), len(run_ids)), problem)
     if run_ids is None:
         return LocalExecutor(slots)
     plan = plan_slots(slots)
     return LocalExecutor(min(len(plan), len(run_ids)), plan[0].threads)  # each with the threads of a full set
 
 
-def _ray_executor(store: Store, most: int | None) -> Executor:
-    from engine.worker.ray_cluster import RayCluster
+def _ray_executor(store: Store, most: int | None, problem: str) -> Executor:
+    from engine.worker.cluster_process import ClusterProcess
+    from engine.worker.ray_cluster import RayCluster, ray_address
     from engine.worker.ray_executor import RayExecutor
 
     folders = {"ARTIFACTS_DIR": store.artifacts.folder, "DATA_DIR": default_data_dir().absolute()}
-    cluster = RayCluster()
-    try:
-        return RayExecutor(cluster, folders, most)
-    except BaseException:
-        cluster.close()
-        raise
+    address = ray_address()
+    return RayExecutor(ClusterProcess(partial(RayCluster, address), address), folders, most, problem=problem)

@@ -12,15 +12,24 @@ Call = Hashable  # a call of one of its methods, which may not have returned yet
 
 
 class ClusterUnavailable(FedscapeError):
-    """No cluster answers at the address. It may start later."""
+    """The cluster does not respond, or there is none. A later try may succeed."""
 
 
 class WorkerLost(Exception):
     """A call that will not return, since its worker died or cannot be reached. The message says why."""
 
+    def __init__(self, why: str, alive: Collection[str] = ()) -> None:
+        """``alive``: the ids of the nodes that were alive when this was noticed."""
+        super().__init__(why)
+        self.alive = frozenset(alive)
+
 
 class Unreachable(WorkerLost):
     """The connection to the worker broke; it may have died with its machine, or go on behind a broken network."""
+
+
+class ClusterLost(WorkerLost):
+    """The connection to the cluster was lost, and all workers with it."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +64,7 @@ class Cluster(Protocol):
     """Its methods may be called by several threads. A worker that dies is not started again."""
 
     def nodes(self) -> list[Node]:
-        """The nodes that are alive. Raises ClusterUnavailable."""
+        """The nodes that are alive; may take long. Raises ClusterUnavailable: all workers are lost then."""
 
     def start(self, share: Share, orders: dict[str, Any], avoid: Collection[str]) -> tuple[Handle, Call]:
         """A worker that starts as soon as a node has room, none of ``avoid``; the call returns its Greeting."""
@@ -77,3 +86,8 @@ class Cluster(Protocol):
 
     def close(self) -> None:
         """Kills all workers and leaves the cluster."""
+
+
+def unreachable(address: str, why: str) -> str:
+    """The message of an outage, on every page and in the terminal."""
+    return f"Can't reach the Ray cluster at {address}: {why}"

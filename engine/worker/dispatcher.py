@@ -55,7 +55,8 @@ class Dispatcher:
         self._ended: list[Ended] = []  # reported, not settled yet
         self._stopping_since: dict[Key, float] = {}
         self._checked = self._heartbeat_sent = self._cleaned_up = -float("inf")
-        self._engine_ids: set[str] = set()
+        self._engine_ids: set[str] = set()  # of the rows to delete at the end
+        self._outage_ids: set[str] = set()  # of those that say that no machine is reached
         self._has_recovered = self._may_have_lost_claims = False
 
     @classmethod
@@ -81,9 +82,9 @@ class Dispatcher:
         return not self._tickets
 
     def run(self, stop: threading.Event, until_idle: bool = False) -> None:
-        """Runs turns until ``stop`` is set, or with ``until_idle`` until there is no work left."""
+        """Runs turns until ``stop`` is set or the executor gives up, or with ``until_idle`` until nothing is left."""
         logged = ""
-        while not stop.is_set():
+        while not stop.is_set() and not self.executor.has_given_up:
             try:
                 self.step()
                 logged = ""
@@ -120,7 +121,7 @@ class Dispatcher:
                 claims.requeue_running()
         self._tickets.clear()
         with suppress(StorageError):
-            self.store.engines.remove(self._engine_ids)
+            self._remove_machines(self._engine_ids - (self._outage_ids if self.executor.has_given_up else set()))
         self._lock.release()
 
     def _recover(self) -> None:
@@ -203,6 +204,13 @@ class Dispatcher:
         """Stores a heartbeat for each machine, for display, and tells the executor how much waits."""
         if self._clock() - self._heartbeat_sent >= HEARTBEAT_S:
             self.executor.expect(self.store.queue.counts().get("queued", 0))
-            for machine in self.executor.machines():
-                self._engine_ids.add(self.store.engines.heartbeat(pid=os.getpid(), **asdict(machine)))
+            stored = {self.store.engines.heartbeat(pid=os.getpid(), **asdict(m)): m for m in self.executor.machines()}
+            self._remove_machines(self._outage_ids - stored.keys())
+            self._outage_ids = {engine_id for engine_id, machine in stored.items() if not machine.device}
+            self._engine_ids |= stored.keys()
             self._heartbeat_sent = self._clock()
+
+    def _remove_machines(self, engine_ids: Collection[str]) -> None:
+        if engine_ids:  # a write may wait for another process
+            self.store.engines.remove(engine_ids)
+            self._engine_ids -= set(engine_ids)

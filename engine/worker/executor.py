@@ -58,7 +58,10 @@ class Ended:
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine that computes, for display only. ``problem`` says why it gets no work."""
+    """A machine that computes, for display only. ``problem`` says why it gets no work.
+
+    One without a device is that of a dispatcher that reaches no machine.
+    """
 
     name: str  # unique in the cluster
     host: str
@@ -78,6 +81,11 @@ class Executor(Protocol):
     """
 
     on_notice: Callable[[str], None]
+    problem: str  # why nothing can be computed now, or ""
+
+    @property
+    def has_given_up(self) -> bool:
+        """Whether another dispatcher, on another machine, may find something that computes."""
 
     @property
     def slots(self) -> int:

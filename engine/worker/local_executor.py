@@ -43,6 +43,8 @@ class LocalExecutor:
     hang, since the caller may itself be waiting for a lock that such a process holds.
     """
 
+    problem, has_given_up = "", False  # this machine always computes
+
     def __init__(self, slots: int | None = None, threads: int | None = None, hung_s: float | None = None) -> None:
         """``hung_s`` as in ``Watchdog``."""
         plan = plan_slots(slots, threads)

@@ -32,7 +32,7 @@ def main(connection: Connection, slot: Slot, counters: Counters, timeout_s: floa
     """
     HEARTBEAT.share(counters)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the dispatcher handles it
-    threading.Thread(target=_exit_with_dispatcher, daemon=True).start()
+    threading.Thread(target=exit_with_parent, daemon=True).start()
     warm_up(slot)
     with suppress(EOFError, OSError):  # the dispatcher is gone
         while True:
@@ -97,8 +97,8 @@ def warm_up(slot: Slot) -> None:
             registry.names()
 
 
-def _exit_with_dispatcher() -> None:
-    """Exits when the dispatcher dies: the system then closes its end of this pipe."""
+def exit_with_parent() -> None:
+    """Exits when the process that started this one dies. For a thread."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

@@ -5,15 +5,29 @@ Ray places processes and notices that machines come, go and die. It never repeat
 
 import os
 import signal
+import socket
 import threading
 from collections.abc import Collection, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
 from typing import Any
 
 from engine.core.errors import InvalidConfig
-from engine.worker.cluster import Call, ClusterUnavailable, Handle, Node, Share, Unreachable, WorkerLost
+from engine.worker.cluster import (
+    Call,
+    ClusterUnavailable,
+    Handle,
+    Node,
+    Share,
+    Unreachable,
+    WorkerLost,
+    unreachable,
+)
 from engine.worker.executor import Work
 
 AUTH_MODE, TOKEN = "RAY_AUTH_MODE", "token"
+AUTO = "auto"
+HEAD_S = 10.0  # to open a connection
 LOCAL = ("local", "ray://")  # a cluster of its own, and the client protocol, which has no tokens of nodes
 OUT_OF_MEMORY = "Ray killed it since the machine ran out of memory: run fewer at once, or choose smaller models"
 
@@ -21,20 +35,14 @@ OUT_OF_MEMORY = "Ray killed it since the machine ran out of memory: run fewer at
 class RayCluster:
     """Connected from the start, as a driver on one of the nodes: Ray has to run on this machine, too."""
 
-    def __init__(self, address: str | None = None) -> None:
-        """``address``, else RAY_ADDRESS, else the cluster whose node runs here.
-
-        Raises ClusterUnavailable, or InvalidConfig if that will never work.
-        """
-        address = address or os.environ.get("RAY_ADDRESS") or "auto"
-        _check(address)
+    def __init__(self, address: str) -> None:
+        """``address`` as of ``ray_address``. Raises ClusterUnavailable."""
+        _check_head(address)
         os.environ[AUTH_MODE] = TOKEN  # read when ray is imported
-        try:
-            import ray
-        except ModuleNotFoundError as error:
-            hint = "install it on all machines: .venv/bin/pip install -r requirements-ray.txt"
-            raise InvalidConfig([f"FEDSCAPE_EXECUTOR=ray needs Ray ({error}); {hint}"]) from error
+        import ray
+
         self._ray: Any = ray
+        self._address = address
         handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             ray.init(address=address, log_to_driver=False, logging_level="WARNING", include_dashboard=False)
@@ -49,7 +57,7 @@ class RayCluster:
         try:
             found = self._ray.nodes()
         except (self._ray.exceptions.RayError, ConnectionError) as error:
-            raise ClusterUnavailable(f"the Ray cluster does not answer ({_first_line(error)})") from error
+            raise ClusterUnavailable(unreachable(self._address, _first_line(error))) from error
         return [_node(node) for node in found if node["Alive"]]
 
     def start(self, share: Share, orders: dict[str, Any], avoid: Collection[str]) -> tuple[Handle, Call]:
@@ -84,12 +92,17 @@ class RayCluster:
         try:
             found = self._ray.get(call)
         except errors.OutOfMemoryError as error:
-            raise WorkerLost(OUT_OF_MEMORY) from error
+            raise WorkerLost(OUT_OF_MEMORY, self._alive()) from error
         except errors.ActorUnavailableError as error:
-            raise Unreachable(_first_line(error)) from error
+            raise Unreachable(_first_line(error), self._alive()) from error
         except errors.RayError as error:
-            raise WorkerLost(_first_line(error)) from error
+            raise WorkerLost(_first_line(error), self._alive()) from error
         return found
+
+    def _alive(self) -> list[str]:
+        with suppress(ClusterUnavailable):
+            return [node.id for node in self.nodes()]
+        return []
 
     def kill(self, worker: Handle) -> None:
         self._ray.kill(worker, no_restart=True)
@@ -139,16 +152,33 @@ def _worker_class(ray: Any) -> Any:
     return ray.remote(concurrency_groups={"work": 1, "watch": 1})(FedscapeWorker)
 
 
-def _check(address: str) -> None:
+def ray_address() -> str:
+    """RAY_ADDRESS, by default that of the cluster whose node runs here. Raises InvalidConfig if it will never work."""
+    address = os.environ.get("RAY_ADDRESS") or AUTO
     if address.startswith(LOCAL):
         raise InvalidConfig([f"RAY_ADDRESS: {address!r}, must be auto or the HOST:PORT of a cluster's head"])
     if (mode := os.environ.get(AUTH_MODE, TOKEN)) != TOKEN:
         why = "Ray listens on every interface, and whoever reaches it without a token runs code there"
         raise InvalidConfig([f"{AUTH_MODE}: {mode!r}, must be {TOKEN!r}: {why}"])
+    if find_spec("ray") is None:
+        hint = "install it on all machines: .venv/bin/pip install -r requirements-ray.txt"
+        raise InvalidConfig([f"FEDSCAPE_EXECUTOR=ray needs Ray, which is not installed; {hint}"])
+    return address
+
+
+def _check_head(address: str) -> None:
+    """Raises ClusterUnavailable if nothing listens at the address. Ray would try again for minutes, and hide why."""
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), HEAD_S).close()
+    except OSError as error:
+        raise ClusterUnavailable(unreachable(address, error.strerror or str(error))) from error
 
 
 def _restore(handlers: dict[signal.Signals, Any]) -> None:
-    """Ray takes over signals, and would end the dispatcher before it has returned its runs to the queue."""
+    """Undoes what Ray changes: its own handlers of signals wait for the cluster."""
     if threading.current_thread() is threading.main_thread():
         for number, handler in handlers.items():
             signal.signal(number, handler)
@@ -163,11 +193,11 @@ def _node(found: dict[str, Any]) -> Node:
 
 
 def _refusal(address: str, error: Exception) -> str:
-    why = _first_line(error)
-    return (
-        f"no Ray cluster at RAY_ADDRESS={address} lets this machine in ({why}); start Ray here with `ray start`, with "
-        "the same Python, the same version of Ray and the cluster's token (RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH)"
+    why = (
+        f"{_first_line(error)}; Ray must run on the head and on this machine, with the same Python, the same version "
+        "of Ray and the same token (RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH)"
     )
+    return unreachable(address, why)
 
 
 def _first_line(error: Exception) -> str:

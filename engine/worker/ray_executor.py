@@ -8,10 +8,11 @@ does not fit gets no work for a while.
 import logging
 import math
 import os
+import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from engine.core.environment import whole_number
 from engine.worker.cluster import (
     Call,
     Cluster,
+    ClusterLost,
     ClusterUnavailable,
     Greeting,
     Handle,
@@ -38,6 +40,8 @@ from engine.worker.slots import RUNS_PER_GPU
 from engine.worker.watchdog import Watchdog
 
 CHECK_S = 1.0  # how often nodes and heartbeats are checked
+RECONNECT_S = 5.0  # between tries to connect, each of which starts a process
+TRIES = 3  # to connect, before another dispatcher may try
 IDLE_S = 60.0  # after which an idle worker is given up
 REFUSED_S = 60.0  # after which a node whose worker did not fit is tried again
 START_PAUSE_S = 1.0  # after a worker that did not start
@@ -71,7 +75,10 @@ class _Worker:
 
 
 class RayExecutor:
-    """Slots are those of all nodes together. A GPU, once seen, is required for all runs, so that they compare."""
+    """Slots are those of all nodes together. A GPU, once seen, is required for all runs, so that they compare.
+
+    While the cluster cannot be reached there are no slots, and all tickets go back to the queue.
+    """
 
     def __init__(
         self,
@@ -81,12 +88,14 @@ class RayExecutor:
         hung_s: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         check_s: float = CHECK_S,
+        problem: str = "",
     ) -> None:
         """``folders`` must be seen by all nodes, by the variable that names them; ``most`` slots are used.
 
-        ``hung_s`` as in ``Watchdog``.
+        ``hung_s`` as in ``Watchdog``, ``problem`` as in ``Executor``. A thread connects to the cluster.
         """
-        self._cluster, self._most, self._clock = cluster, most, clock
+        self._cluster, self._most, self._clock, self.problem = cluster, most, clock, problem
+        self._failures = 0  # to reach the cluster, since it last responded
         self._threads = whole_number("FEDSCAPE_THREADS") or 1
         self._runs_per_gpu = whole_number("FEDSCAPE_RUNS_PER_GPU") or RUNS_PER_GPU
         most_ahead = whole_number("FEDSCAPE_RAY_AHEAD", least=0)
@@ -107,8 +116,8 @@ class RayExecutor:
         self._extra_ticket: Work | None = None  # the analysis beside the slots
         self._queued = 0
         self._start_at = -math.inf  # after a worker that did not start
+        self._is_connected = False
         self._is_closed = threading.Event()
-        self._see_nodes()
         self._supervisor = threading.Thread(target=self._supervise, args=(check_s,), daemon=True, name="watchdog")
         self._supervisor.start()
 
@@ -116,6 +125,10 @@ class RayExecutor:
     def device(self) -> str:
         """The devices of the nodes, each once."""
         return ", ".join(sorted({node.device for node in self._nodes.values() if node.gpus or not self._uses_gpus}))
+
+    @property
+    def has_given_up(self) -> bool:
+        return self._failures >= TRIES
 
     @property
     def slots(self) -> int:
@@ -173,6 +186,9 @@ class RayExecutor:
             self._queued = queued
 
     def machines(self) -> list[Machine]:
+        if self.problem:
+            host = socket.gethostname()
+            return [Machine(f"{host}:{os.getpid()}", host, "", 0, 0, 0, 0, self.problem)]
         with self._changing:
             running = Counter(worker.node for worker in self._workers if isinstance(worker.ticket, Ticket))
             problems = {node: why for node, (why, _) in self._refused.items()}
@@ -192,15 +208,22 @@ class RayExecutor:
 
     def close(self) -> None:
         self._is_closed.set()
-        self._supervisor.join(CLOSE_S)
         with self._changing:
             for worker in list(self._workers):
                 self._drop(worker)
         self._cluster.close()
+        self._supervisor.join(CLOSE_S)
 
     def check(self, elapsed_s: float) -> None:
         """Notices nodes that came or left, and workers that hang or idle. ``elapsed_s``: since the last call."""
-        self._see_nodes()
+        try:
+            nodes = self._cluster.nodes()  # without the lock: it may take long
+        except ClusterUnavailable as error:
+            self._failures += 1
+            with self._changing:
+                self._lose_cluster(str(error))
+            return
+        self._see(nodes)
         with self._changing:
             now = self._clock()
             self._refused = {node: found for node, found in self._refused.items() if found[1] > now}
@@ -217,20 +240,32 @@ class RayExecutor:
 
     def _supervise(self, check_s: float) -> None:
         checked = time.monotonic()
-        while not self._is_closed.wait(check_s):
+        while not self._is_closed.wait(max(check_s, RECONNECT_S) if self._failures > 1 else check_s):
             now = time.monotonic()
-            try:
-                self.check(now - checked)
-            except ClusterUnavailable as error:  # it may answer again; Ray ends this process if it does not
-                log.warning("%s", error)
+            self.check(now - checked)
             checked = now
 
-    def _see_nodes(self) -> None:
-        nodes = self._cluster.nodes()  # without the lock: a cluster in trouble may take long to answer
+    def _see(self, nodes: Sequence[Node]) -> None:
         with self._changing:
+            is_new = not self._is_connected
             self._nodes = {node.id: node for node in nodes}
             self._refused = {node: found for node, found in self._refused.items() if node in self._nodes}
             self._uses_gpus = self._uses_gpus or any(node.gpus for node in nodes)
+            self._is_connected, self._failures, self.problem = True, 0, ""
+        if is_new:
+            log.info("connected to the Ray cluster: %d slots on %s", self.slots, self.device)
+
+    def _lose_cluster(self, why: str) -> None:
+        """Returns all tickets to the queue: their workers end with the connection."""
+        if self.problem != why and not self._is_closed.is_set():
+            log.warning("%s", why)
+        self._is_connected, self.problem = False, why
+        for worker in list(self._workers):
+            self._drop(worker)
+            if worker.ticket is not None:
+                self._end(worker.ticket, why, is_refused=True)
+        self._return_waiting(why)
+        self._nodes, self._refused = {}, {}
 
     def _slots_of(self, node: Node) -> int:
         by_cpus = node.cpus // self._threads
@@ -246,6 +281,8 @@ class RayExecutor:
 
     def _staff(self) -> None:
         """Gives waiting tickets to idle workers, and asks for as many workers as are needed."""
+        if not self._is_connected:
+            return
         for is_extra in (True, False):
             workers = [worker for worker in self._workers if worker.is_extra == is_extra]
             idle = [worker for worker in workers if worker.is_idle]
@@ -307,24 +344,32 @@ class RayExecutor:
         for worker in [w for w in self._workers if w.ticket is None and w.node in ("", node)]:
             self._drop(worker)  # those that start could start there
         if not self.slots:
-            for ticket in self._waiting[:]:
-                self._waiting.remove(ticket)
-                self._end(ticket, f"{host}: {problem}", is_refused=True)
+            self._return_waiting(f"{host}: {problem}")
+
+    def _return_waiting(self, why: str) -> None:
+        """Returns the tickets that have no worker to the queue."""
+        for ticket in self._waiting[:]:
+            self._waiting.remove(ticket)
+            self._end(ticket, why, is_refused=True)
 
     def _lose(self, worker: _Worker, ticket: Work | None, lost: WorkerLost) -> None:
+        if isinstance(lost, ClusterLost):
+            worker.ticket = ticket
+            self._lose_cluster(str(lost))
+            return
         self._drop(worker)
         if ticket is None:
             log.warning("a worker did not start: %s", lost)
             self._start_at = self._clock() + START_PAUSE_S
             return
-        with suppress(ClusterUnavailable):
-            self._see_nodes()
+        if lost.alive:
+            self._nodes = {node_id: node for node_id, node in self._nodes.items() if node_id in lost.alive}
         if worker.node not in self._nodes or isinstance(lost, Unreachable):
             self._end(ticket, f"{worker.host} left the cluster or stopped responding")
+            if worker.node in self._nodes:  # Ray itself notices later
+                self._refuse(worker.node, worker.host, "it stopped responding")
         else:
             self._end(ticket, f"the worker on {worker.host} died: {lost}")
-        if worker.node in self._nodes and isinstance(lost, Unreachable):  # Ray itself notices later
-            self._refuse(worker.node, worker.host, "it stopped responding")
 
     def _end(self, ticket: Work, problem: str | None, is_refused: bool = False) -> None:
         self._ended.append(Ended(ticket, problem, is_refused))

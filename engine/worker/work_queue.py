@@ -85,7 +85,7 @@ class RunClaims:
     def refused(self, ticket: Ticket, problem: str) -> None:
         with suppress(Fenced):
             self.release(ticket)
-        _add_refusal(self.store, ticket.run_id, f"not computed on {problem}")
+        _add_refusal(self.store, ticket.run_id, f"returned to the queue: {problem}")
 
 
 class AnalysisClaims:
@@ -129,7 +129,7 @@ class AnalysisClaims:
     def refused(self, ticket: AnalysisTicket, problem: str) -> None:
         with suppress(Fenced):
             self.release(ticket)
-        _add_refusal(self.store, ticket.run_id, f"analysis {ticket.analysis_id} not computed on {problem}")
+        _add_refusal(self.store, ticket.run_id, f"analysis {ticket.analysis_id} returned to the queue: {problem}")
 
 
 def add_event(store: Store, run_id: int, level: str, kind: str, message: str) -> None:

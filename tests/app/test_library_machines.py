@@ -37,6 +37,14 @@ def test_a_host_that_is_back_is_not_listed_as_gone() -> None:
     assert machines.known([gone, lost, earlier, back], NOW) == [back, lost]
 
 
+def test_an_outage_is_listed_while_it_lasts_and_counts_as_no_machine() -> None:
+    none = {"device": "", "cpus": 0, "slots": 0, "running": 0, "problem": "Can't reach the Ray cluster"}
+    node, outage, past = machine("a", 60.0), machine("a", id="now", **none), machine("b", 60.0, **none)
+    assert machines.known([node, outage, past], NOW) == [node, outage]
+    assert list(machines.table([node, outage], NOW)["State"]) == ["not responding", "Can't reach the Ray cluster"]
+    assert machines.title([outage]) == "Machines: none"
+
+
 def test_the_library_lists_the_machines(filled_store: Store) -> None:
     filled_store.engines.heartbeat(host="lab1", pid=1, device="cpu", slots=2, running=0, cpus=2)
     filled_store.engines.heartbeat(host="lab2", pid=1, device="H100", slots=2, running=1, name="x", cpus=8, gpus=1)

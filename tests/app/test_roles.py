@@ -320,6 +320,13 @@ def test_a_write_that_asks_for_no_permit_is_refused(store: Store) -> None:
         queries.store().queue.request([of.waiting], "cancel")
 
 
+def test_the_owners_of_nothing_are_not_looked_up(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(store.experiments), "owners", None)
+    with as_person(PEOPLE["member"]), permits.allow("change", queries.store(), "Save", of=["first"]):
+        queries.store().saved_views.save("library", "first", "status=done")
+    assert [view.name for view in store.saved_views.list("library")] == ["first"]
+
+
 def may(role: Role, action: Action, owner: str) -> bool:
     """As written in this file."""
     reach = EXPECTED[action][ORDER.index(role)]

@@ -1,5 +1,7 @@
 """The status strip of every page: counts, device, problems, and runs that ended since the last request."""
 
+from itertools import count
+
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
@@ -54,6 +56,23 @@ def test_several_machines_are_counted_and_one_that_gets_no_work_is_an_alert(stor
         now = strip(store)
     assert now["text"] == "0 running · 8 queued · 2 machines, 2 slots"
     assert now["alerts"] == ["lab2 gets no work: old torch."]
+
+
+@pytest.mark.parametrize("is_locked", [True, False])
+def test_an_outage_of_the_cluster_is_an_alert_instead_of_a_missing_worker(
+    store: Store, monkeypatch: pytest.MonkeyPatch, is_locked: bool
+) -> None:
+    outage = "Can't reach the Ray cluster at head:6379: connection refused"
+    store.engines.heartbeat(host="lab1", pid=1, device="", slots=0, running=0, problem=outage)
+    monkeypatch.setattr(overview, "pulse_of", lambda url: Pulse(count(step=GONE_AFTER_S).__next__))
+    lock = store.try_dispatcher_lock() if is_locked else None
+    now = strip(store)
+    assert now["text"] == "0 running · 8 queued · no cluster"
+    assert now["alerts"] == [f"{outage}."]
+    store.engines.heartbeat(host="lab2", pid=1, device="cpu", slots=2, running=0)
+    assert f"{outage}." not in strip(store)["alerts"]
+    if lock is not None:
+        lock.release()
 
 
 def test_a_worker_that_blocks_writers_is_reported_with_its_restart(store: Store) -> None:

@@ -1,54 +1,51 @@
-"""Runs on a real Ray cluster: nodes that die, that do not fit, and those who have no token."""
+"""Runs on a real Ray cluster: nodes that die, that do not fit, and those who have no token.
+
+Runs that must last until something is killed are endless, and cancelled afterwards: a fast machine ends no test early.
+"""
 
 import secrets
 import shutil
-import subprocess
+import signal
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
 from engine.worker.recorder import CHECKPOINT
-from engine.worker.work_queue import DIED
+from engine.worker.work_queue import DIED, REFUSED
 from storage import RunRecord, Store
 from tests.ray.conftest import CPUS, Dispatch
-from tests.support.ray_nodes import HEAD, ROOT, RayNodes
+from tests.support.endless import ENDLESS, cancel_all, differences_of_endless, resumed
+from tests.support.machines import Machine
+from tests.support.ray_nodes import HEAD, PART, ROOT, RayNodes
 from tests.worker.engines import PATIENCE_S, eventually
 from tests.worker.samples import compute, queue, rows
 
 pytestmark = [pytest.mark.ray, pytest.mark.postgres, pytest.mark.timeout(3 * PATIENCE_S)]
-LONG = {"training__rounds": 300, "training__participation": 1.0, "checkpoint_s": 0.2}
-CONNECT = "from engine.worker.ray_cluster import RayCluster; print(len(RayCluster('{address}').nodes()), 'nodes')"
+CONNECT = """
+from engine.worker.cluster import ClusterUnavailable
+from engine.worker.ray_cluster import RayCluster
+try:
+    print(len(RayCluster('{address}').nodes()), 'nodes')
+except ClusterUnavailable as error:
+    print(error)
+"""
 
 
-def node_of(nodes: RayNodes, run: RunRecord) -> int | None:
-    """The node that computes a run."""
-    pid = int(run.worker.rpartition(":")[2]) if run.worker else None
-    return next((number for number in CPUS if pid in nodes.processes(number)), None)
+def assert_equal_undisturbed(store: Store, runs: Collection[RunRecord]) -> None:
+    assert differences_of_endless(store, runs) == []
+
+
+def machine_of(nodes: RayNodes, run: RunRecord) -> Machine:
+    host = (run.worker or "").partition(":")[0]
+    return next(machine for machine in nodes.machines.values() if machine.host == host)
 
 
 def computing(nodes: RayNodes, store: Store) -> dict[int, RunRecord]:
     """The running runs that have a checkpoint, by node."""
     running = [r for r in store.queue.runs(statuses=["running"]) if store.artifacts.latest(r.id, CHECKPOINT)]
-    return {node: run for run in running if (node := node_of(nodes, run)) is not None}
-
-
-def end_of_all(store: Store) -> list[RunRecord]:
-    """Waits until all runs are done."""
-    eventually(lambda: not any(run.is_active for run in store.queue.runs()))
-    runs = store.queue.runs(newest_first=False)
-    assert {run.status for run in runs} == {"done"}, [run.error for run in runs]
-    return runs
-
-
-def assert_equal_undisturbed(store: Store, runs: list[RunRecord]) -> None:
-    """Computes each run again, on the cluster, and compares all rows."""
-    twins = [run.id for run in store.queue.rerun([run.id for run in runs])]
-    end_of_all(store)
-    for run, twin in zip(runs, map(store.queue.get, twins), strict=True):
-        assert twin.epoch == 1
-        assert rows(store, run.id) == rows(store, twin.id)
-        assert run.summary == twin.summary
+    return {machine_of(nodes, run).number: run for run in running if run.worker}
 
 
 def messages(store: Store, kind: str) -> list[str]:
@@ -57,49 +54,76 @@ def messages(store: Store, kind: str) -> list[str]:
 
 def test_all_nodes_compute_and_are_listed(nodes: RayNodes, store: Store, dispatch: Dispatch):
     undisturbed = compute(store)
-    endless = queue(store, seeds=[1, 2, 3], **LONG | {"training__rounds": 100_000})
+    endless = queue(store, seeds=[1, 2, 3], **ENDLESS)
     dispatcher = dispatch()
     eventually(lambda: set(computing(nodes, store)) == set(CPUS))
     eventually(lambda: [(m.slots, m.running) for m in store.engines.list()] == [(1, 1)] * 3)
+    assert {m.host for m in store.engines.list()} == {nodes.machines[number].host for number in CPUS}
     store.queue.request(endless, "cancel")
     (twin,) = store.queue.rerun([undisturbed.id])
     eventually(lambda: not any(run.is_active for run in store.queue.runs()))
     assert store.queue.counts() == {"cancelled": 3, "done": 2}
     assert rows(store, twin.id) == rows(store, undisturbed.id)
-    dispatcher.terminate()
-    assert dispatcher.wait() == 0
+    assert store.queue.get(twin.id).summary == undisturbed.summary
+    dispatcher.send_signal(signal.SIGTERM)
+    assert dispatcher.wait(PATIENCE_S) == 0
     assert store.engines.list() == []
 
 
 def test_a_run_of_a_dead_node_resumes_on_another(nodes: RayNodes, store: Store, dispatch: Dispatch):
-    queue(store, seeds=[0, 1], **LONG)
+    queue(store, seeds=[0, 1], **ENDLESS)
     dispatch()
     victim, run = eventually(lambda: [(n, r) for n, r in computing(nodes, store).items() if n != HEAD])[0]
     nodes.kill(victim)
     try:
-        runs = end_of_all(store)
+        found = resumed(store, [run.id])
+        assert machine_of(nodes, found[0]).number != victim
     finally:
-        nodes.start(victim)
-        nodes.wait(victim)
-    assert [found.epoch for found in runs if found.id == run.id] == [2]
+        nodes.restart(victim)
     (died,) = messages(store, DIED)
-    assert "left the cluster or stopped responding; its last checkpoint is of round" in died
-    assert_equal_undisturbed(store, runs)
+    assert f"node{victim} left the cluster or stopped responding; its last checkpoint is of round" in died
+    assert_equal_undisturbed(store, found)
 
 
-def test_the_next_dispatcher_resumes_the_runs_of_a_killed_one(nodes: RayNodes, store: Store, dispatch: Dispatch):
-    queue(store, seeds=[0, 1], **LONG)
-    first = dispatch()
-    workers = [run.worker for run in eventually(lambda: list(computing(nodes, store).values()))]
+def test_of_two_dispatchers_on_two_nodes_one_computes_and_the_other_takes_over(
+    nodes: RayNodes, store: Store, dispatch: Dispatch
+):
+    ids = queue(store, seeds=[0, 1], **ENDLESS)
+    first = dispatch(2)
+    eventually(store.dispatcher_is_running)
+    second = dispatch(3)
+    runs = eventually(lambda: found if len(found := computing(nodes, store)) == len(ids) else {}).values()
+    assert second.poll() is None
+    workers = [(machine_of(nodes, run), int(str(run.worker).partition(":")[2])) for run in runs]
     first.kill()
-    first.wait()
-    pids = {int(worker.rpartition(":")[2]) for worker in workers}
-    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
-    dispatch()
-    runs = end_of_all(store)
-    assert max(run.epoch for run in runs) == 2
+    eventually(lambda: not any(pid in machine.processes(PART) for machine, pid in workers))
+    found = resumed(store, ids)
+    assert {run.epoch for run in found} == {2}
     assert messages(store, DIED) == []
-    assert_equal_undisturbed(store, runs)
+    assert_equal_undisturbed(store, found)
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(PATIENCE_S) == 0
+
+
+def test_the_dispatcher_outlives_the_head(nodes: RayNodes, store: Store, dispatch: Dispatch):
+    ids = queue(store, seeds=[0, 1], **ENDLESS)
+    dispatcher = dispatch(2)
+    eventually(lambda: len(computing(nodes, store)) == len(ids))
+    nodes.kill(HEAD)
+    eventually(lambda: [machine.is_outage for machine in store.engines.list()] == [True])
+    (outage,) = store.engines.list()
+    assert outage.problem.startswith(f"Can't reach the Ray cluster at {nodes.address}: ")
+    eventually(lambda: {run.status for run in store.queue.runs()} == {"queued"})
+    assert store.queue.counts() == {"queued": len(ids)}
+    for number in (2, 3):
+        nodes.kill(number, PART)
+    nodes.restart(HEAD, 2, 3)
+    found = resumed(store, ids)
+    assert dispatcher.poll() is None
+    eventually(lambda: not any(machine.is_outage for machine in store.engines.list()))
+    assert messages(store, DIED) == []
+    assert all("returned to the queue: Can't reach the Ray cluster" in text for text in messages(store, REFUSED))
+    assert_equal_undisturbed(store, found)
 
 
 @pytest.mark.parametrize("token", ["none", "another"])
@@ -108,53 +132,44 @@ def test_a_driver_without_the_token_is_refused(nodes: RayNodes, token: str, tmp_
     if token == "none":
         del environment["RAY_AUTH_TOKEN"]
     command = [sys.executable, "-c", CONNECT.format(address=nodes.address)]
-    refused = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
-    assert refused.returncode == 1
-    assert "ClusterUnavailable: no Ray cluster at RAY_ADDRESS=127.0.0.1:6379 lets this machine in" in refused.stderr
-    accepted = subprocess.run(command, env=nodes.environment, capture_output=True, text=True, cwd=tmp_path)
-    assert accepted.stdout == "3 nodes\n"
+    printed = {}
+    for name, given in (("refused", environment), ("accepted", nodes.environment)):
+        with (tmp_path / name).open("wb") as file:
+            assert nodes.machines[HEAD].start(command, given, cwd=tmp_path, stdout=file).wait(PATIENCE_S) == 0
+        printed[name] = (tmp_path / name).read_text()
+    assert printed["refused"].startswith(f"Can't reach the Ray cluster at {nodes.address}: ")
+    assert printed["accepted"] == "3 nodes\n"
 
 
-def test_a_node_with_another_version_computes_nothing(
-    nodes: RayNodes, store: Store, dispatch: Dispatch, tmp_path: Path
-):
+def test_nodes_that_do_not_fit_compute_nothing(nodes: RayNodes, store: Store, dispatch: Dispatch, tmp_path: Path):
     other = tmp_path / "other"
     for folder in ("engine", "storage"):
         shutil.copytree(ROOT / folder, other / folder)
     (other / "engine" / "version.py").write_text('CODE_VERSION = "0.0.9"\n')
-    nodes.start(4, cpus=2, PYTHONPATH=str(other))
-    try:
-        nodes.wait(4)
-        queue(store, seeds=[0, 1, 2, 3], **LONG)
-        dispatch()
-        problem = "it has Fedscape 0.0.9, the dispatcher has 0.1.0"
-        eventually(lambda: problem in [machine.problem for machine in store.engines.list()])
-        runs = end_of_all(store)
-    finally:
-        nodes.kill(4)
-    assert {run.epoch for run in runs} == {1}
-    assert messages(store, DIED) == []
-
-
-def test_a_node_that_does_not_see_the_folders_returns_its_runs(
-    nodes: RayNodes, store: Store, dispatch: Dispatch, tmp_path: Path
-):
     artifacts = store.artifacts.folder
     artifacts.mkdir(parents=True, exist_ok=True)
     hidden = ("unshare", "--mount", "sh", "-c", f'mount -t tmpfs none "{artifacts}"; exec "$@"', "sh")
-    nodes.start(4, cpus=2, before=hidden)
     try:
+        nodes.start(4, PYTHONPATH=str(other))
         nodes.wait(4)
-        for number in (2, 3):
-            nodes.kill(number)
-        queue(store, seeds=[0, 1, 2], **LONG)
+        nodes.start(5, before=hidden)
+        nodes.wait(5)
+        queue(store, seeds=[0, 1, 2, 3, 4], **ENDLESS)  # as many as there are CPUs
         dispatch()
-        eventually(lambda: any("does not see ARTIFACTS_DIR" in machine.problem for machine in store.engines.list()))
-        runs = end_of_all(store)
+        problems = {
+            "node4": "it has Fedscape 0.0.9, the dispatcher has 0.1.0",
+            "node5": f"it does not see ARTIFACTS_DIR, {artifacts}, of the dispatcher: mount the same folder there",
+        }
+        seen: dict[str, str] = {}  # of each, at any time: a node is tried again after a minute
+
+        def have_refused() -> bool:
+            seen.update({m.host: m.problem for m in store.engines.list() if m.problem})
+            return problems.items() <= seen.items()
+
+        eventually(have_refused)
+        eventually(lambda: set(computing(nodes, store)) == set(CPUS))
+        cancel_all(store)
     finally:
-        nodes.kill(4)
-        for number in (2, 3):
-            nodes.start(number)
-            nodes.wait(number)
+        for number in (4, 5):
+            nodes.kill(number)
     assert messages(store, DIED) == []
-    assert_equal_undisturbed(store, runs)

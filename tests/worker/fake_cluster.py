@@ -9,6 +9,8 @@ from engine.worker import Work
 from engine.worker.cluster import ClusterUnavailable, Node, Share, WorkerLost
 from engine.worker.heartbeat import HeartbeatCounts
 
+OUTAGE = "Can't reach the Ray cluster at head:6379: connection refused"
+
 
 @dataclass(eq=False)
 class FakeWorker:
@@ -36,7 +38,7 @@ class FakeCluster:
 
     def nodes(self) -> list[Node]:
         if not self.answers:
-            raise ClusterUnavailable("the cluster does not answer")
+            raise ClusterUnavailable(OUTAGE)
         return list(self.alive)
 
     def start(self, share: Share, orders: dict[str, Any], avoid: Collection[str]) -> tuple[FakeWorker, int]:
@@ -87,7 +89,7 @@ class FakeCluster:
         self._return(worker, (problem, is_refused))
 
     def lose(self, worker: FakeWorker, why: str = "killed", error: type[WorkerLost] = WorkerLost) -> None:
-        self._return(worker, error(why))
+        self._return(worker, error(why, [node.id for node in self.alive]))
 
     def _call(self, worker: FakeWorker) -> int:
         self._calls[worker] = next(self._numbers)

@@ -9,7 +9,7 @@ from engine.worker.executor import Machine
 class FakeExecutor:
     """Two slots and one for an analysis; a ticket ends when the test says so."""
 
-    slots, device = 2, "cpu"
+    slots, device, problem, has_given_up = 2, "cpu", "", False
 
     def __init__(self) -> None:
         self.tickets: list[Work] = []
@@ -39,6 +39,8 @@ class FakeExecutor:
         self.queued = queued
 
     def machines(self) -> list[Machine]:
+        if self.problem:
+            return [Machine("here", "here", "", 0, 0, 0, 0, self.problem)]
         running = sum(isinstance(ticket, Ticket) for ticket in self.tickets)
         return [Machine("here", "here", self.device, 2, 0, self.slots, running)]
 

@@ -7,9 +7,8 @@ import threading
 import pytest
 
 from engine.core.errors import InvalidConfig
-from engine.worker import LocalExecutor, choice, service
-from engine.worker.cluster import ClusterUnavailable
-from engine.worker.ray_cluster import RayCluster
+from engine.worker import LocalExecutor, choice, ray_cluster, service
+from engine.worker.ray_cluster import ray_address
 from storage import Store
 from tests.worker.fakes import FakeExecutor
 from tests.worker.samples import queue
@@ -47,20 +46,20 @@ def test_ray_needs_postgresql(store):
 def test_without_tokens_ray_is_refused(monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     with pytest.raises(InvalidConfig, match="RAY_AUTH_MODE: 'disabled', must be 'token'"):
-        RayCluster()
+        ray_address()
 
 
 @pytest.mark.parametrize("address", ["local", "ray://head:10001"])
 def test_an_address_that_is_no_cluster_is_refused(monkeypatch, address):
     monkeypatch.setenv("RAY_ADDRESS", address)
     with pytest.raises(InvalidConfig, match="must be auto or the HOST:PORT"):
-        RayCluster()
+        ray_address()
 
 
 def test_ray_that_is_not_installed_is_named_with_its_requirements(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.setattr(ray_cluster, "find_spec", lambda name: None)
     with pytest.raises(InvalidConfig, match=r"pip install -r requirements-ray\.txt"):
-        RayCluster()
+        choice.make_executor(Store(POSTGRES))
 
 
 def test_ray_is_not_imported_unless_it_is_chosen():
@@ -69,30 +68,32 @@ def test_ray_is_not_imported_unless_it_is_chosen():
     assert subprocess.run([sys.executable, "-c", command]).returncode == 0
 
 
-def test_a_dispatcher_without_a_cluster_leaves_the_lock_to_others_and_tries_again(store, monkeypatch, caplog):
+def test_a_dispatcher_without_a_cluster_leaves_the_lock_to_others_and_tries_again(store, monkeypatch):
     (run_id,) = queue(store)
-    locked, tries = [], []
+    locked, problems = [], []
 
-    def make_executor(*_: object) -> FakeExecutor:
-        tries.append(store.dispatcher_is_running())
-        if len(tries) < 3:
-            raise ClusterUnavailable("no Ray cluster")
-        return FakeExecutor()
+    class Outage(FakeExecutor):
+        slots, device, problem, has_given_up = 0, "", "no cluster", True
 
     class Stop(threading.Event):
         def wait(self, timeout: float | None = None) -> bool:
+            """The pause between two tries."""
             locked.append(store.dispatcher_is_running())
             return False
 
         def is_set(self) -> bool:
-            return len(tries) >= 3
+            return len(locked) == 2
+
+    def make_executor(store: Store, slots: int | None, problem: str) -> FakeExecutor:
+        assert store.dispatcher_is_running()
+        problems.append(problem)
+        return Outage()
 
     monkeypatch.setattr(service, "executor_kind", lambda store: "ray")
     monkeypatch.setattr(service, "make_executor", make_executor)
     monkeypatch.setattr(service.threading, "Event", Stop)
     monkeypatch.setattr(service.signal, "signal", lambda *_: None)
     service.serve(store.url)
-    assert tries == [True] * 3
     assert locked == [False] * 2
-    assert caplog.text.count("no Ray cluster") == 1
+    assert problems == ["", "no cluster"]
     assert store.queue.get(run_id).status == "queued"

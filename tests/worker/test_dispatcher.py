@@ -7,6 +7,7 @@ import pytest
 from engine.worker import Dispatcher, Ended, Ticket
 from engine.worker import dispatcher as dispatcher_module
 from engine.worker.dispatcher import HEARTBEAT_S, STOP_GRACE_S
+from engine.worker.executor import Machine
 from engine.worker.recorder import CHECKPOINT
 from engine.worker.work_queue import MAX_DEATHS
 from storage import DatabaseLocked, DatabaseUnavailable, DispatcherLock, DispatcherLockLost, Store
@@ -301,7 +302,7 @@ def test_a_refused_run_waits_again_however_often_and_its_log_says_so_once(store,
         executor.end("lab2: it has torch 1.0", is_refused=True)
     dispatcher.step()
     assert executor.run_ids == [run_id]
-    assert [e.message for e in store.events.list(run_id)] == ["not computed on lab2: it has torch 1.0"]
+    assert [e.message for e in store.events.list(run_id)] == ["returned to the queue: lab2: it has torch 1.0"]
 
 
 def test_the_executor_learns_how_many_runs_wait(store, dispatcher, executor, clock):
@@ -310,3 +311,32 @@ def test_the_executor_learns_how_many_runs_wait(store, dispatcher, executor, clo
     clock.now += HEARTBEAT_S
     dispatcher.step()
     assert executor.queued == 1
+
+
+def test_an_outage_is_stored_as_long_as_it_lasts(store, dispatcher, executor, clock):
+    executor.problem = "no cluster"
+    for _ in range(2):
+        dispatcher.step()
+        (outage,) = store.engines.list()
+        assert (outage.problem, outage.is_outage) == ("no cluster", True)
+        clock.now += HEARTBEAT_S
+    executor.problem = ""
+    executor.machines = lambda: [Machine("node", "lab1", "cpu", 1, 0, 1, 0)]
+    dispatcher.step()
+    assert [machine.host for machine in store.engines.list()] == ["lab1"]
+
+
+def test_an_outage_is_shown_while_another_dispatcher_may_try(store, executor):
+    executor.problem = "no cluster"
+    with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:
+        dispatcher.step()
+        executor.has_given_up = True
+        dispatcher.run(threading.Event())
+    assert [machine.problem for machine in store.engines.list()] == ["no cluster"]
+
+
+def test_a_dispatcher_that_stops_removes_its_outage(store, executor):
+    executor.problem = "no cluster"
+    with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:
+        dispatcher.step()
+    assert store.engines.list() == []

@@ -10,11 +10,11 @@ import pytest
 
 from engine.core.errors import InvalidConfig
 from engine.worker import AnalysisTicket, Ticket, remote_worker
-from engine.worker.cluster import Node, Share, Unreachable
+from engine.worker.cluster import ClusterLost, Node, Share, Unreachable
 from engine.worker.program import program
-from engine.worker.ray_executor import IDLE_S, REFUSED_S, START_PAUSE_S, RayExecutor
+from engine.worker.ray_executor import IDLE_S, REFUSED_S, START_PAUSE_S, TRIES, RayExecutor
 from engine.worker.shared_folders import MARKER, mark, unseen
-from tests.worker.fake_cluster import FakeCluster, FakeWorker
+from tests.worker.fake_cluster import OUTAGE, FakeCluster, FakeWorker
 from tests.worker.fakes import Clock
 
 NEVER_S = 1e6  # between checks by the thread: the tests check themselves
@@ -36,9 +36,11 @@ def cluster() -> FakeCluster:
 def make(cluster: FakeCluster, clock: Clock, tmp_path: Path) -> Iterator[Make]:
     made: list[RayExecutor] = []
 
-    def make(**options: Any) -> RayExecutor:
+    def make(is_connected: bool = True, **options: Any) -> RayExecutor:
         folders = {"ARTIFACTS_DIR": tmp_path / "artifacts", "DATA_DIR": tmp_path / "data"}
         made.append(RayExecutor(cluster, folders, clock=clock, check_s=NEVER_S, **options))
+        if is_connected:
+            made[-1].check(0.0)
         return made[-1]
 
     yield make
@@ -286,14 +288,55 @@ def test_running_runs_are_counted_by_machine(cluster, make, tmp_path):
     assert {machine.host: machine.running for machine in executor.machines()} == {"lab1": 1, "lab2": 2}
 
 
-def test_nodes_are_remembered_while_the_cluster_does_not_answer(cluster, make, tmp_path):
-    executor = make()
+def test_in_an_outage_all_tickets_go_back_to_the_queue(cluster, make, tmp_path):
+    executor, tickets = make(), [*(ticket(number, tmp_path) for number in (1, 2)), analysis(7, tmp_path)]
+    for one in tickets:
+        executor.submit(one)
+    ready(cluster, executor, "one")
+    cluster.answers = False
+    executor.check(1.0)
+    ended = executor.poll()
+    assert {one.ticket for one in ended} == set(tickets)
+    assert {(one.problem, one.is_refused) for one in ended} == {(OUTAGE, True)}
+    assert (executor.slots, executor.free_for_analyses, cluster.living) == (0, 0, [])
+
+
+def test_an_outage_is_noticed_by_the_calls_that_it_ends(cluster, make, tmp_path):
+    executor, waiting = make(), ticket(2, tmp_path)
     executor.submit(ticket(1, tmp_path))
     (worker,) = ready(cluster, executor, "one")
+    executor.submit(waiting)
+    cluster.lose(worker, OUTAGE, ClusterLost)
+    assert [(one.problem, one.is_refused) for one in executor.poll()] == [(OUTAGE, True)] * 2
+    assert (executor.slots, executor.problem) == (0, OUTAGE)
+
+
+def test_an_outage_is_shown_and_logged_once_until_the_cluster_responds_again(cluster, make, caplog, tmp_path):
+    executor = make()
     cluster.answers = False
-    cluster.lose(worker)
-    assert "died" in executor.poll()[0].problem
-    assert executor.slots == 3
+    for _ in range(TRIES):
+        assert not executor.has_given_up
+        executor.check(1.0)
+    assert executor.has_given_up
+    (machine,) = executor.machines()
+    assert (machine.device, machine.slots, machine.problem) == ("", 0, OUTAGE)
+    assert caplog.text.count(OUTAGE) == 1
+    cluster.answers = True
+    executor.check(1.0)
+    assert (executor.problem, executor.has_given_up, executor.slots) == ("", False, 3)
+    assert [machine.name for machine in executor.machines()] == ["one", "two"]
+    executor.submit(ticket(1, tmp_path))
+    assert len(cluster.starting) == 1
+
+
+def test_the_outage_of_an_earlier_executor_is_shown_until_the_cluster_responds(make, cluster):
+    executor = make(is_connected=False, problem="no head")
+    executor.expect(50)
+    assert executor.poll() == []
+    assert cluster.workers == []  # not before there is a connection
+    assert [machine.problem for machine in executor.machines()] == ["no head"]
+    executor.check(1.0)
+    assert executor.problem == ""
 
 
 def test_closing_kills_all_workers(cluster, make, tmp_path):
