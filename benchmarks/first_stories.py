@@ -46,9 +46,9 @@ def leaks() -> tuple[dict[str, Any], dict[str, Any]]:
         lines[line] = []
         for batch in leak.BATCHES:
             runs = [[*leak_run.steps(leak.experiment(int(batch), seed), float(noise))] for seed in SEEDS]
-            begun = runs[0][1].leak
-            assert begun is not None
-            first[batch] = [packed(image.reshape(8, 8) * 16) for image in begun.images]
+            first_leak = runs[0][1].leak
+            assert first_leak is not None
+            first[batch] = [packed(image.reshape(8, 8) * 16) for image in first_leak.images]
             lines[line].append(rounded(np.array([run[-1].value for run in runs])))
     lines[leak.REFERENCE] = [rounded(np.full(len(SEEDS), of_mean_digits()))] * len(leak.BATCHES)
     return lines, first

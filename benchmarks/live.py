@@ -60,12 +60,12 @@ def server_cpu_s(app: App) -> float:
 
 
 def share_of_a_core(app: App, seconds: float, page: Page | None = None) -> float:
-    begun, used = time.monotonic(), server_cpu_s(app)
+    started, used = time.monotonic(), server_cpu_s(app)
     if page is None:
         time.sleep(seconds)
     else:
         page.wait_for_timeout(seconds * 1000)  # processes the browser's messages
-    return (server_cpu_s(app) - used) / (time.monotonic() - begun)
+    return (server_cpu_s(app) - used) / (time.monotonic() - started)
 
 
 def opened(browser: Browser, address: str) -> tuple[Page, Traffic]:

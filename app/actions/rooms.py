@@ -1,7 +1,5 @@
 """Writes to rooms, each with its permit. The audit log has who opened and closed a room, but no readers."""
 
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
@@ -10,12 +8,12 @@ from typing import Any
 
 from app.access import permits
 from app.access.browsers import lecturer_key, reader_id
+from app.data.lru import Lru
 from storage import RoomRecord, StorageError, Store
 from storage.rooms import MOST_READERS, MOST_ROOMS
 
 RENEW_S = 10.0
-_renewed: OrderedDict[tuple[str, str], float] = OrderedDict()  # (code, secret) -> when, by the monotonic clock
-_lock = threading.Lock()
+_renewed: Lru[tuple[str, str], float] = Lru(MOST_ROOMS * MOST_READERS)  # (code, secret) -> time of the last heartbeat
 
 
 def open_room(store: Store, secret: str, position: Mapping[str, Any], question: str) -> RoomRecord:
@@ -85,11 +83,7 @@ def renew(store: Store, secret: str, room: RoomRecord) -> None:
 
 def _is_due(browser: tuple[str, str]) -> bool:
     now = monotonic()
-    with _lock:
-        if now - _renewed.get(browser, -RENEW_S) < RENEW_S:
-            return False
-        _renewed[browser] = now
-        _renewed.move_to_end(browser)
-        while len(_renewed) > MOST_ROOMS * MOST_READERS:
-            _renewed.popitem(last=False)
-        return True
+    if now - (_renewed.get(browser) or -RENEW_S) < RENEW_S:
+        return False
+    _renewed.put(browser, now)
+    return True

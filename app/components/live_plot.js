@@ -28,11 +28,11 @@ class LiveView {
     this.clients = new Map();
     this.held = null; // while frozen: the number of drawn points of each run, and the drawn clients
     this.failures = 0;
-    this.onVisible = () => !document.hidden && this.ask();
+    this.onVisible = () => !document.hidden && this.poll();
     document.addEventListener("visibilitychange", this.onVisible);
     window.addEventListener("online", this.onVisible);
     this.holder.onclick = () => (this.held ? this.release() : this.hold());
-    this.log.ontoggle = () => this.log.open && this.ask();
+    this.log.ontoggle = () => this.log.open && this.poll();
     this.resizer = new ResizeObserver(() => this.resize());
     this.resizer.observe(root);
   }
@@ -53,12 +53,12 @@ class LiveView {
     this.looks = looks;
     this.log.hidden = data.presenting;
     this.listRuns(data.runs);
-    this.ask();
+    this.poll();
   }
 
   close() {
     clearTimeout(this.timer);
-    this.asking?.abort();
+    this.request?.abort();
     this.closed = true;
     document.removeEventListener("visibilitychange", this.onVisible);
     window.removeEventListener("online", this.onVisible);
@@ -68,27 +68,27 @@ class LiveView {
 
   // Polling
 
-  async ask() {
+  async poll() {
     clearTimeout(this.timer);
-    this.asking?.abort();
+    this.request?.abort();
     if (this.closed || document.hidden) return;
-    const asking = (this.asking = new AbortController());
-    const timeout = setTimeout(() => asking.abort("timeout"), FETCH_TIMEOUT_MS);
+    const request = (this.request = new AbortController());
+    const timeout = setTimeout(() => request.abort("timeout"), FETCH_TIMEOUT_MS);
     try {
-      const answer = await fetch(this.address(), { signal: asking.signal, cache: "no-store" });
+      const answer = await fetch(this.address(), { signal: request.signal, cache: "no-store" });
       const isJson = answer.headers.get("content-type")?.includes("json");
       const feed = isJson ? await answer.json() : null;
       if (!isJson) throw new Error("this server has no live charts; start it with python -m app");
       if (!answer.ok) throw new Error(feed.problem);
       this.failures = 0;
-      this.say("");
+      this.showState("");
       this.listRuns(feed.runs);
       await (this.drawn ?? this.redraw());
-      if (this.asking !== asking || this.closed) return;
+      if (this.request !== request || this.closed) return;
       this.take(feed);
-      this.timer = setTimeout(() => this.ask(), feed.wait_ms);
+      this.timer = setTimeout(() => this.poll(), feed.wait_ms);
     } catch (error) {
-      if (this.asking !== asking || this.closed) return;
+      if (this.request !== request || this.closed) return;
       this.retry(error);
     } finally {
       clearTimeout(timeout);
@@ -106,11 +106,11 @@ class LiveView {
     const wait = BACK_OFF_MS[Math.min(this.failures++, BACK_OFF_MS.length - 1)];
     const lost = error instanceof TypeError || error === "timeout" || error?.name === "AbortError";
     const why = lost ? "Connection lost" : error.message;
-    this.say(`${why}. Retrying in ${wait / 1000} s; showing the last known state.`);
-    this.timer = setTimeout(() => this.ask(), wait);
+    this.showState(`${why}. Retrying in ${wait / 1000} s; showing the last known state.`);
+    this.timer = setTimeout(() => this.poll(), wait);
   }
 
-  say(text) {
+  showState(text) {
     this.state.textContent = text;
     this.state.hidden = !text;
   }
@@ -152,7 +152,7 @@ class LiveView {
     this.forgetHold();
     this.extend(waiting);
     this.redrawClients();
-    this.ask();
+    this.poll();
   }
 
   forgetHold() {

@@ -1,14 +1,14 @@
-// Polls an address of this server: not while the tab is hidden, at once when it is shown or online again, and less often
-// while requests fail.
+// Polls an address of this server: never while the tab is hidden, immediately when it is shown or online again, and less
+// often while requests fail.
 class Polling {
   static TIMEOUT_MS = 8000;
   static RETRY_MS = 2000;
   static LOST_MS = 15000;
 
-  // address() returns where to poll, or nothing for now; answered(body, status) handles a response, whose wait_ms is the
-  // time until the next poll; lost() is called when two requests or more have failed in a row.
-  constructor(address, answered, lost = () => {}) {
-    Object.assign(this, { address, answered, lost, failures: 0 });
+  // address() returns the address, or undefined to pause; received(body, status) handles a response, whose wait_ms is the
+  // time until the next poll; lost() is called after two or more failures in a row.
+  constructor(address, received, lost = () => {}) {
+    Object.assign(this, { address, received, lost, failures: 0 });
     this.now = () => !document.hidden && this.soon(0);
     document.addEventListener("visibilitychange", this.now);
     window.addEventListener("online", this.now);
@@ -21,7 +21,7 @@ class Polling {
     window.removeEventListener("online", this.now);
   }
 
-  // The sooner of two times counts: a page that is drawn again and again must not delay the poll.
+  // The earlier of two times wins, so that a page that is redrawn repeatedly does not delay the poll.
   soon(wait) {
     const due = Date.now() + wait;
     if (!this.address() || this.closed || (this.timer && this.due <= due)) return;
@@ -37,11 +37,11 @@ class Polling {
     try {
       const signal = AbortSignal.timeout(Polling.TIMEOUT_MS);
       const response = await fetch(this.address(), { signal, cache: "no-store" });
-      if (response.status === 401) return location.reload(); // the sign-in has ended: the page offers to sign in again
+      if (response.status === 401) return location.reload(); // the sign-in has expired: the page shows the sign-in button
       const body = await response.json();
       if (this.closed) return;
       this.failures = 0;
-      this.answered(body, response.status);
+      this.received(body, response.status);
       wait = body.wait_ms ?? Polling.LOST_MS;
     } catch {
       if (this.failures++) this.lost();

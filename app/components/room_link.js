@@ -1,4 +1,4 @@
-// A browser in a room: shows the counts, and runs the page again when the room was changed or closed.
+// Polls the room of this page: shows the counts, and reruns the page when the lecturer has changed or closed the room.
 export default function ({ data, parentElement, setTriggerValue }) {
   const link = (parentElement.fedscapeRoom ??= new RoomLink(parentElement));
   link.show(data, setTriggerValue);
@@ -9,11 +9,11 @@ export default function ({ data, parentElement, setTriggerValue }) {
 }
 
 class RoomLink {
-  static REPEAT_MS = 5000; // a page that runs may miss a trigger
+  static REPEAT_MS = 5000; // a running page may miss a trigger
 
   constructor(root) {
     this.line = root.querySelector(".room-counts");
-    this.polling = new Polling(() => this.address, (body, status) => this.answered(body, status));
+    this.polling = new Polling(() => this.address, (body, status) => this.received(body, status));
   }
 
   show({ address, version, text, wait_ms }, send) {
@@ -27,14 +27,14 @@ class RoomLink {
     this.polling.close();
   }
 
-  // A page without a version does not follow: only the end of the room concerns it.
-  answered({ version, text }, status) {
+  // A page that does not follow has no version, and is rerun only when the room is closed.
+  received({ version, text }, status) {
     if (text !== undefined && this.line.textContent) this.line.textContent = text;
     const is_new = this.version !== null && version !== undefined && version !== this.version;
-    if (status === 404 || is_new) this.runAgain();
+    if (status === 404 || is_new) this.rerun();
   }
 
-  runAgain() {
+  rerun() {
     if (Date.now() - (this.sentAt ?? 0) < RoomLink.REPEAT_MS) return;
     this.sentAt = Date.now();
     this.send("moved", this.sentAt);

@@ -1,7 +1,7 @@
-// The thin strip: what runs, what waits, on which device; what is wrong; and a word when runs have ended elsewhere.
+// The status strip: running and queued runs, the device, problems, and a toast when runs have ended on another page.
 
 const TOAST_MS = 8000;
-const LONGEST_TOAST_MS = 20000; // runs may go on ending: after this time the next begin a toast of their own
+const LONGEST_TOAST_MS = 20000; // from the first run in it: runs that end later get a new toast
 
 export default function ({ data, parentElement }) {
   const strip = (parentElement.fedscapeStrip ??= new Strip(parentElement));
@@ -19,16 +19,16 @@ class Strip {
     this.toast = new Toast(root.querySelector(".strip-toast"));
     this.polling = new Polling(
       () => this.address(),
-      (overview) => this.answered(overview),
-      () => this.say({ text: "no connection to the app; retrying" }),
+      (overview) => this.received(overview),
+      () => this.update({ text: "no connection to the app; retrying" }),
     );
   }
 
   show(data) {
     this.route = data.route;
-    // Runs that were under way when this browser last asked, or came later. Kept with the window: it outlives every page.
+    // Runs that were active at the last poll, and later ones. Stored on the window, which outlives the page.
     if (data.active) (window.fedscapeWatched ??= new Set()).add(data.active);
-    this.say(data);
+    this.update(data);
     this.polling.soon(data.wait_ms);
   }
 
@@ -39,24 +39,24 @@ class Strip {
     document.body.classList.remove("has-alerts");
   }
 
-  say({ text, alerts }) {
+  update({ text, alerts }) {
     this.line.textContent = this.line.title = text;
-    const told = JSON.stringify(alerts ?? []);
-    if (told === this.told) return; // said anew, it would be read aloud anew
-    this.told = told;
+    const shown = JSON.stringify(alerts ?? []);
+    if (shown === this.shown) return; // a screen reader would read the same alerts again
+    this.shown = shown;
     this.alerts.replaceChildren(...(alerts ?? []).map((alert) => element("p", { textContent: alert })));
     this.alerts.hidden = !alerts?.length;
-    // A class: as body:has() it would be asked for at every change of the page, and charts draw half as fast.
+    // A class, because body:has() would be evaluated at every change of the page and slow down charts by half.
     document.body.classList.toggle("has-alerts", !this.alerts.hidden);
   }
 
-  answered(overview) {
-    this.say({ ...overview, text: overview.text ?? overview.problem });
+  received(overview) {
+    this.update({ ...overview, text: overview.text ?? overview.problem });
     if (overview.active !== undefined) window.fedscapeWatched = new Set([overview.active]);
-    if (overview.ended) this.toast.tell(overview.ended);
+    if (overview.ended) this.toast.show(overview.ended);
   }
 
-  // Runs whose row is in view need no toast; those that the toast tells of stay in it when others join them.
+  // Runs listed on this page need no toast. Runs in an open toast stay in it when others are added.
   address() {
     if (!this.route) return undefined;
     const watched = [...(window.fedscapeWatched ?? []), this.toast.ids].filter(Boolean).join();
@@ -65,29 +65,29 @@ class Strip {
   }
 }
 
-// One box for all that has ended of late. It leaves by itself, but not from under the pointer or the focus.
+// One box for all runs that ended recently. It closes by itself, unless it has the pointer or the focus.
 class Toast {
   constructor(box) {
     this.box = box;
     this.ids = "";
     for (const event of ["pointerenter", "focusin"]) box.addEventListener(event, () => clearTimeout(this.timer));
-    for (const event of ["pointerleave", "focusout"]) box.addEventListener(event, () => this.leaveSoon());
+    for (const event of ["pointerleave", "focusout"]) box.addEventListener(event, () => this.closeSoon());
     box.addEventListener("keydown", ({ key }) => key === "Escape" && this.close());
   }
 
-  tell({ ids, text, links }) {
+  show({ ids, text, links }) {
     if (ids === this.ids) return;
-    if (!this.ids) this.begun = Date.now();
+    if (!this.ids) this.openedAt = Date.now();
     this.ids = ids;
     const close = element("button", { type: "button", textContent: "Close", onclick: () => this.close() });
-    const ways = links.map(({ label, href }) => element("a", { href, textContent: label }));
-    this.box.replaceChildren(element("p", { textContent: text }), ...ways, close);
-    this.leaveSoon();
+    const anchors = links.map(({ label, href }) => element("a", { href, textContent: label }));
+    this.box.replaceChildren(element("p", { textContent: text }), ...anchors, close);
+    this.closeSoon();
   }
 
-  leaveSoon() {
+  closeSoon() {
     clearTimeout(this.timer);
-    const rest = this.begun + LONGEST_TOAST_MS - Date.now();
+    const rest = this.openedAt + LONGEST_TOAST_MS - Date.now();
     if (this.ids) this.timer = setTimeout(() => this.close(), Math.max(1000, Math.min(TOAST_MS, rest)));
   }
 

@@ -21,17 +21,17 @@ def thing(entry: Entry) -> None:
 
 def _description(entry: Entry, text: EntryText) -> str:
     names = [parameter.name for parameter in entry.parameters]
-    parts = [_told(text.summary, names)] if text.summary else []
+    parts = [_with_terms(text.summary, names)] if text.summary else []
     if text.citation and "http" not in text.citation:
         parts.append(f'<p class="handbook-text">{sentences(text.citation, names)}</p>')
     if text.equations:
         block = "\n".join(line[4:] for line in text.equations)
         parts.append(scrolled(f'<pre class="handbook">{html.escape(block)}</pre>', "Equations"))
-    parts += [_told(remark, names) for remark in text.remarks]
+    parts += [_with_terms(remark, names) for remark in text.remarks]
     source = text.citation if "http" in text.citation else entry.paper
     parts.append(f'<p class="source"><code>{html.escape(entry.name)}</code> · {citation(source)}</p>')
     return "".join(parts)
 
 
-def _told(text: str, names: list[str]) -> str:
+def _with_terms(text: str, names: list[str]) -> str:
     return f'<p class="handbook-text">{terms.marked_html(sentences(text, names))}</p>'

@@ -18,7 +18,7 @@ NO_GUESS = ""
 def sentence(desk: Desk, place: Place) -> str:
     """What stands above the figures: the open question, or the finding."""
     question = _question(desk, place)
-    return question.text if question and desk.asks(place) else finding_at(desk.story, place)
+    return question.text if question and desk.has_open_question(place) else finding_at(desk.story, place)
 
 
 def prediction(desk: Desk, place: Place) -> None:
@@ -27,7 +27,7 @@ def prediction(desk: Desk, place: Place) -> None:
     if question is None:
         return
     with st.container(horizontal=True, gap="medium", vertical_alignment="center", key="prediction"):
-        if desk.asks(place):
+        if desk.has_open_question(place):
             _answers(question, desk, place)
             reveal_button(desk, place)
         else:
@@ -51,7 +51,7 @@ def _answers(question: Question, desk: Desk, place: Place) -> None:
 
 
 def _answer_widget(question: Question, desk: Desk, place: Place, name: str) -> None:
-    guess, is_late = desk.guess_at(place), desk.has_begun(place)
+    guess, is_late = desk.guess_at(place), desk.has_started(place)
     if isinstance(question, Choice):
         st.pills(
             question.text,
@@ -79,7 +79,7 @@ def _keep(desk: Desk, place: Place, stop: str) -> None:
 
 def _answer_keys(question: Question, desk: Desk, place: Place, name: str) -> None:
     """Buttons with keys of their own: a widget with the focus would take Space and the arrows from the slide."""
-    guess, is_late = desk.guess_at(place), desk.has_begun(place)
+    guess, is_late = desk.guess_at(place), desk.has_started(place)
     if isinstance(question, Choice):
         for digit, answer in enumerate(question.answers, 1):
             st.button(

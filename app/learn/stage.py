@@ -17,10 +17,10 @@ def stage(desk: Desk, place: Place) -> None:
 
 def _tick(desk: Desk, place: Place) -> None:
     """A slice of training, then the figures. The whole page is drawn anew once the run is over."""
-    was_asked = desk.asks(place)
+    was_open = desk.has_open_question(place)
     with queue_position():
         run = desk.train(place)
-        with hidden_results(desk.asks(place)):
+        with hidden_results(desk.has_open_question(place)):
             picture = picture_of(desk.story, place, run, desk.marks) if palette.is_presenting() else None
             if picture:
                 picture.draw()
@@ -28,6 +28,6 @@ def _tick(desk: Desk, place: Place) -> None:
             else:
                 desk.story.draw(place, run, desk.marks)
     is_over = run is not None and run.is_settled
-    if is_over and (desk.is_playing or was_asked != desk.asks(place)):
+    if is_over and (desk.is_playing or was_open != desk.has_open_question(place)):
         desk.pause()
         st.rerun()

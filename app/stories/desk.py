@@ -49,10 +49,10 @@ class Desk:
         """Move the dials to a scene. A run starts at once unless a question comes first."""
         self.scene = list(self.story.scenes).index(scene)
         self.turn(scene.place)
-        if self.asks(scene.place):
+        if self.has_open_question(scene.place):
             self.pause()
 
-    def asks(self, place: Place) -> bool:
+    def has_open_question(self, place: Place) -> bool:
         """Whether a question is open there, so that the results are hidden."""
         scene = scene_at(self.story, place)
         return scene is not None and scene.question is not None and key_of(place) not in self._revealed
@@ -74,7 +74,7 @@ class Desk:
         """This reader's run's answer to the question there."""
         return self._revealed.get(key_of(place))
 
-    def has_begun(self, place: Place) -> bool:
+    def has_started(self, place: Place) -> bool:
         """Whether a run there is under way, so that it is too late to guess."""
         return self.is_playing or self._steps_due > 0 or (self.run is not None and self._run_place == place)
 

@@ -192,12 +192,12 @@ def how_many(runs: Sequence[RunRecord]) -> None:
 
 def inside(runs: Sequence[RunRecord]) -> None:
     """Links to each run that has started."""
-    begun = [run for run in runs if run.round >= 0]
-    if not begun or palette.is_presenting():
+    started = [run for run in runs if run.round >= 0]
+    if not started or palette.is_presenting():
         return
     with st.container(horizontal=True, vertical_alignment="center", key="live_inside"):
         st.caption("Inside each run:")
-        for run in begun:
+        for run in started:
             page.link("run", wording.plain(run_name(run)), id=run.id)
 
 

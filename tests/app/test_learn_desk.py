@@ -158,30 +158,30 @@ def test_reset_clears_the_state(desk: Desk) -> None:
 def test_a_scene_that_asks_waits_and_one_that_does_not_plays(asking: Desk) -> None:
     for scene, waits in zip(asking.story.scenes, (False, True), strict=True):
         asking.show(scene)
-        assert asking.is_playing is not waits and asking.asks(scene.place) is waits
+        assert asking.is_playing is not waits and asking.has_open_question(scene.place) is waits
 
 
 def test_the_end_of_a_run_reveals_and_keeps_the_guess_and_its_own_result(asking: Desk) -> None:
     asking.guess(THERE, 1.0)
     asking.turn(THERE)
     asking.train(THERE)
-    assert asking.asks(THERE) and asking.has_begun(THERE)
+    assert asking.has_open_question(THERE) and asking.has_started(THERE)
     asking.run.advance(ROUNDS)
     asking.train(THERE)
-    assert not asking.asks(THERE)
+    assert not asking.has_open_question(THERE)
     assert (asking.guess_at(THERE), asking.ended(THERE)) == (1.0, 2.0)
 
 
 def test_a_result_shown_without_a_run_has_none_of_its_own(asking: Desk) -> None:
     asking.reveal(THERE)
-    assert not asking.asks(THERE) and asking.ended(THERE) is None
+    assert not asking.has_open_question(THERE) and asking.ended(THERE) is None
 
 
 def test_reset_asks_again(asking: Desk) -> None:
     asking.guess(THERE, 1.0)
     asking.reveal(THERE)
     asking.reset()
-    assert asking.asks(THERE) and asking.guess_at(THERE) is None
+    assert asking.has_open_question(THERE) and asking.guess_at(THERE) is None
 
 
 def test_a_story_opens_where_its_first_scene_is(asking: Desk) -> None:
@@ -196,7 +196,7 @@ def test_missing_values_in_an_address_are_the_defaults() -> None:
 
 def test_a_press_waits_for_the_training_of_the_last_run_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_run, "_trainings", Lru(1))
-    begun, may_end = threading.Event(), threading.Event()
+    started, may_end = threading.Event(), threading.Event()
     seen: list[int] = []
 
     class Slow(Counting):
@@ -205,7 +205,7 @@ def test_a_press_waits_for_the_training_of_the_last_run_of_the_page(monkeypatch:
         def steps(self, place: Place) -> Iterator[Count]:
             yield Count(place, 0)
             seen.append(+1)
-            begun.set()
+            started.set()
             may_end.wait(WAIT_S)
             seen.append(-1)
             yield Count(place, ROUNDS)
@@ -215,7 +215,7 @@ def test_a_press_waits_for_the_training_of_the_last_run_of_the_page(monkeypatch:
     training = [threading.Thread(target=desk.train, args=(HERE,)), threading.Thread(target=desk.train, args=(HERE,))]
     pressing = threading.Thread(target=desk.reset)
     training[0].start()
-    assert begun.wait(WAIT_S)
+    assert started.wait(WAIT_S)
     training[1].start()
     pressing.start()
     pressing.join(0.2)

@@ -25,14 +25,14 @@ from engine.simulation.simulate import Simulation
 from tests.support.stories import run_of, simulations_of
 
 
-def begun(clients: str, phases: int) -> FirstRoundRun:
+def started(clients: str, phases: int) -> FirstRoundRun:
     run = run_of(steps(config(clients, "fedavg")))
     run.advance(phases)
     return run
 
 
 def after(clients: str, phases: int) -> PhaseStep:
-    return begun(clients, phases).now
+    return started(clients, phases).now
 
 
 def simulation(clients: str) -> Simulation:
@@ -56,7 +56,7 @@ def test_bytes_are_those_that_the_engine_counts() -> None:
 
 
 def test_models_are_sent_first_and_returned_after_training() -> None:
-    phases = begun("2", 4).steps[1:]
+    phases = started("2", 4).steps[1:]
     assert [step.phase for step in phases] == [SEND, TRAIN, RETURN, AVERAGE]
     assert [(step.bytes_down, step.bytes_up) for step in phases] == [(5200, 0), (5200, 0), (5200, 5200), (5200, 5200)]
     assert [step.round for step in phases] == [1, 1, 1, 1]
@@ -69,7 +69,7 @@ def test_the_shared_picture_is_the_mean_of_the_copies() -> None:
 
 
 def test_the_run_ends_after_the_average_of_its_last_round() -> None:
-    run = begun("1", 4 * ROUNDS - 1)
+    run = started("1", 4 * ROUNDS - 1)
     assert not run.is_settled and run.round == ROUNDS
     run.advance(7)
     assert run.is_settled and run.now.phase == AVERAGE and len(run.steps) == 4 * ROUNDS + 1
@@ -77,7 +77,7 @@ def test_the_run_ends_after_the_average_of_its_last_round() -> None:
 
 @pytest.mark.parametrize("clients", CLIENTS)
 def test_the_shipped_numbers_match_the_engine(clients: str) -> None:
-    run, at = begun(clients, 4 * ROUNDS), CLIENTS.index(clients)
+    run, at = started(clients, 4 * ROUNDS), CLIENTS.index(clients)
     assert run.value == pytest.approx(example().lines[TOGETHER][at, example().seeds.index(0)], abs=0.01)
 
 

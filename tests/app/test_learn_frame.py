@@ -28,7 +28,7 @@ class Mine(OneModel):
 
 STORY = Mine()
 """
-BEGUN: dict[str, str] = {  # text of each story's second scene after a round
+FIRST_STEP: dict[str, str] = {  # text of each story's second scene after a round
     "first-round": "This run, round 1: phase 1 of 4, ",
     "leak": "This run, round 1: correlation ",
     "skews": "This run, round 1: labels, together ",
@@ -61,8 +61,8 @@ def opened_config(learn: AppTest) -> dict[str, object]:
 
 
 def test_stories_have_an_order_and_an_added_file_joins_it(add_file: Callable[[str, str, str], None]) -> None:
-    shipped = [slug for slug in stories() if slug in BEGUN]
-    assert shipped == list(BEGUN)
+    shipped = [slug for slug in stories() if slug in FIRST_STEP]
+    assert shipped == list(FIRST_STEP)
     add_file("app.stories", "mine", MINE)
     assert list(stories())[:3] == [shipped[0], "mine", shipped[1]]
     learn = page(story="mine")
@@ -133,12 +133,12 @@ def test_a_step_of_the_stepper_sets_the_sliders_and_waits_for_play(slug: str) ->
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_step_trains_a_round_and_updates_the_text(slug: str) -> None:
-    begun, scene = BEGUN.get(slug, "round 1"), stories()[slug].scenes[1]
+    first_step, scene = FIRST_STEP.get(slug, "round 1"), stories()[slug].scenes[1]
     learn = page(story=slug, **scene.place)
     assert len(learn.get("plotly_chart")) >= 2
     learn.button(key="step").click().run()
     assert not learn.exception
-    assert any(begun in text for text in map(html.unescape, bodies(learn)))
+    assert any(first_step in text for text in map(html.unescape, bodies(learn)))
 
 
 @pytest.mark.parametrize("slug", SLUGS)
@@ -165,9 +165,9 @@ def test_a_run_that_ends_shows_the_finding_beside_the_guess() -> None:
     desk.play()
     desk.train(scene.place).advance(10_000)
     learn.run()
-    said = texts(learn)
-    assert re.search(r"You guessed 60 %\. This run: 4\d %\. 5 seeds: 46 ± 1 %\.", said)
-    assert scene.finding in said
+    shown_text = texts(learn)
+    assert re.search(r"You guessed 60 %\. This run: 4\d %\. 5 seeds: 46 ± 1 %\.", shown_text)
+    assert scene.finding in shown_text
 
 
 def test_play_needs_no_guess_and_ends_guessing() -> None:

@@ -15,6 +15,7 @@ from app.access import browsers
 from app.access.browsers import lecturer_key, new_secret, reader_id
 from app.actions import rooms as actions
 from app.data import queries, rooms
+from app.data.lru import Lru
 from app.learn import room_feed
 from app.server import routes
 from storage import DatabaseLocked, RoomRecord, Store
@@ -43,7 +44,7 @@ def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each read of a room is one of the database, unless a test sets the tick; each heartbeat is due."""
     ticks = count()
     monkeypatch.setattr(rooms, "tick", lambda: next(ticks))
-    actions._renewed.clear()
+    monkeypatch.setattr(actions, "_renewed", Lru(100))
 
 
 @pytest.fixture
@@ -176,14 +177,6 @@ def test_a_heartbeat_that_fails_does_not_fail_the_poll(
 
     monkeypatch.setattr(queries.store().rooms, "renew_lecturer", fail)
     assert poll(client, room.code, LECTURER)[0] == 200
-
-
-def test_the_memory_of_heartbeats_is_bounded(room: RoomRecord, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actions, "MOST_ROOMS", 1)
-    monkeypatch.setattr(actions, "MOST_READERS", 5)
-    for _ in range(12):
-        actions.renew(queries.store(), new_secret(), room)
-    assert len(actions._renewed) == 5
 
 
 def test_every_page_sets_a_cookie_for_this_browser_alone(client: TestClient) -> None:

@@ -142,9 +142,9 @@ def test_a_client_in_a_round_is_a_link(page: Page, browser: Browser, server: Ser
     page.wait_for_url("**client=*", timeout=LOAD_MS)
     rounds, accuracy = trained.store.metrics.array(run_id, "personalized.accuracy")
     lowest = float(accuracy[rounds == 9].min())
-    said = page.get_by_text("lowest of 8")
-    expect(said).to_contain_text(f"{percent(lowest, 0)} in round 9", timeout=LOAD_MS)
-    assert elsewhere(browser, page.url, "text=lowest of 8") == said.inner_text()
+    reading = page.get_by_text("lowest of 8")
+    expect(reading).to_contain_text(f"{percent(lowest, 0)} in round 9", timeout=LOAD_MS)
+    assert elsewhere(browser, page.url, "text=lowest of 8") == reading.inner_text()
 
 
 def test_exported_runs_have_the_numbers_of_the_database(

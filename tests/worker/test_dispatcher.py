@@ -250,12 +250,12 @@ def test_a_dispatcher_that_lost_its_lock_stops_and_leaves_its_runs(store, execut
         raise DispatcherLockLost("another process is the dispatcher")
 
     queue(store)
-    begun = claim(store)
+    claimed = claim(store)
     lock = DispatcherLock(lambda: None, lost)
     with pytest.raises(DispatcherLockLost), Dispatcher(store, executor, lock) as dispatcher:
         dispatcher.run(threading.Event())
     assert executor.is_closed
-    assert (store.queue.get(begun.run_id).status, store.queue.get(begun.run_id).epoch) == ("running", begun.epoch)
+    assert (store.queue.get(claimed.run_id).status, store.queue.get(claimed.run_id).epoch) == ("running", claimed.epoch)
 
 
 def test_an_unreachable_database_is_reported_once(store, dispatcher, monkeypatch, caplog):
