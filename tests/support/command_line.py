@@ -40,6 +40,8 @@ class ThisProcess:
 
     slots, device = 1, "cpu"
 
+    problem, has_given_up = "", False
+
     def __init__(self, *_: object) -> None:
         self._ended: list[Ended] = []
 
