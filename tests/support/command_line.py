@@ -38,9 +38,7 @@ Call = Callable[..., Called]
 class ThisProcess:
     """An executor that computes each ticket synchronously."""
 
-    slots, device = 1, "cpu"
-
-    problem, has_given_up = "", False
+    slots, device, problem, has_given_up = 1, "cpu", "", False
 
     def __init__(self, *_: object) -> None:
         self._ended: list[Ended] = []
