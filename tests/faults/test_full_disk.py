@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.__main__ import Child, Supervisor
+from app.__main__ import Child
 from engine.cli.broken_pipe import ignoring_broken_pipes
 from engine.core.results import RoundResult
 from engine.worker import recorder as recording
@@ -210,9 +210,9 @@ def test_without_room_for_a_backup_nothing_is_migrated(store: Store, tmp_path: P
 def test_a_log_without_room_does_not_stop_the_writer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     with open(tmp_path / "log", "w") as log:
         monkeypatch.setattr(sys, "stderr", log)
-        supervisor = Supervisor(Child("engine", [], {}), Child("web", [], {}))
+        child = Child("worker", [], {})
         with ignoring_broken_pipes(), no_file_beyond(0):
-            supervisor.keep_dispatcher(0.0)
-            logging.getLogger("engine.worker").warning("the dispatcher says something, too")
-    assert supervisor.dispatcher.failures == 1
+            child.keep_running(0.0)
+            logging.getLogger("engine.worker").warning("a message of the dispatcher")
+    assert child.failures == 1
     assert (tmp_path / "log").read_text() == ""
