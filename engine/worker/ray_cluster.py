@@ -51,6 +51,7 @@ class RayCluster:
             raise ClusterUnavailable(_refusal(address, error)) from error
         finally:
             _restore(handlers)
+        self._node = ray.get_runtime_context().get_node_id()
         self._worker_class = _worker_class(ray)
 
     def nodes(self) -> list[Node]:
@@ -58,7 +59,10 @@ class RayCluster:
             found = self._ray.nodes()
         except (self._ray.exceptions.RayError, ConnectionError) as error:
             raise ClusterUnavailable(unreachable(self._address, _first_line(error))) from error
-        return [_node(node) for node in found if node["Alive"]]
+        alive = [_node(node) for node in found if node["Alive"]]
+        if not any(node.id == self._node for node in alive):  # workers of a driver without its node cannot start
+            raise ClusterUnavailable(unreachable(self._address, "Ray on the dispatcher's machine has ended"))
+        return alive
 
     def start(self, share: Share, orders: dict[str, Any], avoid: Collection[str]) -> tuple[Handle, Call]:
         places = {"label_selector": {"ray.io/node-id": f"!in({','.join(sorted(avoid))})"}} if avoid else {}

@@ -126,6 +126,17 @@ def test_the_dispatcher_outlives_the_head(nodes: RayNodes, store: Store, dispatc
     assert_equal_undisturbed(store, found)
 
 
+def test_the_dispatcher_outlives_ray_on_its_machine(nodes: RayNodes, store: Store, dispatch: Dispatch):
+    ids = queue(store, seeds=[0, 1], **ENDLESS)
+    dispatcher = dispatch(2)
+    eventually(lambda: len(computing(nodes, store)) == len(ids))
+    nodes.kill(2, PART)
+    nodes.restart(2)
+    found = resumed(store, ids)
+    assert dispatcher.poll() is None
+    assert_equal_undisturbed(store, found)
+
+
 @pytest.mark.parametrize("token", ["none", "another"])
 def test_a_driver_without_the_token_is_refused(nodes: RayNodes, token: str, tmp_path: Path):
     environment = nodes.environment | {"HOME": str(tmp_path), "RAY_AUTH_TOKEN": secrets.token_hex(32)}
