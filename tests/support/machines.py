@@ -103,6 +103,7 @@ class Program:
         self._enter = enter
 
     def poll(self) -> int | None:
+        self._enter.send_signal(signal.SIGCONT)  # nsenter stops itself when the program is stopped, to be killed
         return self._enter.poll()
 
     def send_signal(self, number: int) -> None:
