@@ -31,7 +31,7 @@ PATIENCE_S = 200.0  # two web servers start, on a machine that may be busy
 STOP_S = 30.0
 LIMIT = 13  # two of the experiments that Set up opens with, and a place that is too few for a third
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
+pytestmark = pytest.mark.timeout(400)  # starts a complete app with two web servers
 
 
 @dataclass(frozen=True)
@@ -236,6 +236,7 @@ def test_six_presses_at_once_on_both_web_servers_keep_the_limit(
     assert LIMIT - min(sizes) < sum(sizes) <= LIMIT
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the process of a web server in /proc")
 def test_a_killed_web_server_is_restarted_while_the_other_one_serves(
     app: App, signed_in: tuple[str, httpx2.Cookies]
 ) -> None:
