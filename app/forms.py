@@ -21,7 +21,7 @@ from engine.core.errors import cut
 from engine.core.registry import Entry, Options, Parameter
 
 WORDS = {"training": "as in training", "full": "all samples", None: "not set"}  # the meaning of an empty field
-LARGEST = 2**53  # the largest exact integer of a browser
+MAX_INTEGER = 2**53  # the largest exact integer of a browser
 MANY_CHOICES = 4
 SPELLED = ("alpha", "beta", "delta", "eps1", "eps2", "gamma", "l2", "lam", "mu", "rho")  # names that spell a symbol
 SHORT = {"lr": "learning rate", "dim": "dimension"}
@@ -310,7 +310,10 @@ def listed(value: Any) -> str:
 
 def is_number(value: Any) -> bool:
     return (
-        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < LARGEST
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and abs(value) < MAX_INTEGER
     )
 
 

@@ -39,7 +39,7 @@ CURVES = {  # panel -> of the personalized model
 ANALYSES = {"features": ("tsne", "label", "client")}  # panel and kind of analysis -> arrays
 MEANS = ("total_error", "common_accuracy")
 LAST = ("diagnostics.K_hat", "diagnostics.statistical_error_local", "diagnostics.statistical_error_global")
-MOST_POINTS = 101
+MAX_POINTS = 101
 DIGITS = 4
 Found = Mapping[str, tuple[RunConfig, RunResult]]
 
@@ -118,7 +118,7 @@ def analyses(store: Store | None, digest: str, kinds: Mapping[str, Sequence[str]
 
 def drawn(rounds: Sequence[RoundResult]) -> list[RoundResult]:
     evaluated = [one for one in rounds if "personalized.accuracy" in one.arrays]
-    return [evaluated[i] for i in evenly(len(evaluated), MOST_POINTS)]
+    return [evaluated[i] for i in evenly(len(evaluated), MAX_POINTS)]
 
 
 def counts(accuracy: np.ndarray, sizes: np.ndarray) -> list[int]:

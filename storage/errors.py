@@ -101,15 +101,15 @@ class RoomNotFound(StorageError):
 class RoomsFull(StorageError):
     """No more rooms may be opened."""
 
-    def __init__(self, most: int) -> None:
-        super().__init__(f"{most} rooms are open, which is the most; close one, or try again in ten minutes")
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the limit of {limit} rooms is reached; close one, or try again in ten minutes")
 
 
 class RoomFull(StorageError):
     """No more readers may join a room."""
 
-    def __init__(self, most: int) -> None:
-        super().__init__(f"this room has {most} readers, which is the most; watch the lecturer's screen instead")
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"this room has reached its limit of {limit} readers; watch the lecturer's screen instead")
 
 
 class ArtifactNotWritten(StorageError):

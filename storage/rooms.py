@@ -17,12 +17,12 @@ from storage.records import RoomRecord
 
 ALPHABET = "ABCDEFGHJKMNPQRSTVWXYZ"  # without I, L, O and U, which look like others
 CODE_LENGTH = 8
-MOST_ROOMS, MOST_READERS = 50, 200
+MAX_ROOMS, MAX_READERS = 50, 200
 EXPIRES = timedelta(hours=12)  # since the lecturer's last poll
 STALE = timedelta(minutes=10)  # since the last poll: a new room or reader may then take the place
 PRESENT = timedelta(seconds=30)  # since a reader's last poll
-MOST_BYTES = 2000  # of a position, as JSON
-MOST_CHARACTERS = 200  # of a question's id, and of an answer
+MAX_POSITION_BYTES = 2000  # of a position, as JSON
+MAX_CHARACTERS = 200  # of a question's id, and of an answer
 LOCK = 0x6665_6473_726F_6F6D  # the key of an advisory lock of PostgreSQL
 
 
@@ -83,10 +83,10 @@ class Rooms:
             if _renew(connection, code, reader):
                 return
             in_room = RoomReader.room == code
-            if _count(connection, RoomReader, in_room) >= MOST_READERS:
+            if _count(connection, RoomReader, in_room) >= MAX_READERS:
                 connection.execute(sa.delete(RoomReader).where(in_room, RoomReader.seen_at <= at - STALE))
-            if _count(connection, RoomReader, in_room) >= MOST_READERS:
-                raise RoomFull(MOST_READERS)
+            if _count(connection, RoomReader, in_room) >= MAX_READERS:
+                raise RoomFull(MAX_READERS)
             connection.execute(sa.insert(RoomReader).values(room=code, reader=reader, seen_at=at))
 
     def leave(self, code: str, reader: str) -> None:
@@ -104,8 +104,8 @@ class Rooms:
 
         Returns False, and stores nothing, unless the room is open, at this question, and has this reader.
         """
-        if len(answer or "") > MOST_CHARACTERS:
-            raise StorageError(f"an answer has at most {MOST_CHARACTERS} characters, not {len(answer or '')}")
+        if len(answer or "") > MAX_CHARACTERS:
+            raise StorageError(f"an answer has at most {MAX_CHARACTERS} characters, not {len(answer or '')}")
         one = (RoomAnswer.room == code, RoomAnswer.question == question, RoomAnswer.reader == reader)
         with self._database.write() as connection:
             joined = sa.select(RoomReader.reader).join(Room, Room.code == RoomReader.room)
@@ -149,10 +149,10 @@ def _unused_code(connection: sa.Connection) -> str:
 def _make_place(connection: sa.Connection, at: datetime) -> None:
     """Deletes the room whose lecturer polled longest ago, if all are taken. Raises RoomsFull if it is not stale."""
     rooms = connection.execute(sa.select(Room.code, Room.lecturer_at).order_by(Room.lecturer_at)).all()
-    if len(rooms) < MOST_ROOMS:
+    if len(rooms) < MAX_ROOMS:
         return
     if rooms[0].lecturer_at > at - STALE:
-        raise RoomsFull(MOST_ROOMS)
+        raise RoomsFull(MAX_ROOMS)
     connection.execute(sa.delete(Room).where(Room.code == rooms[0].code))
 
 
@@ -192,7 +192,7 @@ def _count(connection: sa.Connection, of: Any, where: sa.ColumnElement[bool]) ->
 
 def _check(position: dict[str, Any], question: str) -> None:
     size = len(to_json(position).encode())
-    if size > MOST_BYTES:
-        raise StorageError(f"a position in a room has at most {MOST_BYTES} bytes, not {size}")
-    if len(question) > MOST_CHARACTERS:
-        raise StorageError(f"the id of a question has at most {MOST_CHARACTERS} characters, not {len(question)}")
+    if size > MAX_POSITION_BYTES:
+        raise StorageError(f"a position in a room has at most {MAX_POSITION_BYTES} bytes, not {size}")
+    if len(question) > MAX_CHARACTERS:
+        raise StorageError(f"the id of a question has at most {MAX_CHARACTERS} characters, not {len(question)}")

@@ -9,7 +9,7 @@ from app.access.errors import InvalidSetting
 from engine.core.environment import finite_number
 
 GUIDE = "docs/how-to/share-with-others.md"
-SHORTEST_SECRET = 32  # characters
+MIN_SECRET_LENGTH = 32  # characters
 REQUIRED = (
     "FEDSCAPE_OIDC_ISSUER",
     "FEDSCAPE_OIDC_CLIENT_ID",
@@ -89,10 +89,10 @@ def _sign_in(environment: Mapping[str, str]) -> SignIn | None:
     if missing := [name for name, value in given.items() if not value]:
         raise InvalidSetting(f"sign-in also needs {', '.join(missing)} ({GUIDE})")
     issuer, client_id, client_secret, cookie_secret, url = given.values()
-    if len(cookie_secret) < SHORTEST_SECRET:
+    if len(cookie_secret) < MIN_SECRET_LENGTH:
         raise InvalidSetting(
-            f"FEDSCAPE_COOKIE_SECRET has {len(cookie_secret)} characters, but must have at least {SHORTEST_SECRET}, at "
-            'random: python -c "import secrets; print(secrets.token_hex(32))"'
+            f"FEDSCAPE_COOKIE_SECRET has {len(cookie_secret)} characters, but must have at least {MIN_SECRET_LENGTH}, "
+            'at random: python -c "import secrets; print(secrets.token_hex(32))"'
         )
     hours = _number(environment, "FEDSCAPE_SESSION_HOURS")
     return SignIn(

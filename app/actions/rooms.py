@@ -10,10 +10,10 @@ from app.access import permits
 from app.access.browsers import lecturer_key, reader_id
 from app.data.lru import Lru
 from storage import RoomRecord, StorageError, Store
-from storage.rooms import MOST_READERS, MOST_ROOMS
+from storage.rooms import MAX_READERS, MAX_ROOMS
 
 RENEW_S = 10.0
-_renewed: Lru[tuple[str, str], float] = Lru(MOST_ROOMS * MOST_READERS)  # (code, secret) -> time of the last heartbeat
+_renewed: Lru[tuple[str, str], float] = Lru(MAX_ROOMS * MAX_READERS)  # (code, secret) -> time of the last heartbeat
 
 
 def open_room(store: Store, secret: str, position: Mapping[str, Any], question: str) -> RoomRecord:

@@ -8,7 +8,7 @@ from app.charts.plot.line_labels import End, label_ends
 from app.charts.plot.palette import base_layout, cluster_colors, ground, group_dash
 from app.wording import plural
 
-MOST_LINES = 12
+MAX_LINES = 12
 
 
 def data(cells: pd.DataFrame) -> pd.DataFrame:
@@ -24,7 +24,7 @@ def figure(df: pd.DataFrame, at: int) -> go.Figure:
     """A line per cluster, with its letter and final size at the end; the twelve largest."""
     fig, ends = go.Figure(), []
     colors = cluster_colors(int(df["cluster"].max()) + 1)
-    for cluster, own in df[df["cluster"] < MOST_LINES].groupby("cluster"):
+    for cluster, own in df[df["cluster"] < MAX_LINES].groupby("cluster"):
         hue, name, last = colors[cluster], own["letter"].iloc[0], int(own["clients"].iloc[-1])
         fig.add_scatter(
             x=own["round"],

@@ -15,8 +15,8 @@ from app.data.thinning import evenly
 from app.wording import decimals
 from engine.core.vocabulary import megabytes
 
-MAX_POINTS, MOST_LINES, MAX_BANDS = 300, 12, 3
-MAX_DASHED = MOST_LINES // 2  # with more methods, the second line is omitted
+MAX_POINTS, MAX_LINES, MAX_BANDS = 300, 12, 3
+MAX_DASHED = MAX_LINES // 2  # with more methods, the second line is omitted
 
 
 def data(series: pd.DataFrame, model: str = "personalized", x: Axis = "round") -> pd.DataFrame:
@@ -42,11 +42,11 @@ def data(series: pd.DataFrame, model: str = "personalized", x: Axis = "round") -
 def figure(df: pd.DataFrame, x: Axis = "round", drawn: Sequence[str] | None = None) -> go.Figure:
     """Mean solid, names at the ends; for few methods also the lowest 5 % dashed, and for fewer a band over seeds.
 
-    ``drawn`` names the methods that get a line, if not the first MOST_LINES. With the columns ``samples`` and
+    ``drawn`` names the methods that get a line, if not the first MAX_LINES. With the columns ``samples`` and
     ``tail_samples`` the numbers under the pointer have as many decimals as these allow.
     """
     fig, ends, look = go.Figure(), list[End](), looks(df)
-    df = df[df["method"].isin(list(df["method"].unique() if drawn is None else drawn)[:MOST_LINES])]
+    df = df[df["method"].isin(list(df["method"].unique() if drawn is None else drawn)[:MAX_LINES])]
     groups = list(df.groupby("method", sort=False))
     for method, own in groups:
         style = look[method]

@@ -16,7 +16,7 @@ from app.data.comparison import REFERENCES
 from app.data.thinning import evenly
 from app.wording import names, percent, plural
 
-MOST_LINES, MAX_STEPS = 12, 300
+MAX_LINES, MAX_STEPS = 12, 300
 HEIGHTS = (0.0, 102.0)
 
 
@@ -57,7 +57,7 @@ def figure(
     the lowest ``share`` of the clients.
     """
     look, fig, curves = looks(df), go.Figure(), list[Curve]()
-    names_drawn = list(df["method"].unique() if drawn is None else drawn)[:MOST_LINES]
+    names_drawn = list(df["method"].unique() if drawn is None else drawn)[:MAX_LINES]
     for name in sorted(names_drawn, key=lambda name: (name == method, name == baseline)):  # the last is on top
         style, own = look[name], df[df["method"] == name]
         stands_out = name in (method, baseline)

@@ -16,7 +16,7 @@ from app.wording import percent, plural
 BINS = 20  # of 5 points each, from 0 to 100 %, whatever is shown
 WIDTH = 1 / BINS
 MAX_ROWS = 12
-TALLEST = 0.86  # of the distance between two rows
+MAX_HEIGHT = 0.86  # of the distance between two rows
 ROUNDING = 1e-6  # accuracies are stored in single precision
 
 
@@ -60,7 +60,7 @@ def figure(df: pd.DataFrame, drawn: Sequence[str] | None = None, clients: pd.Dat
         own = own[own["clients"] > 0]
         fig.add_bar(
             x=100 * (own["start"] + own["end"]) / 2,
-            y=TALLEST * own["share"] / tallest,
+            y=MAX_HEIGHT * own["share"] / tallest,
             base=-at,
             width=100 * WIDTH,
             marker={"color": translucent(color, 0.55), "line": {"width": 1, "color": color}},

@@ -13,7 +13,7 @@ from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout, ground
 from app.wording import percent, plural, signed_points
 
-FEWEST = 6  # with fewer differences no p-value can be small
+MIN_DIFFERENCES = 6  # with fewer differences no p-value can be small
 EXACT_UP_TO = 50  # differences up to which every assignment of signs is counted
 SIGNIFICANT = 0.05
 FADED = 0.25  # the opacity of clients that are not chosen
@@ -59,7 +59,7 @@ class Verdict:
     def test(self) -> str:
         """The test in words, and the meaning of its p-value."""
         if not np.isfinite(self.p):
-            return f"No test: fewer than {FEWEST} clients differ."
+            return f"No test: fewer than {MIN_DIFFERENCES} clients differ."
         n = self.better + self.worse
         p = "p < 0.001" if self.p < 0.001 else f"p = {self.p:.3f}"
         how = "exact" if n <= EXACT_UP_TO else "normal approximation"
@@ -94,7 +94,7 @@ def verdict(df: pd.DataFrame) -> Verdict:
     better, worse = int((difference > 0).sum()), int((difference < 0).sum())
     sizes = np.abs(difference[difference != 0])
     _, counts = np.unique(sizes, return_counts=True)
-    p = signed_rank_p(difference) if len(sizes) >= FEWEST else float("nan")
+    p = signed_rank_p(difference) if len(sizes) >= MIN_DIFFERENCES else float("nan")
     median = float(np.median(difference)) if len(df) else float("nan")
     samples = float(df["samples"].min()) if len(df) else float("nan")
     return Verdict(better, worse, len(difference) - better - worse, median, p, int(counts[counts > 1].sum()), samples)

@@ -13,7 +13,7 @@ from app.wording import number
 LEVELS = 16
 SCALE_WIDTH = 70  # pixels, left free also without the scale: all plots have one size
 ON_COLOUR = {"color": "#FFFFFF", "shadow": "auto", "size": 14}  # readable on every color of the scale
-LEAST_LOSS = 1e-6  # a logarithm needs more than 0
+MIN_LOSS = 1e-6  # a logarithm needs more than 0
 _TICKS = np.array([m * 10.0**e for e in range(-6, 6) for m in (1, 2, 5)])
 
 
@@ -169,7 +169,7 @@ def _centre(loss: np.ndarray) -> go.Scatter:
 
 
 def _log(loss: np.ndarray) -> np.ndarray:
-    return np.log10(np.maximum(known(loss), LEAST_LOSS)).astype(np.float32)
+    return np.log10(np.maximum(known(loss), MIN_LOSS)).astype(np.float32)
 
 
 def _range(loss: np.ndarray) -> tuple[float, float, Sequence[float]]:

@@ -15,7 +15,7 @@ from app.charts.plot.palette import base_layout
 from app.data.comparison import REFERENCES, doubt, method_name, per_method, ranking
 from app.wording import number, percent_pm
 
-FEWEST_VALUES = 3
+MIN_VALUES = 3
 SETTING = ("dataset", "partition", "model")  # the setting of a comparison; no value of it is best
 
 
@@ -36,7 +36,7 @@ def parameters(runs: pd.DataFrame) -> list[str]:
             for name, value in given.items():
                 if _is_number(value) and not name.startswith(SETTING):
                     values.setdefault(name, set()).add(float(value))
-        found.update(dict.fromkeys(name for name, seen in values.items() if len(seen) >= FEWEST_VALUES))
+        found.update(dict.fromkeys(name for name, seen in values.items() if len(seen) >= MIN_VALUES))
     return list(found)
 
 
@@ -52,7 +52,7 @@ def data(runs: pd.DataFrame, parameter: str) -> pd.DataFrame:
     rows = per_method(runs, ("mean", "lowest", "itself", "validation"))
     given = runs.drop_duplicates("method").set_index("method")["options"]
     rows["value"] = [float(v) if _is_number(v := given[m].get(parameter)) else np.nan for m in rows["method"]]
-    swept = rows.groupby("algorithm")["value"].transform("nunique") >= FEWEST_VALUES
+    swept = rows.groupby("algorithm")["value"].transform("nunique") >= MIN_VALUES
     rows.loc[~swept, "value"] = np.nan
     alone = rows.groupby("algorithm")["method"].transform("size") == 1
     known = rows["algorithm"].isin(REFERENCES) | rows["itself"].notna()

@@ -17,7 +17,7 @@ from app.charts.plot.point_labels import Point, name_points
 from app.data.comparison import pareto_front, per_method
 from app.wording import names, percent_pm
 
-SMALLEST, LARGEST = 9, 24
+MIN_SIZE, MAX_SIZE = 9, 24
 
 
 def data(runs: pd.DataFrame, cost: str, parameter: str | None = None) -> pd.DataFrame:
@@ -100,4 +100,4 @@ def finding(df: pd.DataFrame) -> str:
 def _sizes(cost: pd.Series) -> np.ndarray:
     """Diameters; areas grow with the cost."""
     share = np.sqrt(cost.to_numpy(float) / (cost.max() or 1.0))
-    return SMALLEST + (LARGEST - SMALLEST) * share
+    return MIN_SIZE + (MAX_SIZE - MIN_SIZE) * share

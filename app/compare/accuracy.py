@@ -99,11 +99,11 @@ def low_mean_top(view: View, by: dumbbell.SortKey, clients: Sequence[int]) -> Sh
 
 
 def stairs(view: View, method: str, clients: Sequence[int]) -> Shown:
-    steps, drawn = view.keep("steps", lambda: ecdf.data(view.clients())), view.drawn(ecdf.MOST_LINES)
+    steps, drawn = view.keep("steps", lambda: ecdf.data(view.clients())), view.drawn(ecdf.MAX_LINES)
     against = baseline(view, method)
     shown = [*(name for name in drawn if name not in (method, against)), *filter(None, (against, method))]
     return Shown(
-        figure_cache.figure(ecdf.figure, steps, view.share, shown[-ecdf.MOST_LINES :], method, against, clients),
+        figure_cache.figure(ecdf.figure, steps, view.share, shown[-ecdf.MAX_LINES :], method, against, clients),
         steps,
         ecdf.finding(steps, drawn),
         "Share of clients at or below an accuracy",
@@ -115,7 +115,7 @@ def stairs(view: View, method: str, clients: Sequence[int]) -> Shown:
 
 
 def bars(view: View, clients: Sequence[int]) -> Shown:
-    bins, drawn = histogram.data(view.clients()), view.drawn(ecdf.MOST_LINES)
+    bins, drawn = histogram.data(view.clients()), view.drawn(ecdf.MAX_LINES)
     left_out = more(view.clients()["method"].nunique(), len(drawn))
     return with_finding(
         figure_cache.figure(histogram.figure, bins, drawn, chosen_clients.accuracies(view, clients)),

@@ -77,7 +77,7 @@ def _points(view: View, price: Cost) -> pd.DataFrame:
 
 
 def curves(view: View, x: Axis) -> Shown:
-    lines, drawn = view.curves(x), view.drawn(curves_over_seeds.MOST_LINES)
+    lines, drawn = view.curves(x), view.drawn(curves_over_seeds.MAX_LINES)
     dashed = ", and the lowest 5 % dashed" if len(drawn) <= curves_over_seeds.MAX_DASHED else ""
     return Shown(
         figure_cache.figure(curves_over_seeds.figure, lines, x, drawn),
@@ -95,8 +95,8 @@ def _left_out(view: View, x: Axis) -> str:
     """A note on what the curves omit to be legible."""
     lines = view.curves(x)
     count = lines["method"].nunique()
-    if count > curves_over_seeds.MOST_LINES:
-        return more(count, curves_over_seeds.MOST_LINES).strip()
+    if count > curves_over_seeds.MAX_LINES:
+        return more(count, curves_over_seeds.MAX_LINES).strip()
     if count > curves_over_seeds.MAX_DASHED:
         return f"The lowest 5 % is shown for up to {curves_over_seeds.MAX_DASHED} methods."
     if count > curves_over_seeds.MAX_BANDS:

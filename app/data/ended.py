@@ -11,33 +11,33 @@ from typing import Any
 from app import wording
 from app.data.comparison import run_name
 from app.state import links
-from app.state.url_state import LARGEST_ID
+from app.state.url_state import MAX_ID
 from app.wording import spans
 from storage import RunRecord, Status, Store
 
 NEWS: tuple[Status, ...] = ("done", "failed", "diverged")  # cancelled runs are not reported
-MOST_WATCHED = 2000
+MAX_RUNS = 2000
 MAX_LINKED = 50
 
 
 def parse_spans(text: str) -> list[int]:
-    """The inverse of ``spans``, up to MOST_WATCHED numbers; invalid parts are ignored."""
+    """The inverse of ``spans``, up to MAX_RUNS numbers; invalid parts are ignored."""
     found: dict[int, None] = {}
     for part in text.split(","):
         ends = part.strip().split("-")
-        if len(ends) > 2 or not all(end.isdecimal() and len(end) < len(str(LARGEST_ID)) for end in ends):
+        if len(ends) > 2 or not all(end.isdecimal() and len(end) < len(str(MAX_ID)) for end in ends):
             continue
         first, last = int(ends[0]), int(ends[-1])
-        found |= dict.fromkeys(range(first, min(last + 1, first + MOST_WATCHED)))
-        if len(found) >= MOST_WATCHED:
+        found |= dict.fromkeys(range(first, min(last + 1, first + MAX_RUNS)))
+        if len(found) >= MAX_RUNS:
             break
-    return list(found)[:MOST_WATCHED]
+    return list(found)[:MAX_RUNS]
 
 
 def first_new(text: str) -> int | None:
     """``12-45,60-`` -> 60: runs with this number or higher are new. The lowest of several, None without one."""
     numbers = [part.strip()[:-1] for part in text.split(",") if part.strip().endswith("-")]
-    return min((int(n) for n in numbers if n.isdecimal() and len(n) < len(str(LARGEST_ID))), default=None)
+    return min((int(n) for n in numbers if n.isdecimal() and len(n) < len(str(MAX_ID))), default=None)
 
 
 def news(store: Store, active: Iterable[int], watched: Iterable[int]) -> dict[str, Any] | None:

@@ -10,10 +10,10 @@ V = TypeVar("V")
 
 
 class Lru(Generic[K, V]):
-    """At most ``most`` values, least recently used first out. Threads may share it."""
+    """At most ``max_size`` values, least recently used first out. Threads may share it."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_size: int) -> None:
+        self._max_size = max_size
         self._values: OrderedDict[K, V] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -37,5 +37,5 @@ class Lru(Generic[K, V]):
     def _put(self, key: K, value: V) -> None:
         self._values[key] = value
         self._values.move_to_end(key)
-        while len(self._values) > self._most:
+        while len(self._values) > self._max_size:
             self._values.popitem(last=False)

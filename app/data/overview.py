@@ -47,14 +47,14 @@ def overview(store: Store, watched: str = "", seen: str = "") -> dict[str, Any]:
         "busy": bool(waits),
         "engine": is_alive,
         "wait_ms": BUSY_MS if waits or not is_alive else IDLE_MS,
-        "active": f"{wording.spans(active[: ended.MOST_WATCHED])},{next_id}-",
+        "active": f"{wording.spans(active[: ended.MAX_RUNS])},{next_id}-",
         "ended": ended.news(store, active, _may_have_ended(watched, seen, next_id)),
     }
 
 
 def _may_have_ended(watched: str, seen: str, next_id: int) -> set[int]:
     first_new = ended.first_new(watched)
-    new = range(max(first_new, next_id - ended.MOST_WATCHED), next_id) if first_new is not None else ()
+    new = range(max(first_new, next_id - ended.MAX_RUNS), next_id) if first_new is not None else ()
     return {*ended.parse_spans(watched), *new}.difference(ended.parse_spans(seen))
 
 

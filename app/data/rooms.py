@@ -8,14 +8,14 @@ from storage import RoomRecord, Store
 from storage.rooms import ALPHABET, CODE_LENGTH
 
 TICK_S = 1.0
-MOST_KEPT = 200
-LONGEST_INPUT = 40
+MAX_CACHED = 200
+MAX_INPUT_LENGTH = 40
 _locks = tuple(Lock() for _ in range(16))
 
 
 def parse_code(text: str) -> str | None:
     """Return the code in what a person typed, such as ``abcd-efgh`` or ``ABCD EFGH``; None if it is not a code."""
-    code = "".join(text.split()).replace("-", "").upper() if len(text) <= LONGEST_INPUT else ""
+    code = "".join(text.split()).replace("-", "").upper() if len(text) <= MAX_INPUT_LENGTH else ""
     return code if len(code) == CODE_LENGTH and set(code) <= set(ALPHABET) else None
 
 
@@ -40,11 +40,11 @@ def tick() -> int:
     return int(time.monotonic() / TICK_S)
 
 
-@lru_cache(maxsize=MOST_KEPT)
+@lru_cache(maxsize=MAX_CACHED)
 def _room(store: Store, code: str, tick: int) -> RoomRecord | None:
     return store.rooms.get(code)
 
 
-@lru_cache(maxsize=MOST_KEPT)
+@lru_cache(maxsize=MAX_CACHED)
 def _tally(store: Store, code: str, question: str, version: int) -> dict[str, int]:
     return store.rooms.tally(code, question)

@@ -14,7 +14,7 @@ from app.wording import duration, number, plural
 from engine.core.findings import Findings
 
 TRAILS = {"off": "off", "on": "on"}
-LARGEST_DIFFERENCE = 1e-3  # of a replay on another machine, beyond which it is not the same run
+MAX_DIFFERENCE = 1e-3  # of a replay on another machine, beyond which it is not the same run
 
 
 def clients_on_a_map(view: RunView, cells: pd.DataFrame) -> None:
@@ -58,7 +58,7 @@ def ending(difference: float) -> str:
     """Whether the recomputed rounds are those of the run."""
     if not difference:
         return "The recomputed rounds end exactly at the stored models."
-    if difference <= LARGEST_DIFFERENCE:
+    if difference <= MAX_DIFFERENCE:
         return f"The recomputed rounds end at the stored models up to rounding ({number(difference, 2)})."
     return (
         f"Caution: the recomputed rounds do not end at the stored models but {number(difference, 2)} of their length "

@@ -17,9 +17,9 @@ from storage import RoomRecord
 TITLE = "Answers of the class"
 HEIGHT = 280
 COLUMN = 180  # pixels for dots above each other
-LARGEST_DOT = 18
-LEAST_ROWS = 8
-MOST_TICKS = 11
+MAX_DOT = 18
+MIN_ROWS = 8
+MAX_TICKS = 11
 
 
 def answers_plot(question: Question, room: RoomRecord) -> None:
@@ -60,12 +60,12 @@ def figure(df: pd.DataFrame) -> go.Figure:
         x=[at for at, _ in columns],
         y=[height for _, height in columns],
         mode="markers",
-        marker={"size": min(LARGEST_DOT, COLUMN / highest), "color": palette.ground().accent},
+        marker={"size": min(MAX_DOT, COLUMN / highest), "color": palette.ground().accent},
         customdata=[[df["answer"][at], df["readers"][at]] for at, _ in columns],
         hovertemplate="%{customdata[0]}: %{customdata[1]}<extra></extra>",
     )
     palette.base_layout(fig, height=HEIGHT)
-    every = -(-len(df) // MOST_TICKS)
+    every = -(-len(df) // MAX_TICKS)
     fig.update_xaxes(
         tickvals=list(range(len(df)))[::every],
         ticktext=list(df["answer"])[::every],
@@ -73,5 +73,5 @@ def figure(df: pd.DataFrame) -> go.Figure:
         showgrid=False,
         fixedrange=True,
     )
-    fig.update_yaxes(range=[0.2, max(highest, LEAST_ROWS) + 0.6], visible=False, fixedrange=True)
+    fig.update_yaxes(range=[0.2, max(highest, MIN_ROWS) + 0.6], visible=False, fixedrange=True)
     return fig.update_layout(showlegend=False)

@@ -8,7 +8,7 @@ import streamlit as st
 
 from app.access import permits
 from app.components.room_link import room_link
-from app.data.rooms import LONGEST_INPUT, spaced
+from app.data.rooms import MAX_INPUT_LENGTH, spaced
 from app.learn.classroom import INPUT, Classroom
 from app.learn.room_feed import POLL_MS, counts
 from app.state.links import link
@@ -43,7 +43,7 @@ def entrance(classroom: Classroom, reader: Reader) -> None:
         help=refusal or "Open a room: browsers with its link follow your story, scene and dials",
     )
     with st.popover("Join", type="tertiary", key="join"):
-        st.text_input("Code of the room", key=INPUT, max_chars=LONGEST_INPUT, placeholder="ABCD EFGH")
+        st.text_input("Code of the room", key=INPUT, max_chars=MAX_INPUT_LENGTH, placeholder="ABCD EFGH")
         st.button("Join the room", key="join_room", on_click=classroom.join)
 
 

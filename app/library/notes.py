@@ -11,7 +11,7 @@ from app.access import permits
 from app.data import queries
 from app.library.flash import Notice, attempt
 from storage import ExperimentRecord, RunRecord
-from storage.annotations import LONGEST_NOTE
+from storage.annotations import MAX_NOTE_LENGTH
 
 
 class Annotated(Protocol):
@@ -45,7 +45,7 @@ def form(
         "Note",
         note or "",
         key=f"note_{own}",
-        max_chars=LONGEST_NOTE,
+        max_chars=MAX_NOTE_LENGTH,
         placeholder="Their notes differ. A new one replaces them." if note is None else "What you want to remember",
     )
     st.text_input(

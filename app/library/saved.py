@@ -16,7 +16,7 @@ PAGE = "library"
 CHOICES = ("q", "status", "method", "dataset", "when", "from", "to", "archived", "group", "sort")
 SHIPPED = {"Failed or diverged": "status=failed,diverged", "Unfinished": "status=queued,running,paused"}
 NAME = "library_view_name"
-LONGEST = 60
+MAX_NAME_LENGTH = 60
 
 
 def bar() -> None:
@@ -46,7 +46,7 @@ def keep(now: str, saved: Mapping[str, str]) -> None:
         st.text_input(
             "Name of this view",
             key=NAME,
-            max_chars=LONGEST,
+            max_chars=MAX_NAME_LENGTH,
             placeholder="Ditto on digits, best first",
         )
         st.button("Save", key="save_view", type="primary", on_click=lambda: attempt(save, st.session_state[NAME], now))

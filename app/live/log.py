@@ -7,13 +7,13 @@ from zlib import crc32
 from app.data.comparison import run_name
 from storage import EventRecord, RunRecord, Store
 
-MOST_LINES = 100
+MAX_LINES = 100
 Line = tuple[datetime, str, str]  # time, level, message
 
 
 def log_of(store: Store, runs: Sequence[RunRecord]) -> str:
     """The newest lines of the log of ``runs``, prefixed by the run if there are several."""
-    return written(runs, store.events.for_runs([run.id for run in runs], MOST_LINES))
+    return written(runs, store.events.for_runs([run.id for run in runs], MAX_LINES))
 
 
 def written(runs: Sequence[RunRecord], events: Iterable[EventRecord]) -> str:
@@ -21,7 +21,7 @@ def written(runs: Sequence[RunRecord], events: Iterable[EventRecord]) -> str:
     names = {run.id: f"{run_name(run)}: " if len(runs) > 1 else "" for run in runs}
     lines = [(*moment[:2], names[run.id] + moment[2]) for run in runs for moment in _moments(run)]
     lines += [(event.at, event.level, names[event.run_id] + event.message) for event in events if event.run_id in names]
-    ordered = sorted(lines, key=lambda line: line[0])[-MOST_LINES:]
+    ordered = sorted(lines, key=lambda line: line[0])[-MAX_LINES:]
     return "\n".join(f"{at:%Y-%m-%d %H:%M:%S} {level:7} {what.rstrip()}" for at, level, what in ordered)
 
 

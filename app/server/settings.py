@@ -13,7 +13,7 @@ from engine.core.paths import ROOT
 from storage import StorageError, Store
 
 DEFAULT_HOST, DEFAULT_PORT, LAST_PORT = "127.0.0.1", 8501, 65535
-MOST_WEB_SERVERS = 16
+MAX_WEB_SERVERS = 16
 
 
 def host(environment: Mapping[str, str]) -> str:
@@ -27,7 +27,7 @@ def port(environment: Mapping[str, str]) -> int:
 
 def web_servers(environment: Mapping[str, str]) -> int:
     """The number of web servers."""
-    return _whole_number("FEDSCAPE_WEB", environment.get("FEDSCAPE_WEB"), 1, MOST_WEB_SERVERS)
+    return _whole_number("FEDSCAPE_WEB", environment.get("FEDSCAPE_WEB"), 1, MAX_WEB_SERVERS)
 
 
 def ports(environment: Mapping[str, str]) -> range:
@@ -41,10 +41,10 @@ def ports(environment: Mapping[str, str]) -> range:
     return range(first, first + number)
 
 
-def _whole_number(name: str, given: str | None, default: int, most: int) -> int:
+def _whole_number(name: str, given: str | None, default: int, maximum: int) -> int:
     text = given or str(default)
-    if not text.isdecimal() or len(text) > len(str(most)) or not 1 <= int(text) <= most:
-        raise InvalidSetting(f"{name} is {text!r}, but must be a whole number from 1 to {most}")
+    if not text.isdecimal() or len(text) > len(str(maximum)) or not 1 <= int(text) <= maximum:
+        raise InvalidSetting(f"{name} is {text!r}, but must be a whole number from 1 to {maximum}")
     return int(text)
 
 

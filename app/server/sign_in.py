@@ -30,7 +30,7 @@ UPLOADS = "/_stcore/upload_file/"
 HARMLESS = ("GET", "HEAD", "OPTIONS")
 POLICY_VIOLATION = 1008  # RFC 6455
 RETURN, RETURN_S = "fedscape_return", 3600
-LONGEST_QUERY = 3000  # a cookie has up to about 4,000 characters
+MAX_QUERY_LENGTH = 3000  # a cookie has up to about 4,000 characters
 
 
 def middleware(rules: Rules) -> list[Middleware]:
@@ -147,7 +147,7 @@ def own_page(address: str) -> str | None:
         query = urlencode(parse_qsl(parts.query, keep_blank_values=True))
     except ValueError:
         return None
-    if parts.scheme or parts.netloc or parts.path not in _shells() or len(query) > LONGEST_QUERY:
+    if parts.scheme or parts.netloc or parts.path not in _shells() or len(query) > MAX_QUERY_LENGTH:
         return None
     return f"{parts.path}?{query}" if query else parts.path
 

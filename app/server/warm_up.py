@@ -10,7 +10,7 @@ from app.access.people import READER
 from engine.core.errors import FedscapeError
 from storage import StorageError
 
-MOST_ROUNDS = 30_000  # of a comparison: half a second, during which other pages respond late
+MAX_ROUNDS = 30_000  # of a comparison: half a second, during which other pages respond late
 PROGRAMS = ("app.__main__", "app.server.asgi", "app.main", "app.views.")  # these have side effects when imported
 
 
@@ -53,9 +53,9 @@ def comparison() -> None:
 
     runs = selection.with_rounds(selection.unnamed(queries.runs()))
     view = View(tuple(methods_of(runs)))
-    if sum(run.round for run in runs) > MOST_ROUNDS or len(view.methods) < 2 or view.clients().empty:
+    if sum(run.round for run in runs) > MAX_ROUNDS or len(view.methods) < 2 or view.clients().empty:
         return
     view.clients(view.other_model)
     view.with_costs()
     with palette.on_paper():  # there is no reader, whose theme Streamlit would look for in vain
-        curves_over_seeds.figure(view.curves("round"), "round", view.drawn(curves_over_seeds.MOST_LINES))
+        curves_over_seeds.figure(view.curves("round"), "round", view.drawn(curves_over_seeds.MAX_LINES))

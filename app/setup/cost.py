@@ -30,7 +30,7 @@ POINTS = ((8, 2), (20, 6))  # clients and local steps of two short rounds
 SHORT_S = 0.15  # if the first takes longer, the second is skipped
 START_S, RECORD_S = 0.3, 0.008  # in a warm worker: setting up a run; evaluating and recording a round of tiny models
 PROCESS_BYTES = 350e6  # a worker before it has any data
-LARGEST_STATE = 3e8  # bytes of all clients' models that the web process is ready to build
+MAX_STATE_BYTES = 3e8  # bytes of all clients' models that the web process is ready to build
 EVALUATED_ARRAYS, SCALARS, SCALAR_BYTES = 6, 25, 60
 
 
@@ -112,7 +112,7 @@ def _measured(run: RunConfig) -> Moment:
     pool, split = pool_of(run), split_of(run)
     clients = len(split["train_sizes"])
     parameters = num_parameters(run.model, pool.x.shape[1:], pool.num_classes)
-    if num_numbers(run, clients, parameters) * _itemsize(run.training) > LARGEST_STATE:
+    if num_numbers(run, clients, parameters) * _itemsize(run.training) > MAX_STATE_BYTES:
         return Moment(math.nan, parameters, 0.0, math.nan)
     try:
         data = federation_of(run)

@@ -11,7 +11,7 @@ from app.components.queue_position import queue_position
 from app.data.lru import Lru
 from app.data.once import Once
 from app.data.pools import federation_of, file_state
-from app.setup.cost import LARGEST_STATE
+from app.setup.cost import MAX_STATE_BYTES
 from app.wording import plain
 from engine.config.schema import RunConfig
 from engine.core.errors import FedscapeError
@@ -66,6 +66,6 @@ def _what(run: RunConfig) -> str:
 
 def _computed(run: RunConfig) -> float:
     data = federation_of(run)
-    if num_bytes(run, data) > LARGEST_STATE:
+    if num_bytes(run, data) > MAX_STATE_BYTES:
         return math.nan
     return heterogeneity.estimate(Simulation(run, data=data).task)[0]

@@ -20,9 +20,9 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from app.state import controls
 from app.state.visit import Visit, current, start
 
-LARGEST_ID = 2**63 - 1  # of a database
-MOST_IDS = 10_000  # that a database takes in one query
-OF_ALL_PAGES = ("presenting",)  # choices that a link to another view keeps
+MAX_ID = 2**63 - 1  # of a database
+MAX_IDS = 10_000  # that a database takes in one query
+KEPT_ON_LINKS = ("presenting",)  # choices that a link to another view keeps
 
 P = ParamSpec("P")
 _is_drawing = ContextVar("is_drawing", default=False)  # by thread: a link starts a run before the last one has stopped
@@ -136,8 +136,8 @@ def ids(name: str) -> list[int]:
 def parse_ids(text: str) -> list[int]:
     """Parse ``3,5``, without duplicates and without parts that are no ids."""
     parts = (part.strip() for part in text.split(","))
-    numbers = (int(part) for part in parts if part.isdecimal() and len(part) <= len(str(LARGEST_ID)))
-    return list(dict.fromkeys(n for n in numbers if n <= LARGEST_ID))[:MOST_IDS]
+    numbers = (int(part) for part in parts if part.isdecimal() and len(part) <= len(str(MAX_ID)))
+    return list(dict.fromkeys(n for n in numbers if n <= MAX_ID))[:MAX_IDS]
 
 
 def is_back_or_forward() -> bool:
@@ -157,7 +157,7 @@ def _arrive(name: str) -> None:
     here, is_history = st.query_params.to_dict(), is_back_or_forward()
     choices = dict(here)
     if current().page and not is_history:
-        lasting = {one: get(one) for one in OF_ALL_PAGES}
+        lasting = {one: get(one) for one in KEPT_ON_LINKS}
         choices = {one: text for one, text in (here | lasting).items() if text is not None}
     for control in controls.by_name().values():
         control.holds = False

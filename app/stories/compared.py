@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.core.statistics import t_interval
 
-LEAST = 0.01  # a point: less than that is not seen in whole percents
+MIN_GAP = 0.01  # a point: less than that is not seen in whole percents
 NEAR = 0.05  # of two single numbers, as a share of the larger
 
 HIGHER, LEVEL, LOWER = 1, 0, -1
@@ -18,7 +18,7 @@ HIGHER, LEVEL, LOWER = 1, 0, -1
 def side(ours: np.ndarray, theirs: np.ndarray) -> int:
     """Which of two results over the same seeds or draws [n] is higher; neither if less than a point apart."""
     gap = t_interval(np.asarray(ours, float) - np.asarray(theirs, float))
-    is_clear = not gap.low <= 0 <= gap.high and abs(gap.mean) > LEAST
+    is_clear = not gap.low <= 0 <= gap.high and abs(gap.mean) > MIN_GAP
     return int(np.sign(gap.mean)) if is_clear else LEVEL
 
 

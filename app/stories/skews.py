@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from app.components.moving_figure import Moves, Picture, moving_figure, still
-from app.stories.compared import LEAST, side, word
+from app.stories.compared import MIN_GAP, side, word
 from app.stories.dial_example import DialExample, load
 from app.stories.figures import client_images, dial_curve, skew_costs
 from app.stories.questions import Choice, Estimate, Exercise
@@ -320,7 +320,7 @@ def _pm(skew: str, how: str, strength: str) -> str:
 def _change(skew: str, how: str) -> str:
     """What a strong difference changes, together or alone: ``loses 29 points``."""
     gap = end(skew, how, "strong")[0] - end(skew, how, "none")[0]
-    if abs(gap) < LEAST:
+    if abs(gap) < MIN_GAP:
         return f"{'hardly changes' if how == TOGETHER else 'hardly change'} ({points(abs(gap), samples=100)})"
     verb = "gain" if gap > 0 else "lose"
     return f"{verb}{'s' if how == TOGETHER else ''} {points(abs(gap), samples=100)}"

@@ -6,13 +6,13 @@ import os
 from engine.core.errors import InvalidConfig
 
 
-def whole_number(name: str, least: int = 1, most: int | None = None) -> int | None:
-    """A whole number from ``least`` to ``most``, or None if the variable is not set. Raises InvalidConfig."""
+def whole_number(name: str, minimum: int = 1, maximum: int | None = None) -> int | None:
+    """A whole number from ``minimum`` to ``maximum``, or None if the variable is not set. Raises InvalidConfig."""
     text = os.environ.get(name, "").strip()
     if not text:
         return None
-    if not text.isdecimal() or int(text) < least or (most is not None and int(text) > most):
-        allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
+    if not text.isdecimal() or int(text) < minimum or (maximum is not None and int(text) > maximum):
+        allowed = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
         raise InvalidConfig([f"{name}: {text!r}, must be a whole number {allowed}; unset it for the default"])
     return int(text)
 

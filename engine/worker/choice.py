@@ -42,11 +42,11 @@ def make_executor(
     return LocalExecutor(min(len(plan), len(run_ids)), plan[0].threads)  # each with the threads of a full set
 
 
-def _ray_executor(store: Store, most: int | None, problem: str) -> Executor:
+def _ray_executor(store: Store, max_slots: int | None, problem: str) -> Executor:
     from engine.worker.cluster_process import ClusterProcess
     from engine.worker.ray_cluster import RayCluster, ray_address
     from engine.worker.ray_executor import RayExecutor
 
     folders = {"ARTIFACTS_DIR": store.artifacts.folder, "DATA_DIR": default_data_dir().absolute()}
     address = ray_address()
-    return RayExecutor(ClusterProcess(partial(RayCluster, address), address), folders, most, problem=problem)
+    return RayExecutor(ClusterProcess(partial(RayCluster, address), address), folders, max_slots, problem=problem)

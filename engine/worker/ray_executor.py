@@ -84,22 +84,22 @@ class RayExecutor:
         self,
         cluster: Cluster,
         folders: Mapping[str, Path],
-        most: int | None = None,
+        max_slots: int | None = None,
         hung_s: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         check_s: float = CHECK_S,
         problem: str = "",
     ) -> None:
-        """``folders`` must be seen by all nodes, by the variable that names them; ``most`` slots are used.
+        """``folders`` must be seen by all nodes, by the variable that names them; at most ``max_slots`` slots are used.
 
         ``hung_s`` as in ``Watchdog``, ``problem`` as in ``Executor``. A thread connects to the cluster.
         """
-        self._cluster, self._most, self._clock, self.problem = cluster, most, clock, problem
+        self._cluster, self._max_slots, self._clock, self.problem = cluster, max_slots, clock, problem
         self._failures = 0  # to reach the cluster, since it last responded
         self._threads = whole_number("FEDSCAPE_THREADS") or 1
         self._runs_per_gpu = whole_number("FEDSCAPE_RUNS_PER_GPU") or RUNS_PER_GPU
-        most_ahead = whole_number("FEDSCAPE_RAY_AHEAD", least=0)
-        self._ahead = AHEAD if most_ahead is None else most_ahead
+        ahead = whole_number("FEDSCAPE_RAY_AHEAD", minimum=0)
+        self._ahead = AHEAD if ahead is None else ahead
         self._watchdog: Watchdog[Work] = Watchdog(hung_s)
         timeout_s = min(TIMEOUT_S, self._watchdog.write_s / 2)
         paths = {variable: str(folder) for variable, folder in folders.items()}
@@ -134,7 +134,7 @@ class RayExecutor:
     def slots(self) -> int:
         with self._changing:
             total = sum(self._slots_of(node) for node in self._nodes.values() if node.id not in self._refused)
-        return total if self._most is None else min(total, self._most)
+        return total if self._max_slots is None else min(total, self._max_slots)
 
     @property
     def free(self) -> int:

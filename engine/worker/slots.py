@@ -10,7 +10,7 @@ from engine.core.errors import InvalidConfig
 
 DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # NVIDIA, AMD, WSL
 RUNS_PER_GPU = 2  # two runs keep the GPU busier: each fills gaps of the other
-NICE, MOST_NICE = 10, 19  # of POSIX; pages answer while runs train
+NICE, MAX_NICE = 10, 19  # of POSIX; pages answer while runs train
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def analysis_slot(num_runs: int) -> Slot:
 
 def niceness() -> int:
     """FEDSCAPE_NICE, else 10: idle cores train at full speed, and a page that somebody opens goes first."""
-    nice = whole_number("FEDSCAPE_NICE", least=0, most=MOST_NICE)
+    nice = whole_number("FEDSCAPE_NICE", minimum=0, maximum=MAX_NICE)
     return NICE if nice is None else nice
 
 

@@ -90,7 +90,7 @@ def test_the_ecdf_marks_a_client_at_its_accuracy() -> None:
 
 def test_the_ecdf_draws_at_most_twelve_methods() -> None:
     many = clients(**{f"m{i}": [[0.5]] for i in range(20)})
-    assert len(ecdf.figure(ecdf.data(many)).data) == ecdf.MOST_LINES
+    assert len(ecdf.figure(ecdf.data(many)).data) == ecdf.MAX_LINES
 
 
 def test_all_rows_of_a_histogram_share_a_scale() -> None:
@@ -200,8 +200,8 @@ def test_the_plane_connects_settings_of_a_method_sized_by_cost() -> None:
     fig = tradeoff.figure(tradeoff.data(runs, "megabytes", "lam"), "megabytes")
     assert list(fig.data[1].text) == ["y", "x"]
     assert list(fig.data[1].marker.size) == [
-        tradeoff.LARGEST,
-        pytest.approx((tradeoff.SMALLEST + tradeoff.LARGEST) / 2),
+        tradeoff.MAX_SIZE,
+        pytest.approx((tradeoff.MIN_SIZE + tradeoff.MAX_SIZE) / 2),
     ]
 
 

@@ -7,7 +7,7 @@ import pytest
 from app.compare.comparability import conflicts, missing, notes, same_clients
 from app.compare.headline import headline
 from app.data.comparison import method_name, methods_of, per_method, per_run, ranking
-from app.state.url_state import LARGEST_ID, parse_ids
+from app.state.url_state import MAX_ID, parse_ids
 from tests.app.frames import clients, run_record
 
 
@@ -190,4 +190,4 @@ def test_invalid_ids_in_an_address_are_ignored() -> None:
 
 
 def test_ids_beyond_the_database_range_are_ignored() -> None:
-    assert parse_ids(f"{LARGEST_ID},{LARGEST_ID + 1},99999999999999999999,{'9' * 5000}") == [LARGEST_ID]
+    assert parse_ids(f"{MAX_ID},{MAX_ID + 1},99999999999999999999,{'9' * 5000}") == [MAX_ID]

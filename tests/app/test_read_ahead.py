@@ -24,7 +24,7 @@ def test_compare_opens_without_reading_twice(filled_store: Store, monkeypatch: p
 
 
 def test_a_large_comparison_is_not_read_ahead(filled_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warm_up, "MOST_ROUNDS", 8 * 5 - 1)
+    monkeypatch.setattr(warm_up, "MAX_ROUNDS", 8 * 5 - 1)
     queries = watched(monkeypatch)
     warm_up.comparison()
     assert queries == []

@@ -54,7 +54,7 @@ def test_models_of_more_clients_need_more_disk():
 
 
 def test_models_too_large_for_memory_are_not_built(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cost, "LARGEST_STATE", 10)
+    monkeypatch.setattr(cost, "MAX_STATE_BYTES", 10)
     assert cost.cost_of(a_run(training={"lr": 0.123})).seconds is None
 
 

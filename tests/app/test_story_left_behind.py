@@ -114,7 +114,7 @@ def test_a_client_with_more_samples_has_a_larger_mark() -> None:
     accuracies = np.full((2, 3), 0.5)
     df = left_behind.data(accuracies, accuracies[0], np.array([4, 40, 20]), ["01"] * 3)
     small, large, middle = left_behind.moving(df, 0.2)[left_behind.NOW]["marker"]["size"]
-    assert left_behind.LEAST_SIZE < small < middle < large == left_behind.MOST_SIZE
+    assert left_behind.MIN_SIZE < small < middle < large == left_behind.MAX_SIZE
 
 
 def test_the_curves_have_the_shipped_values_and_spread() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from storage import Store
-from storage.annotations import LONGEST_NOTE, MAX_TAGS
+from storage.annotations import MAX_NOTE_LENGTH, MAX_TAGS
 from tests.storage.samples import new_run
 
 
@@ -56,7 +56,7 @@ def test_too_many_tags_change_no_run(store: Store, ids: list[int]) -> None:
 
 def test_a_note_has_a_limit(store: Store, ids: list[int]) -> None:
     with pytest.raises(ValueError, match="at most 2,000 characters"):
-        store.annotations.write_note("x" * (LONGEST_NOTE + 1), run_ids=ids)
+        store.annotations.write_note("x" * (MAX_NOTE_LENGTH + 1), run_ids=ids)
 
 
 def test_notes_survive_a_claim_and_are_not_copied_to_a_rerun(store: Store, ids: list[int]) -> None:

@@ -112,9 +112,9 @@ def test_a_room_from_the_future_has_expired(store: Store, room: RoomRecord, late
 def test_the_number_of_rooms_is_limited_and_a_stale_one_is_replaced(
     store: Store, later: Later, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rooms, "MOST_ROOMS", 2)
+    monkeypatch.setattr(rooms, "MAX_ROOMS", 2)
     stale, active = opened(store), opened(store)
-    with pytest.raises(RoomsFull, match="2 rooms are open"):
+    with pytest.raises(RoomsFull, match="limit of 2 rooms"):
         opened(store)
     later(rooms.STALE + timedelta(seconds=1))
     store.rooms.renew_lecturer(active.code, *LECTURER)
@@ -126,7 +126,7 @@ def test_the_number_of_rooms_is_limited_and_a_stale_one_is_replaced(
 
 
 def test_rooms_opened_at_the_same_time_stay_within_the_limit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rooms, "MOST_ROOMS", 3)
+    monkeypatch.setattr(rooms, "MAX_ROOMS", 3)
     outcomes: list[object] = []
 
     def open_one() -> None:
@@ -155,7 +155,7 @@ def test_a_reader_joins_once_and_can_leave(store: Store, room: RoomRecord) -> No
 def test_the_number_of_readers_is_limited_and_stale_ones_are_replaced(
     store: Store, room: RoomRecord, later: Later, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rooms, "MOST_READERS", 2)
+    monkeypatch.setattr(rooms, "MAX_READERS", 2)
     for reader in ("one", "two"):
         store.rooms.join(room.code, reader)
     with pytest.raises(RoomFull, match="2 readers"):
@@ -212,8 +212,8 @@ def test_only_readers_answer_and_only_the_current_question(store: Store, room: R
 
 
 def test_positions_questions_and_answers_are_bounded(store: Store, room: RoomRecord) -> None:
-    large = {"dials": "x" * rooms.MOST_BYTES}
-    long = "x" * (rooms.MOST_CHARACTERS + 1)
+    large = {"dials": "x" * rooms.MAX_POSITION_BYTES}
+    long = "x" * (rooms.MAX_CHARACTERS + 1)
     attempts: list[Callable[[], object]] = [
         lambda: store.rooms.open(str, "", large),
         lambda: store.rooms.move(room.code, *LECTURER, large),

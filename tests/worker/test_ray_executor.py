@@ -224,7 +224,7 @@ def test_a_killed_ticket_is_not_reported(cluster, make, tmp_path):
 
 
 def test_an_analysis_has_a_worker_beside_the_slots(cluster, make, tmp_path):
-    executor = make(most=1)
+    executor = make(max_slots=1)
     executor.submit(ticket(1, tmp_path))
     executor.submit(analysis(7, tmp_path))
     assert [worker.share for worker in cluster.starting] == [Share(1), Share(0)]

@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 from app.wording import count
 
 COARSE, FINE = (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7)
-FEWEST = 3
+MIN_TICKS = 3
 ROUNDING = 1e-9
 
 
@@ -18,7 +18,7 @@ def ticks(low: float, high: float) -> list[float]:
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     for mantissas in (COARSE, FINE):
         found = [float(f"{m}e{d}") for d in decades for m in mantissas if low <= float(f"{m}e{d}") <= high]
-        if len(found) >= FEWEST:
+        if len(found) >= MIN_TICKS:
             return found
     return _even(low, high) if high > low else [low]
 
@@ -30,7 +30,7 @@ def _even(low: float, high: float) -> list[float]:
         for mantissa in (5, 2, 1):
             step = float(f"{mantissa}e{decade}")
             places = range(int(np.ceil(low / step - ROUNDING)), int(np.floor(high / step + ROUNDING)) + 1)
-            if len(places) >= FEWEST:
+            if len(places) >= MIN_TICKS:
                 return [float(f"{place * step:.12g}") for place in places]
     return [low, high]
 

@@ -31,7 +31,7 @@ FONTS: dict[Font, str] = {
 LEGENDS: dict[Legend, str] = {"below": "Below", "beside": "Beside the marks", "off": "Off"}
 WIDTH_RANGE, HEIGHT_RANGE, SIZE_RANGE = (1.0, 20.0), (0.5, 20.0), (4.0, 24.0)  # inches, inches, points
 MAX_PANELS = 8
-NARROWEST = 2.5  # inches of a panel next to another one
+MIN_PANEL_WIDTH = 2.5  # inches of a panel next to another one
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Settings:
 
     def in_a_row(self, panels: int) -> int:
         """The number of ``panels`` in a row."""
-        return min(panels, self.columns or max(1, int(self.width / NARROWEST)))
+        return min(panels, self.columns or max(1, int(self.width / MIN_PANEL_WIDTH)))
 
 
 def _check(name: str, value: float, low: float, high: float) -> None:

@@ -38,7 +38,7 @@ ENOUGH = 2.8  # inches of a wide panel
 SCREEN_WIDTH = 560  # pixels of a chart on the screen
 MAX_ROWS = 16  # above which a panel becomes higher
 POINTS = 72  # of an inch
-SMALLEST = 0.12  # inches of a plot
+MIN_PLOT = 0.12  # inches of a plot
 NO_ROOM = "The texts leave no room for the marks: choose a larger figure or a smaller font."
 _drawing = threading.RLock()  # matplotlib's settings are global to the process
 
@@ -136,7 +136,7 @@ def _lay_out(sheet: Figure, layout: ConstrainedLayoutEngine) -> None:
             raise Unprintable(NO_ROOM) from None
     for axes in sheet.axes:
         box = axes.get_window_extent()
-        if axes.get_label() != traces.COLOR_BAR and min(box.width, box.height) < SMALLEST * sheet.dpi:
+        if axes.get_label() != traces.COLOR_BAR and min(box.width, box.height) < MIN_PLOT * sheet.dpi:
             raise Unprintable(NO_ROOM)
 
 

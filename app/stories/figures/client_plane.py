@@ -11,7 +11,7 @@ from app.stories.figures.square_plane import square_plane
 from app.stories.lambda_curves import Example
 
 HEIGHT = 330
-LEAST_EXTENT = 1.45  # room for where training starts and for the noise of models that learn alone
+MIN_EXTENT = 1.45  # room for where training starts and for the noise of models that learn alone
 
 
 def data(example: Example, R: float, models: np.ndarray) -> pd.DataFrame:
@@ -63,7 +63,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
         marker={"symbol": "cross-thin", "size": 17, "line": {"width": 2.5, "color": shade.ink}},
     )
     palette.base_layout(fig, height=HEIGHT)
-    extent = max(LEAST_EXTENT, 1.35 * df[["truth_x", "truth_y"]].abs().to_numpy().max())
+    extent = max(MIN_EXTENT, 1.35 * df[["truth_x", "truth_y"]].abs().to_numpy().max())
     return square_plane(fig, extent)
 
 

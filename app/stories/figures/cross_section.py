@@ -8,7 +8,7 @@ from app.charts.plot import palette
 from app.components.moving_figure import Moves
 
 HEIGHT = 430
-MOST = 2.6  # guessing one of ten digits has a loss of 2.30
+MAX_LOSS = 2.6  # guessing one of ten digits has a loss of 2.30
 
 
 def data(steps: np.ndarray, sections: np.ndarray) -> pd.DataFrame:
@@ -20,7 +20,7 @@ def data(steps: np.ndarray, sections: np.ndarray) -> pd.DataFrame:
 def figure(rho: float) -> go.Figure:
     """The empty figure; ``moving`` adds the curves."""
     fig, shade = go.Figure(), palette.ground()
-    fig.add_scatter(x=[0, 0], y=[0, MOST], mode="lines", line={"color": shade.line, "width": 1.5}, hoverinfo="skip")
+    fig.add_scatter(x=[0, 0], y=[0, MAX_LOSS], mode="lines", line={"color": shade.line, "width": 1.5}, hoverinfo="skip")
     looks = (
         ("before", "fedavg", "FedAvg", "dot", "top right"),
         ("now", "fedsam", f"ρ = {rho:g}", "solid", "bottom right"),
@@ -54,7 +54,7 @@ def figure(rho: float) -> go.Figure:
         title_text="step along one fixed direction",
         fixedrange=True,
     )
-    fig.update_yaxes(range=[0, MOST], title_text="mean loss of all clients", fixedrange=True)
+    fig.update_yaxes(range=[0, MAX_LOSS], title_text="mean loss of all clients", fixedrange=True)
     return fig
 
 

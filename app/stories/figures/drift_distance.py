@@ -12,7 +12,7 @@ from app.components.moving_figure import RESULT, Moves
 from app.stories.drift_run import ROUNDS
 
 HEIGHT = 210
-LEAST = 1e-3  # what lies below is drawn here: no reader can see it in the plane
+MIN_DISTANCE = 1e-3  # what lies below is drawn here: no reader can see it in the plane
 METHODS = {"FedAvg": "fedavg", "SCAFFOLD": "scaffold"}
 
 
@@ -27,7 +27,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
     fig, ends = go.Figure(), []
     for method, own in df.groupby("method"):
         style = palette.style_of(METHODS[str(method)])
-        color, y = palette.color(style), np.maximum(own["distance"], LEAST)
+        color, y = palette.color(style), np.maximum(own["distance"], MIN_DISTANCE)
         line = {"color": color, "width": 2.5, "dash": style.dash}
         fig.add_scatter(
             x=own["round"],
@@ -48,7 +48,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
         )
         ends.append(End(str(method), None, float(np.log10(y.iloc[-1])), color))
     palette.base_layout(fig, height=HEIGHT)
-    low, high = np.log10([0.8 * LEAST, 8])
+    low, high = np.log10([0.8 * MIN_DISTANCE, 8])
     label_ends(fig, ends, low, high, lines=10)
     fig.update_annotations(name=RESULT)
     fig.update_layout(showlegend=False, margin_t=8)
@@ -66,6 +66,6 @@ def figure(df: pd.DataFrame) -> go.Figure:
 
 def moving(df: pd.DataFrame) -> Moves:
     return {
-        str(method): {"x": own["round"].tolist(), "y": np.maximum(own["distance"], LEAST).tolist()}
+        str(method): {"x": own["round"].tolist(), "y": np.maximum(own["distance"], MIN_DISTANCE).tolist()}
         for method, own in df.groupby("method")
     }

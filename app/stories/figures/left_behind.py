@@ -12,7 +12,7 @@ from app.components.moving_figure import Moves
 from app.stories.sharpness_curve import NUM_CLIENTS, NUM_LEFT_BEHIND
 from app.wording import percent
 
-LEAST_SIZE, MOST_SIZE = 8, 17  # of a mark, for the fewest and the most samples
+MIN_SIZE, MAX_SIZE = 8, 17  # of a mark, for the fewest and the most samples
 KEY_AT = (1, 11, 21)  # places on the axis
 BEFORE, NOW = "FedAvg", "chosen"
 
@@ -85,7 +85,7 @@ def moving(df: pd.DataFrame, rho: float) -> Moves:
     """The clients as they are now. Without a radius there is FedAvg alone, and it is drawn once."""
     hover = df[["client", "samples", "digits"]].to_numpy().tolist()
     scale = df["samples"] / df["samples"].max()
-    sizes = (LEAST_SIZE + (MOST_SIZE - LEAST_SIZE) * scale).round(1).tolist()
+    sizes = (MIN_SIZE + (MAX_SIZE - MIN_SIZE) * scale).round(1).tolist()
     fedavg, fedsam = (palette.color(palette.style_of(name)) for name in ("fedavg", "fedsam"))
     low, beside = df[df["is_low_now"]], df if rho else df.head(0)
     return {

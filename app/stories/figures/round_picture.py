@@ -17,10 +17,10 @@ from app.stories.round_phases import AVERAGE, SEND, TRAIN
 HEIGHT = 410
 WIDTH = 100.0  # of the plane
 SERVER = 15.0  # width of the server's picture
-MOST = 13.0  # width of a client's picture, unless there are many
+MAX_WIDTH = 13.0  # width of a client's picture, unless there are many
 WIRES = 13.0  # from the server's picture down to the clients'
 WORDS = 4.0  # room for a line of text
-MOST_WEIGHT = 0.5  # colors are full from here on
+MAX_WEIGHT = 0.5  # colors are full from here on
 
 
 def figure(images: np.ndarray, ended: str) -> go.Figure:
@@ -85,11 +85,11 @@ def untrained(num_clients: int) -> Moves:
 
 def _weights(name: str, left: float, top: float, side: float) -> go.Heatmap:
     empty = cells([[np.zeros((PIXELS, PIXELS))]], 1)
-    return heat_map(empty, left=left, top=top, pixel=side / PIXELS, name=name, scale=for_and_against(MOST_WEIGHT))
+    return heat_map(empty, left=left, top=top, pixel=side / PIXELS, name=name, scale=for_and_against(MAX_WEIGHT))
 
 
 def _side(num_clients: int) -> float:
-    return min(MOST, 0.82 * WIDTH / num_clients)
+    return min(MAX_WIDTH, 0.82 * WIDTH / num_clients)
 
 
 def _centers(num_clients: int) -> list[float]:
