@@ -24,7 +24,7 @@ from engine.core.paths import ROOT
 RESTART_AFTER_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 STEADY_AFTER_S = 60.0  # after living this long, a child restarts with the shortest wait
 STOP_S = 8.0
-LOOK_EVERY_S = 0.2
+POLL_S = 0.2
 SECRETS = (
     "FEDSCAPE_OIDC_CLIENT_SECRET",
     "FEDSCAPE_COOKIE_SECRET",
@@ -104,7 +104,7 @@ class Supervisor:
             child.start()
         announced = False
         try:
-            while not self.stop.wait(LOOK_EVERY_S):
+            while not self.stop.wait(POLL_S):
                 if not any(child.is_running for child in self.web):
                     what = "The web server has" if len(self.web) == 1 else "All web servers have"
                     print(f"{what} stopped; see the reason above.", file=sys.stderr, flush=True)

@@ -32,7 +32,7 @@ WEIGHTS = {WORKER: 12, STOPPED: 3, FORK_SERVER: 1, DISPATCHER: 3, WEB: 2, EVERYT
 SLOTS = 2
 HUNG_S = 15  # after this a stopped worker is killed
 WRITES_S = 5.0  # an active worker writes within this time
-MIN_RUNS = 4  # unfinished, so that there is always something to hit
+MIN_RUNS = 4  # unfinished runs and analyses, so that there is always something to hit
 AWAITED_SHARE = 0.75  # of the kills; after the others, the next may come before the recovery
 PAUSE_S = 1.5  # between two kills at most, in addition to the awaited recovery
 CHECK_S, IDLE_S = 0.05, 0.5
@@ -41,7 +41,7 @@ EXIT_S = 20.0  # a fork server only notices that its dispatcher died once its im
 
 
 class Stuck(Exception):
-    """No progress any more."""
+    """Nothing progresses any more."""
 
 
 class Chaos:

@@ -1,4 +1,4 @@
-"""A class reads while runs train: how long pages and presses take.
+"""A class uses the app while runs train: how long it takes to open pages and press controls.
 
     python -m benchmarks.classroom [--readers 30] [--minutes 10] [--runs 2] [--think 10] [--servers 1] [--out FILE.json]
 

@@ -7,11 +7,11 @@
 
 kills       kills workers, all Ray processes of a machine, machines, the head and the dispatcher at random, and compares
             every run with the same run on this machine without a cluster, bit for bit
-dead-node   seconds until a run of a machine that has lost its power stores the next round elsewhere
-network     unplugs the network cable of a machine that computes, and compares its run with an undisturbed one
+dead-node   seconds until a run of a machine that lost its power stores its next round on another one
+network     disconnects a machine that computes from the network, and compares its run with an undisturbed one
 throughput  the same runs with local workers and on Ray, in turn, on two slots: wall-clock and processor time
 
-Each machine has Linux namespaces of its own; all share the cores and the database. Lines are printed as results come.
+Each machine has Linux namespaces of its own; all share the cores and the database. Results are printed as they arrive.
 Exits with 1 if there were problems. For measurements nothing else should run.
 """
 
@@ -59,7 +59,7 @@ T = TypeVar("T")
 
 
 class Stuck(Exception):
-    """Something did not happen in time."""
+    """A wait timed out."""
 
 
 def wait(what: str, holds: Callable[[], T], limit_s: float = LIMIT_S) -> T:
@@ -109,7 +109,7 @@ class Bench:
         return hosts.get((run.worker or "").partition(":")[0], 0)
 
     def running(self) -> list[RunRecord]:
-        """Those with a worker."""
+        """The nodes with a worker."""
         found = self.store.queue.runs(statuses=["running"], with_partition=False)
         return [run for run in found if self.number_of(run)]
 
@@ -118,7 +118,7 @@ class Bench:
         return [run for run in self.running() if self.store.artifacts.latest(run.id, CHECKPOINT)]
 
     def one_elsewhere(self) -> tuple[RunRecord, int]:
-        """Waits for a run that computes on another node than the head; and that node."""
+        """Waits until a run computes on a node other than the head; returns both."""
         elsewhere = wait("run on another node", lambda: [r for r in self.computing() if self.number_of(r) != HEAD])
         return elsewhere[0], self.number_of(elsewhere[0])
 
@@ -435,7 +435,7 @@ def main() -> int:
     command = commands.add_parser("dead-node", help="seconds until a run of a dead machine goes on")
     command.add_argument("--repeats", type=int, default=10)
     command.set_defaults(measure=dead_node)
-    command = commands.add_parser("network", help="unplug a machine for a while")
+    command = commands.add_parser("network", help="disconnect a machine for a while")
     command.add_argument("--seconds", type=float, default=30.0, help="without a network")
     command.set_defaults(measure=network)
     command = commands.add_parser("throughput", help="compare Ray with local workers")

@@ -25,7 +25,7 @@ ONE_MODEL = 1e4  # from here on the rounded error no longer changes
 def main() -> None:
     drawn = prepared(1.0).task.data.truth or {}
     result = {
-        "title": "Error to the truth against lambda: example results, shipped with the product",
+        "title": "Distance from the true model by lambda: example results, shipped with the product",
         "command": COMMAND,
         "config": story.config(1.0, curves.ALONE, curves.ADAPTIVE, curves.TOGETHER),
         "lambdas": LAMBDAS,
@@ -68,7 +68,7 @@ def error(task: Task, lam: float) -> float:
 
 
 def rounded(values: Any) -> Any:
-    """To four decimals, more than a figure shows."""
+    """Rounds to four decimals, more than a figure shows."""
     return np.asarray(values, dtype=float).round(4).tolist()
 
 

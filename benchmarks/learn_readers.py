@@ -1,4 +1,4 @@
-"""Readers of Learn: what their trainings cost, with and without sharing, and what a process for them would take.
+"""What the trainings of readers of Learn cost, with and without sharing, and the memory of a separate process.
 
     python -m benchmarks.learn_readers [--readers 30] [--story one-model]
 

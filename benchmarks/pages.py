@@ -1,4 +1,4 @@
-"""How long each page takes to open with many runs, and how many bytes it sends. Accuracies are generated.
+"""How long each page takes to open with many runs, and how many bytes it sends, with generated accuracies.
 
     python -m benchmarks.pages [--runs 50] [--rounds 500] [--clients 100] [--pages compare live]
 
@@ -7,7 +7,7 @@ chart is drawn (0 where there is none) and until nothing visible changes any mor
 lies inside its canvas and comes later. Three situations:
 
     first   a new profile, which must load and compile all scripts, on a server that has just started
-    cold    the browser has been here, the server is new and had two seconds to read ahead
+    cold    a browser with cached scripts, and a new server that had two seconds to fill its caches
     again   the server has served the page before: median of three visits
 
 Bytes include files and WebSocket messages. Shift is how much visible content moves while the page loads: the sum over
@@ -179,7 +179,7 @@ def main() -> None:
         store.ensure_schema()
         runs = configs(arguments.runs, arguments.rounds, arguments.clients)
         made = (generated(config, arguments.clients) for config in runs)
-        store.experiments.import_finished("many runs, made up", {}, made)
+        store.experiments.import_finished("many generated runs", {}, made)
         store.close()
         print(f"{len(runs)} runs of {arguments.rounds} rounds and {arguments.clients} clients")
         report(arguments.pages)

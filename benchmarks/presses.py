@@ -1,8 +1,8 @@
-"""How soon a page answers a press.
+"""How fast a page responds to a click.
 
     python -m benchmarks.presses [--times 20] [--url http://127.0.0.1:8501 --compare compare?experiment=1]
 
-For each press the median and the worst, in milliseconds from the press: until anything in the page changes, and until
+For each control the median and the worst, in milliseconds from the click: until anything on the page changes, and until
 the result is drawn. The last line is the first visit of a new browser, until the figure of the first story is drawn.
 Without ``--url`` the app runs on a free port with ten runs to compare, whose accuracies are generated.
 """

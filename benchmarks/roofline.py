@@ -1,4 +1,4 @@
-"""Every method beside FedAvg and beside the machine's fastest matrix product.
+"""Every method, compared with FedAvg and with the fastest matrix product of the machine.
 
     OMP_NUM_THREADS=1 python -m benchmarks.roofline [--models mlr dnn cnn] [--methods ditto pfedme] [--repeats 5]
 

@@ -81,7 +81,7 @@ class App:
             time.sleep(0.2)
 
     def stop(self) -> None:
-        """As with Ctrl-C."""
+        """Stops the app, as Ctrl-C does."""
         if self.supervisor is not None:
             self.supervisor.send_signal(signal.SIGINT)
             try:
@@ -100,7 +100,7 @@ def free_port() -> int:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """The browser of the tests."""
+    """The browser that the tests use."""
     found = subprocess.run([ROOT / ".ci" / "chromium"], capture_output=True, text=True, check=True).stdout.strip()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=list(FLAGS))

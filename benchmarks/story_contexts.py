@@ -22,7 +22,7 @@ HARDER = ((10, story.NOISE), (6, story.NOISE), (story.TRAINING_SAMPLES, 3.0), (s
 
 def main() -> None:
     result = {
-        "title": "Accuracy against the number of clusters: example results, shipped with the product",
+        "title": "Accuracy by number of clusters: example results, shipped with the product",
         "command": COMMAND,
         "config": {**story.experiment(story.ALONE, story.TOGETHER, story.method(curve.HEUR)), "seeds": [*DRAWS]},
         "clusters": [*curve.CLUSTERS],

@@ -1,7 +1,7 @@
 """Final results for every value of two stories' sliders: ``python -m benchmarks.story_dials``, minutes on one core.
 
 Writes assets/examples/one_model.json and alone.json for the Learn page: accuracies of the last round for every value,
-by seed and by client, and a digit as ten of the clients see it.
+by seed and by client, and one digit with the rotations of ten clients.
 """
 
 import json
@@ -28,14 +28,14 @@ Ends = Mapping[str, np.ndarray]
 def main() -> None:
     write(
         "one_model",
-        "The one model's accuracy against how far the clients' pages are turned apart",
+        "Accuracy of one model by rotation between clients",
         {turn: last_rounds(one_model.config(turn, "fedavg", "local_train")) for turn in one_model.TURNS},
         one_model_lines,
         one_model.TURNS,
     )
     write(
         "alone",
-        "Accuracy alone and together against the samples of a client",
+        "Accuracy alone and together by number of samples per client",
         {samples: last_rounds(alone.STORY.config({"samples": samples})) for samples in alone.SAMPLES},
         lambda ends: {label: ends[label].mean(1) for label in alone.NAMES},
         [str(alone.TURN)],
@@ -60,7 +60,7 @@ def last_rounds(config: Mapping[str, Any]) -> Ends:
 
 
 def pictures(turn: str) -> list[str]:
-    """The digit as ten clients see it, in 16 shades of gray."""
+    """One digit with the rotations of ten clients, in 16 shades of gray."""
     page = load_digits().images[SAMPLE].astype(np.uint8)[None, None]
     levels = Levels(0.0, 16.0)
     turned = [Rotation(int(turn) * i / PICTURES, levels)(page, np.zeros(1))[0, 0] for i in range(PICTURES)]
@@ -91,7 +91,7 @@ def write(
 
 
 def rounded(values: np.ndarray) -> list[float]:
-    """To five decimals, more than a figure shows."""
+    """Rounds to five decimals, more than a figure shows."""
     rounded_to: list[float] = np.round(values.astype(float), 5).tolist()
     return rounded_to
 

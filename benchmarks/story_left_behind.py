@@ -35,7 +35,7 @@ def main() -> None:
     shown = [runs[0] for runs in ended]
     summary = shown[0].simulation.task.data.summary
     result: dict[str, Any] = {
-        "title": "Accuracy of the clients against the sharpness radius: example results, shipped with the product",
+        "title": "Accuracy of the clients by sharpness radius: example results, shipped with the product",
         "command": COMMAND,
         "config": {**story.experiment(*map(story.method, curve.RADII)), "seeds": [*DRAWS]},
         "radii": [*curve.RADII],
@@ -66,7 +66,7 @@ def values(runs: list[Ended], name: str) -> list[float]:
 
 
 def rounded(numbers: Any) -> Any:
-    """To more decimals than a figure shows."""
+    """Rounds to more decimals than a figure shows."""
     return np.asarray(numbers, dtype=float).round(5).tolist()
 
 

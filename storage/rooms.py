@@ -1,4 +1,4 @@
-"""Rooms: a lecturer's position in Learn, which the browsers of a class follow, and the answers of the class.
+"""Rooms: the position of a lecturer in Learn, which the browsers of a class follow, and the answers of the class.
 
 No names of readers are stored: a browser is a digest of the secret in its cookie. Rooms expire.
 """
@@ -15,11 +15,11 @@ from storage.errors import RoomFull, RoomNotFound, RoomsFull, StorageError
 from storage.models import Room, RoomAnswer, RoomReader, now, to_json
 from storage.records import RoomRecord
 
-ALPHABET = "ABCDEFGHJKMNPQRSTVWXYZ"  # without I, L, O and U, which look like others
+ALPHABET = "ABCDEFGHJKMNPQRSTVWXYZ"  # without I, L, O and U, which are easily confused
 CODE_LENGTH = 8
 MAX_ROOMS, MAX_READERS = 50, 200
 EXPIRES = timedelta(hours=12)  # since the lecturer's last poll
-STALE = timedelta(minutes=10)  # since the last poll: a new room or reader may then take the place
+STALE = timedelta(minutes=10)  # since the last poll; then a new room or reader may replace it
 PRESENT = timedelta(seconds=30)  # since a reader's last poll
 MAX_POSITION_BYTES = 2000  # of a position, as JSON
 MAX_CHARACTERS = 200  # of a question's id, and of an answer
@@ -111,7 +111,9 @@ class Rooms:
             joined = sa.select(RoomReader.reader).join(Room, Room.code == RoomReader.room)
             joined = joined.where(Room.code == code, RoomReader.reader == reader, _is_open(now()))
             joined = joined.where(Room.question == question, Room.question != "")
-            if connection.scalar(joined.with_for_update(of=RoomReader)) is None:  # two tabs of a reader take turns
+            if (
+                connection.scalar(joined.with_for_update(of=RoomReader)) is None
+            ):  # two tabs of a reader wait for each other
                 return False
             connection.execute(sa.delete(RoomAnswer).where(*one))
             if answer is not None:
@@ -172,7 +174,10 @@ def _record(connection: sa.Connection, code: str) -> RoomRecord | None:
 
 
 def _is_open(at: datetime) -> sa.ColumnElement[bool]:
-    """Whether a room has not expired. A time far ahead is of a restored backup, or of a clock that was set back."""
+    """Whether a room has not expired.
+
+    A time far in the future is from a restored backup or a clock that was set back.
+    """
     return Room.lecturer_at.between(at - EXPIRES, at + EXPIRES)
 
 

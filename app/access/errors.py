@@ -1,4 +1,4 @@
-"""What this package refuses."""
+"""Errors of this package."""
 
 from storage import StorageError
 

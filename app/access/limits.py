@@ -1,4 +1,4 @@
-"""What a member may use, and the refusal that says which limit is reached and when it frees. Admins have no limits."""
+"""The limits of members, and the message that names the limit reached and when it resets. Admins have none."""
 
 import hashlib
 from datetime import UTC, datetime
@@ -25,8 +25,8 @@ def why_not_queue(person: Person, usage: Usage, now: datetime) -> str | None:
     queued = usage.queued + usage.analyses
     if limits.queued is not None and queued > limits.queued:
         return (
-            f"Limit reached: {limits.queued} queued runs and analyses per person, and this would make {queued}. A "
-            "place frees when one of yours starts, or when you cancel one."
+            f"Limit reached: {limits.queued} queued runs and analyses per person, and this would make "
+            f"{queued}. Wait until one of yours starts, or cancel one."
         )
     return why_not_today(limits, usage, now) or why_not_store(person, usage)
 
@@ -37,7 +37,7 @@ def why_not_today(limits: Limits, usage: Usage, now: datetime) -> str | None:
         return None
     return (
         f"Limit reached: {wording.duration(limits.day_s)} of computing per person in 24 hours; you have used "
-        f"{wording.duration(used)}. More is free {_moment(frees_at(usage, limits.day_s), now)}."
+        f"{wording.duration(used)}. More is available {_moment(available_at(usage, limits.day_s), now)}."
     )
 
 
@@ -47,8 +47,8 @@ def why_not_store(person: Person, usage: Usage, more_bytes: int = 0) -> str | No
     if limit is None or (used := usage.artifact_bytes + _uploaded_bytes(person)) + more_bytes < limit:
         return None
     return (
-        f"Limit reached: {wording.size_bytes(limit)} of disk per person; you use {wording.size_bytes(used)}. It frees "
-        "when you drop models in the Library, or delete runs permanently."
+        f"Limit reached: {wording.size_bytes(limit)} of disk per person; you use {wording.size_bytes(used)}. To "
+        "free space, drop models in the Library, or delete runs permanently."
     )
 
 
@@ -81,7 +81,7 @@ def _owner_limits() -> Limits:
     return owner_limits()
 
 
-def frees_at(usage: Usage, day_s: float) -> datetime:
+def available_at(usage: Usage, day_s: float) -> datetime:
     """When enough of the computing of the last 24 hours is more than 24 hours ago."""
     left = sum(seconds for _, seconds in usage.computed)
     for end, seconds in usage.computed:

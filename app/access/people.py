@@ -1,4 +1,4 @@
-"""Who somebody is: a name and a role, from the claims of the ID token that the provider signed."""
+"""A person: name and role, from the claims of the ID token that the provider signed."""
 
 import time
 from collections.abc import Mapping

@@ -32,7 +32,7 @@ from storage.shares import lock_usage, usage
 
 Adds = Literal["nothing", "runs", "files"]  # runs or analyses to compute; files only
 READ_ONLY = "This is a read-only demo: look around, turn the dials, download. Nothing can be queued or changed."
-SIGNED_OUT = "You are not signed in any more. Reload the page to sign in again."
+SIGNED_OUT = "You are no longer signed in. Reload the page to sign in again."
 
 
 @dataclass

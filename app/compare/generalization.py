@@ -21,7 +21,7 @@ from storage.analyses import Analyses
 
 KIND = "trade_off"
 COMMON, OTHERS = "the common test set", "the test data of all other clients"
-LOOK_S = 2.0
+REFRESH_S = 2.0
 
 
 def elsewhere(view: View) -> tuple[pd.Series, str]:
@@ -59,7 +59,7 @@ def offer(view: View) -> None:
         )
 
 
-@timed(LOOK_S)
+@timed(REFRESH_S)
 def underway(ids: Sequence[int]) -> None:
     """The number of remaining measurements; the page is redrawn when there are none."""
     try:

@@ -116,7 +116,7 @@ class View:
         return self._keep("unseen", lambda: self._named(self.source.unseen_clients(self._all)))
 
     def series(self, axis: Axis = "round") -> pd.DataFrame:
-        """[run, method, algorithm, seed, round, name, value]: accuracies of every round, and an axis' costs."""
+        """[run, method, algorithm, seed, round, name, value]: accuracies of every round, and the costs of an axis."""
         names = [f"{self.model}.mean", f"{self.model}.lowest5", *recorded(axis)]
         return self._keep(
             ("series", axis, self.model), lambda: self._named(self.source.scalar_series(self._all, names))

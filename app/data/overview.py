@@ -14,7 +14,7 @@ from storage import Activity, Store
 
 BUSY_MS, IDLE_MS = 2000, 10_000
 LOW_DISK_BYTES = 1e9
-LOOK_AGAIN_S = 10.0  # maximum age of the forecast and the free space, which are the slowest to read
+MAX_AGE_S = 10.0  # of the forecast and the free space, which are the slowest to read
 
 
 def overview(store: Store, watched: str = "", seen: str = "") -> dict[str, Any]:
@@ -23,7 +23,7 @@ def overview(store: Store, watched: str = "", seen: str = "") -> dict[str, Any]:
     ``watched`` is ``active`` of the browser's last request, ``seen`` the runs that are in view.
     """
     now, is_alive = store.activity(), store.dispatcher_is_running()
-    end_s, free_bytes, refused = _slow_facts(store, int(time.monotonic() / LOOK_AGAIN_S))
+    end_s, free_bytes, refused = _slow_facts(store, int(time.monotonic() / MAX_AGE_S))
     gone_s = pulse_of(store.url).gone_s(is_alive)
     outage = _outage(store, now)
     runs = len(now.runs["queued"]) + len(now.runs["running"])

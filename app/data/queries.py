@@ -33,7 +33,7 @@ from storage import (
     Store,
 )
 
-LOOK_AGAIN_S = 3.0  # a database may become unavailable
+CHECK_S = 3.0  # a database may become unavailable
 SETS_KEPT, RUNS_KEPT = 60, 200  # cached tables of all runs that a page compares, and of single runs
 Ids = tuple[int, ...]
 Stand = tuple[tuple[int, int], ...]  # runs, and a round of each
@@ -197,7 +197,7 @@ def _open(url: str) -> Store:
     return Store(url or Store.default_url(ROOT), writing=permits.checked_writes, before_commit=permits.before_commit)
 
 
-@st.cache_resource(show_spinner=False, ttl=LOOK_AGAIN_S)
+@st.cache_resource(show_spinner=False, ttl=CHECK_S)
 def _prepare(url: str) -> bool:
     """Success is cached for a moment, an error is not."""
     with permits.of_the_app():

@@ -20,7 +20,7 @@ from engine.core.vocabulary import MODELS_OF
 from storage import AnalysisNotFound, AnalysisRecord, ArtifactDamaged, ArtifactRecord, RunRecord, StorageError
 from storage.analyses import Analyses
 
-LOOK_S = 1.0
+REFRESH_S = 1.0
 NO_WORKER = "No worker is running: start the app with python -m app."
 
 
@@ -122,7 +122,7 @@ def cancel(run_id: int, analysis_id: int) -> None:
     perform("Cancel an analysis", run_id, lambda analyses: analyses.cancel(analysis_id), adds="nothing")
 
 
-@st.fragment(run_every=LOOK_S)
+@st.fragment(run_every=REFRESH_S)
 def waiting(run: RunRecord, analysis_id: int, key: str) -> None:
     """The state of a queued or running analysis, each second; the page is redrawn when it has ended."""
     analyses = queries.store().analyses

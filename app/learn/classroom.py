@@ -1,7 +1,7 @@
-"""What Learn needs of a room: who leads it, where the lecturer is, and the reader's answers.
+"""The room that a page of Learn is in: who leads it, the lecturer's position, and the reader's answers.
 
-The lecturer's page stores each new position. A page that follows runs again when the version of the room has changed,
-and takes the position over. The session keeps code and secret, since ``st.context.cookies`` are those of the
+The lecturer's page stores each new position. A page that follows reruns when the version of the room has changed, and
+moves to the new position. The session stores code and secret, since ``st.context.cookies`` are those of the
 connection's first request.
 """
 
@@ -23,14 +23,14 @@ from app.stories.story import Place, place_of, scene_at
 from storage import RoomNotFound, RoomRecord, StorageError
 
 INPUT = "room_code"  # the key of the field for a code
-CLOSED = "The lecturer closed the room. This page is yours."
+CLOSED = "The lecturer closed the room. You can continue on your own."
 EXPIRED = "Your room is closed."
 _KEY = "classroom"
 
 
 @dataclass
 class Message:
-    """An error, or information, for the reader of the page."""
+    """An error or information, shown to the reader."""
 
     kind: Literal["info", "error"]
     text: str
@@ -46,12 +46,12 @@ class Classroom:
     is_lecturer: bool = False
     is_following: bool = True
     message: Message | None = None
-    _position: Mapping[str, Any] | None = None  # the last that this page has stored or taken over
+    _position: Mapping[str, Any] | None = None  # the last position that this page has stored or moved to
     _answers: dict[str, str | None] = field(default_factory=dict)  # stored, by question
 
     @property
     def follows(self) -> bool:
-        """Whether the page takes over the lecturer's position."""
+        """Whether the page moves along with the lecturer."""
         return not self.is_lecturer and self.is_following
 
     def shown_answers(self, reader: Reader, place: Place) -> tuple[Question, RoomRecord] | None:
@@ -74,7 +74,7 @@ class Classroom:
             self.enter(code)
 
     def attend(self, reader: Reader) -> None:
-        """Read the room, and take over the lecturer's position if that is new."""
+        """Read the room, and move to the lecturer's position if it has changed."""
         self.room = self._read() if self.code else None
         url_state.choose(room=self.code or None)
         if self.room is None or self.room.position == self._position:
@@ -93,7 +93,7 @@ class Classroom:
             else:
                 self._answer(self.room, reader, place)
 
-    # What is pressed.
+    # Called when a button is pressed.
 
     def open(self, reader: Reader) -> None:
         """Open a room at the position of this page, and lead it."""

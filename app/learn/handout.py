@@ -22,7 +22,7 @@ STYLE = """<style>
 
 
 def handout(story: Story[Any]) -> str:
-    """Figures come twice: without the results beside the questions, and with them among the answers."""
+    """Each figure appears twice: without results next to the questions, and with them among the answers."""
     pictures: list[Shown] = []
     asked = [_scene(story, number, scene, pictures) for number, scene in enumerate(story.scenes, 1)]
     tasks = [f"<li>{escape(one.task)}{_blank()}</li>" for one in exercises_of(story)]

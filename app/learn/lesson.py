@@ -1,4 +1,4 @@
-"""What a lecturer uses beside a story: exercises, speaker notes and the handout."""
+"""Material for lecturers: exercises, speaker notes and the handout."""
 
 import html
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from app.stories.story import Place, Scene, exercises_of, scene_at
 
 
 def exercises(desk: Desk) -> None:
-    """The tasks, each with its answer folded."""
+    """The exercises, each with a collapsed answer."""
     found = exercises_of(desk.story)
     if found:
         st.header("Exercises", anchor=False)
@@ -49,9 +49,9 @@ def teaching(desk: Desk, place: Place) -> None:
 
 
 def notes_html(scenes: Sequence[Scene], now: Scene | None) -> str:
-    """The notes of all scenes, the current one marked."""
+    """The notes of all scenes, with the current one marked."""
     marks = ((scene, ' class="current"' if scene == now else "") for scene in scenes if scene.notes)
     paragraphs = [
         f"<p{mark}><b>{html.escape(scene.title)}.</b> {html.escape(scene.notes)}</p>" for scene, mark in marks
     ]
-    return "".join(paragraphs) or "<p>This story has none.</p>"
+    return "".join(paragraphs) or "<p>This story has no speaker notes.</p>"

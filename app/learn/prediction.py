@@ -16,7 +16,7 @@ NO_GUESS = ""
 
 
 def sentence(desk: Desk, place: Place) -> str:
-    """What stands above the figures: the open question, or the finding."""
+    """The sentence above the figures: the open question, or the finding."""
     question = _question(desk, place)
     return question.text if question and desk.has_open_question(place) else finding_at(desk.story, place)
 

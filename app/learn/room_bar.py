@@ -56,7 +56,7 @@ def leading(classroom: Classroom, room: RoomRecord) -> None:
 
 
 def attending(classroom: Classroom, room: RoomRecord) -> None:
-    state = "you follow the lecturer" if classroom.is_following else "you do not follow the lecturer"
+    state = "following the lecturer" if classroom.is_following else "not following"
     st.html(f'<p class="room">Room <b>{spaced(room.code)}</b>: {state}</p>', width="content")
     connection(classroom, room)
     st.button(

@@ -25,7 +25,7 @@ STYLE = Path(__file__).with_name("slide.css")
 def slide(reader: Reader, place: Place, room: Classroom) -> None:
     """Left and Right move between scenes, N opens the next story, Space plays, S shows the result, Esc leaves.
 
-    For the lecturer of a room A shows the answers of the class, in the place of the figure.
+    For the lecturer of a room, A shows the answers of the class instead of the figure.
     """
     desk = reader.desk
     st.html(STYLE)

@@ -16,7 +16,7 @@ def stage(desk: Desk, place: Place) -> None:
 
 
 def _tick(desk: Desk, place: Place) -> None:
-    """A slice of training, then the figures. The whole page is drawn anew once the run is over."""
+    """Trains for a moment, then draws the figures. The whole page reruns when the run has finished."""
     was_open = desk.has_open_question(place)
     with queue_position():
         run = desk.train(place)

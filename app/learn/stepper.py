@@ -14,7 +14,7 @@ STEPS = "abcdefghij"
 
 
 def stepper(reader: Reader, place: Place) -> None:
-    """All scenes, the current one checked, between Previous and Next."""
+    """All scenes, with the current one selected, between Previous and Next."""
     desk = reader.desk
     scenes = dict(zip(STEPS, desk.story.scenes, strict=False))
     now = scene_at(desk.story, place)
@@ -61,7 +61,7 @@ def step_button(reader: Reader, by: int, shortcut: str | None = None) -> None:
 
 
 def progress(desk: Desk, place: Place) -> str:
-    """``Scene 2 of 3``, or that the dials stand between scenes."""
+    """``Scene 2 of 3``, or ``Your own setting`` if the dials match no scene."""
     scenes = list(desk.story.scenes)
     now = scene_at(desk.story, place)
     return f"Scene {scenes.index(now) + 1} of {len(scenes)}" if now else "Your own setting"

@@ -18,7 +18,7 @@ _LOGGED |= {name: f"Set {name} priority" for name in wording.PRIORITIES}
 
 
 def perform(action: str, run_ids: Sequence[int]) -> None:
-    """Do it; ``refusal`` shows an error at the next redraw."""
+    """Perform the action; ``refusal`` shows an error when the page is redrawn."""
     try:
         _perform(action, run_ids)
     except StorageError as error:
@@ -83,7 +83,7 @@ def _retry(run_ids: Sequence[int]) -> None:
 
 
 def _show_again(run_ids: Sequence[int], again: Sequence[int]) -> None:
-    """If the address names runs, replace the old ones by the new ones."""
+    """If the address names runs, replace the old ones with the new ones."""
     if shown := url_state.ids("runs"):
         kept = [run_id for run_id in shown if run_id not in run_ids]
         url_state.choose(runs=",".join(map(str, [*kept, *again])))

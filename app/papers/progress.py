@@ -16,7 +16,7 @@ from engine.config.presets import Preset
 from engine.core.errors import FedscapeError, InvalidConfig
 from storage import StorageError
 
-LOOK_AGAIN_S = 3
+REFRESH_S = 3
 
 
 def progress_panel(preset: Preset, scale: str, now: Standing) -> None:
@@ -33,7 +33,7 @@ def progress_panel(preset: Preset, scale: str, now: Standing) -> None:
             _estimate_button(preset, scale)
 
 
-@timed(LOOK_AGAIN_S)
+@timed(REFRESH_S)
 def _follow(preset: Preset, scale: str, shown: str) -> None:
     """Redraw the whole page when the progress is no longer as ``shown``."""
     if standing(preset_runs(preset, scale)).sentence() != shown:

@@ -17,22 +17,22 @@ STREAMLIT = Path(st.__file__).parent / "static" / "index.html"
 LOOK = ASSETS / "look.css"
 APP = Path(pages.__file__).parent
 
-_WITH_CHARTS = ("/compare", "/run")  # as soon as they open
-_WITH_FIGURES = ("/", "/live")  # that move
-# Without these, texts and buttons of the page arrive later than the rest and push it down.
+_WITH_CHARTS = ("/compare", "/run")  # drawn when the page opens
+_WITH_FIGURES = ("/", "/live")  # animated ones
+# If these were not preloaded, texts and buttons would appear last and push everything else down.
 _FILES = ("Html", "purify.es", "ButtonGroup", "Button", "PageLink")
 _CHART_FILES = ("PlotlyChart", "DataFrame", "arrowFormatUtils")
 _FIGURE_FILES = ("BidiComponent", "serialization", "recordbatch", "Slider")
-# Without this, a link to /live would look for the server at /live/_stcore first, and wait.
+# Without this, a page opened at /live would first try to connect to /live/_stcore, and wait.
 _SERVER = "<script>window.__streamlit = {BACKEND_BASE_URL: location.origin + '/'};</script>"
-# Streamlit opens folds with a script, which no style sheet stops: with reduced motion they open at once.
+# Streamlit animates expanders with a script, which CSS cannot stop. With reduced motion they open immediately.
 _REDUCED_MOTION = """<script>{
   const animate = Element.prototype.animate, still = matchMedia("(prefers-reduced-motion: reduce)");
   Element.prototype.animate = function (frames, options) {
     return animate.call(this, frames, still.matches ? {...Object(options), duration: 0} : options);
   };
 }</script>"""
-# Figures and code are colored by the server: when the system turns dark, the page is loaded again.
+# The server colors figures and code, so the page reloads when the system switches between light and dark.
 _COLOR_SCHEME = """<script>
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => location.reload());
 </script>"""

@@ -49,7 +49,7 @@ def _whole_number(name: str, given: str | None, default: int, maximum: int) -> i
 
 
 def allowed_hosts(environment: Mapping[str, str]) -> list[str]:
-    """Host names that the app answers to: this machine's, HOST, and those in ALLOWED_HOSTS.
+    """Host names that the app accepts: this machine's, HOST, and those in ALLOWED_HOSTS.
 
     All others are rejected, so that a foreign page cannot reach the app through a DNS name that points here.
     """
@@ -92,9 +92,9 @@ def check_access(environment: Mapping[str, str]) -> None:
         f"HOST is {host(environment)}: other computers could reach Fedscape, and everyone there could see, queue and "
         "delete everything, since nobody has to sign in. Choose one:\n"
         f"- let people sign in: {GUIDE} has the five variables;\n"
-        "- leave HOST out and forward the port: ssh -N -L 8501:127.0.0.1:8501 this-server;\n"
+        "- unset HOST and forward the port: ssh -N -L 8501:127.0.0.1:8501 this-server;\n"
         "- FEDSCAPE_OPEN=1 if everyone on the network may do everything, or FEDSCAPE_OPEN=1 FEDSCAPE_READ_ONLY=1 if "
-        "they may only look."
+        "they may only view it."
     )
 
 
@@ -122,7 +122,9 @@ def check_ports(environment: Mapping[str, str]) -> None:
         try:
             family, _, _, _, place = socket.getaddrinfo(name, number, type=socket.SOCK_STREAM)[0]
             with socket.socket(family, socket.SOCK_STREAM) as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does: a just closed port
+                probe.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+                )  # as the server does, for a port that was just closed
                 probe.bind(place)
                 probe.listen(1)
         except OSError as error:

@@ -34,7 +34,7 @@ MAX_QUERY_LENGTH = 3000  # a cookie has up to about 4,000 characters
 
 
 def middleware(rules: Rules) -> list[Middleware]:
-    """Nothing where everyone may do everything."""
+    """Empty where everyone may do everything."""
     guard = [Middleware(SignInGuard, rules=rules)] if permits.has_restrictions(rules) else []
     return [Middleware(ReturnToPage, url=rules.sign_in.url), *guard] if rules.sign_in else guard
 

@@ -57,5 +57,5 @@ def comparison() -> None:
         return
     view.clients(view.other_model)
     view.with_costs()
-    with palette.on_paper():  # there is no reader, whose theme Streamlit would look for in vain
+    with palette.on_paper():  # without a session, Streamlit has no theme to look up
         curves_over_seeds.figure(view.curves("round"), "round", view.drawn(curves_over_seeds.MAX_LINES))

@@ -115,9 +115,9 @@ def test_a_reader_stops_following_and_follows_again(lecturer: AppTest) -> None:
     page = pressed(reader(lecturer), "follow")
     moved(lecturer, "b")
     again(page)
-    assert page.segmented_control(key="scene").value == "a" and "you do not follow the lecturer" in words(page)
+    assert page.segmented_control(key="scene").value == "a" and "not following" in words(page)
     pressed(page, "follow")
-    assert page.segmented_control(key="scene").value == "b" and "you follow the lecturer" in words(page)
+    assert page.segmented_control(key="scene").value == "b" and "following the lecturer" in words(page)
 
 
 def test_a_reader_does_not_move_the_class(lecturer: AppTest) -> None:
@@ -135,7 +135,7 @@ def test_a_reader_leaves_and_joins_again_with_the_code(lecturer: AppTest) -> Non
     typed = rooms.spaced(room_of(lecturer).code).lower()
     page.text_input(key=classroom.INPUT).set_value(typed)
     pressed(page, "join_room")
-    assert page.query_params["room"] == room_of(lecturer).code and "you follow the lecturer" in words(page)
+    assert page.query_params["room"] == room_of(lecturer).code and "following the lecturer" in words(page)
     assert counts(lecturer) == "0 of 1 answered"
 
 

@@ -59,8 +59,8 @@ def test_runs_beyond_the_limit_are_refused_with_advice(store: Store, monkeypatch
         with pytest.raises(NotAllowed) as refused:
             launch.queue_experiment(THREE)
     assert str(refused.value) == (
-        "Limit reached: 5 queued runs and analyses per person, and this would make 6. A place frees when one of yours "
-        "starts, or when you cancel one."
+        "Limit reached: 5 queued runs and analyses per person, and this would make 6. Wait until one of yours "
+        "starts, or cancel one."
     )
     assert queued(store) == 3 and len(store.experiments.list()) == 1 and len(store.audit.list()) == 1
     with as_person(OTHER):
@@ -116,10 +116,10 @@ def usage(*computed: tuple[float, float], queued: int = 1, running: int = 0, art
 def test_the_daily_limit_says_when_time_is_available_again() -> None:
     used = usage((20, 30), (10, 25), (1, 15))
     assert limits.why_not_today(Limits(day_s=71 * 60), used, NOW) is None
-    assert limits.frees_at(used, 70 * 60) == NOW - timedelta(hours=20) + DAY
-    assert limits.frees_at(used, 40 * 60) == NOW - timedelta(hours=10) + DAY
+    assert limits.available_at(used, 70 * 60) == NOW - timedelta(hours=20) + DAY
+    assert limits.available_at(used, 40 * 60) == NOW - timedelta(hours=10) + DAY
     assert limits.why_not_today(Limits(day_s=60 * 60), used, NOW) == (
-        "Limit reached: 1 h 00 min of computing per person in 24 hours; you have used 1 h 10 min. More is free in "
+        "Limit reached: 1 h 00 min of computing per person in 24 hours; you have used 1 h 10 min. More is available in "
         "4 h 00 min (at 16:00 UTC)."
     )
 
@@ -140,7 +140,7 @@ def test_uploads_and_models_count_as_disk(store: Store, monkeypatch: pytest.Monk
     monkeypatch.setenv("FEDSCAPE_MAX_DISK_GB", str(4000 / 2**30))
     with as_person(MEMBER):
         path = save_upload("mine.csv", table)
-        with pytest.raises(NotAllowed, match=r"Limit reached: .* of disk per person; you use 3.1 kB\. It frees when"):
+        with pytest.raises(NotAllowed, match=r"Limit reached: .* of disk per person; you use 3.1 kB\. To free space"):
             save_upload("more.csv", table + b"3,1\n")
         store.artifacts.register(run_id, None, store.artifacts.write_file(run_id, "model-best", 4, b"x" * 1500))
         with pytest.raises(NotAllowed, match="of disk per person"):
