@@ -63,6 +63,7 @@ class RunQueue:
             return run_records(connection, query, allowed | ({} if limit is None else {"limit": limit}))
 
     def get(self, run_id: int) -> RunRecord:
+        """The run with this id. Raises RunNotFound."""
         with self._database.read() as connection:
             return _get(connection, run_id)
 

@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from app.compare.view import View
-from app.state import url_state, widgets
+from app.state import links, url_state, widgets
 from app.state.choice import Choices
 from app.wording import names, plain, plural
 from engine.metrics import tail_size
@@ -24,7 +24,7 @@ def chosen(view: View, choices: Choices | None = None) -> tuple[int, ...]:
     """The clients in the address, or in ``choices``, that are part of the comparison."""
     text = url_state.get(NAME) if choices is None else choices.get(NAME)
     known = set(numbers(view))
-    return tuple(sorted(client for client in url_state.parse_ids(text or "") if client in known))
+    return tuple(sorted(client for client in links.parse_ids(text or "") if client in known))
 
 
 def numbers(view: View) -> list[int]:

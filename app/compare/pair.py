@@ -16,7 +16,7 @@ from app.components.shown import Shown
 from app.data import column_heads
 from app.data.comparison import Method
 from app.state.choice import Choice, Choices
-from app.state.url_state import parse_ids
+from app.state.links import parse_ids
 from app.wording import names, plain, signed_points
 
 UNPAIRED = "Which clients lose?"

@@ -11,9 +11,9 @@ from typing import Any
 from app import wording
 from app.data.comparison import run_name
 from app.state import links
-from app.state.url_state import MAX_ID
 from app.wording import spans
 from storage import RunRecord, Status, Store
+from storage.run_queue import MAX_ID
 
 NEWS: tuple[Status, ...] = ("done", "failed", "diverged")  # cancelled runs are not reported
 MAX_RUNS = 2000

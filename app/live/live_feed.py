@@ -20,7 +20,7 @@ from app.data.costs import recorded
 from app.data.pulse import silences
 from app.data.thinning import evenly
 from app.live import log
-from app.state.url_state import parse_ids
+from app.state.links import parse_ids
 from engine.core.vocabulary import megabytes
 from storage import RunRecord, Status, Store
 

@@ -25,13 +25,13 @@ from app.wording import plural
 @dataclass(frozen=True)
 class Comparison:
     """The input of a report. ``rows`` is the view as pooled, ``parts`` makes the figures of all sections of the page,
-    ``choices`` reads what is chosen when the report is made, and ``address`` is the page's without its choices.
+    ``choices`` has the choices of the page when the report is made, and ``address`` is the page's without its choices.
     """
 
     view: View
     rows: View
     parts: Callable[[View, View, Choices], Iterable[Part]]
-    choices: Callable[[], dict[str, str]]
+    choices: Choices
     address: str
     title: str
     finding: str
@@ -39,7 +39,7 @@ class Comparison:
 
 def report(comparison: Comparison, now: datetime | None = None) -> str:
     """One HTML file, built on request from the numbers, because the page has drawn only one section."""
-    view, rows, choices = comparison.view, comparison.rows, comparison.choices()
+    view, rows, choices = comparison.view, comparison.rows, dict(comparison.choices)
     with palette.on_paper():
         parts = list(comparison.parts(view, rows, choices))
     charts = [one for part in parts for one in part.figures]

@@ -14,9 +14,7 @@ _CONTROLS = "url_state.controls"
 
 @dataclass
 class Control(Generic[T]):
-    """A widget that shows a choice. ``value`` is the value it showed last.
-
-    Either the address mirrors the value, written by ``text``, or a press passes the value to ``act``.
+    """A widget that shows a choice. ``value`` is the value it showed last, and a press passes the new one to ``act``.
 
     ``left`` are the titles of the value that the program last replaced; the browser reports values by their titles, and
     may still report these. ``holds`` is False from when the program makes a choice until the widget is drawn again: the
@@ -26,10 +24,8 @@ class Control(Generic[T]):
     key: str
     value: T
     titles: Mapping[Any, str] | None
+    act: Callable[[T], object]
     number: int = 1
-    default: T | None = None
-    text: Callable[[T], str] | None = None
-    act: Callable[[T], object] | None = None
     left: frozenset[object] | None = None
     holds: bool = True
 
@@ -37,13 +33,6 @@ class Control(Generic[T]):
     def now(self) -> T:
         value: T = st.session_state.get(self.key, self.value)
         return value
-
-    @property
-    def in_address(self) -> str | None:
-        return None if self.text is None or self.now == self.default else self.text(self.now)
-
-    def mirrors(self) -> bool:
-        return self.holds and self.text is not None and self.key in st.session_state
 
     def offers(self, value: object) -> bool:
         return self.titles is None or all(one in self.titles or one is None for one in _several(value))
@@ -121,8 +110,7 @@ def settle() -> None:
             pressed.append(control)
     for control in pressed:
         control.value, control.left = control.now, None
-        if control.act:
-            control.act(control.value)
+        control.act(control.value)
 
 
 def _several(value: object) -> list[object]:

@@ -10,7 +10,9 @@ from urllib.parse import urlencode
 
 from engine.config.yaml_text import problem_in
 from engine.core.errors import InvalidConfig
+from storage.run_queue import MAX_ID
 
+MAX_IDS = 10_000  # that a database takes in one query
 MAX_BYTES = 1 << 20  # unpacked; an experiment has a few kilobytes
 
 
@@ -18,6 +20,13 @@ def link(page: str, **params: object) -> str:
     """``/page?name=value``, for a link in a text."""
     given = {name: value for name, value in params.items() if value is not None}
     return f"/{page}" + (f"?{urlencode(given)}" if given else "")
+
+
+def parse_ids(text: str) -> list[int]:
+    """Parse ``3,5``, without duplicates and without parts that are no ids."""
+    parts = (part.strip() for part in text.split(","))
+    numbers = (int(part) for part in parts if part.isdecimal() and len(part) <= len(str(MAX_ID)))
+    return list(dict.fromkeys(n for n in numbers if n <= MAX_ID))[:MAX_IDS]
 
 
 def setup_link(config: Mapping[str, Any]) -> str:

@@ -2,26 +2,26 @@
 
 The widget has the choice and the address mirrors it. A page reads its address when it opens: at its first run, by a
 link, or by Back and Forward. In any other run, the address that the browser reports may be older than the last choice,
-so it is ignored; ``publish`` writes it again at the end of the run.
+so it is ignored, and written again at the end of the run.
 
 Default values are not written into the address, so a link follows a default that changes later. Unknown values in the
 address count as the default.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import wraps
+from types import MappingProxyType
 from typing import ParamSpec
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from app.state import controls
+from app.state.links import parse_ids
 from app.state.visit import Visit, current, start
 
-MAX_ID = 2**63 - 1  # of a database
-MAX_IDS = 10_000  # that a database takes in one query
 KEPT_ON_LINKS = ("presenting",)  # choices that a link to another view keeps
 
 P = ParamSpec("P")
@@ -36,19 +36,12 @@ def page(name: str) -> Iterator[None]:
         return
     if _has_arrived(name):
         _arrive(name)
-    else:
-        controls.settle()
-        publish()  # before the page draws the result of a press
-    visit = current()
-    visit.drawn, visit.is_drawn = {}, False
-    token = _is_drawing.set(True)
-    try:
+    with _run():
+        visit = current()
+        visit.drawn, visit.is_drawn = {}, False
         yield
-        publish()
         controls.keep(visit.drawn)
         visit.is_drawn = True
-    finally:
-        _is_drawing.reset(token)
 
 
 def fragment(draw: Callable[P, None]) -> Callable[P, None]:
@@ -57,38 +50,15 @@ def fragment(draw: Callable[P, None]) -> Callable[P, None]:
     @st.fragment
     @wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> None:
-        is_alone = not _is_drawing.get()
-        if is_alone:
-            controls.settle()
-        draw(*args, **kwargs)
-        if is_alone:
-            publish()
+        with nullcontext() if _is_drawing.get() else _run():
+            draw(*args, **kwargs)
 
     return drawn
 
 
-def publish() -> None:
-    """Write every choice that is not the default into the address."""
-    visit = current()
-    visit.choices = address()
-    if visit.choices != st.query_params.to_dict():
-        st.query_params.from_dict(visit.choices)
-    if visit.choices != visit.known[-1]:
-        visit.known.append(visit.choices)
-
-
-def address() -> dict[str, str]:
-    """Return all choices by name, as written in the address."""
-    visit = current()
-    mirrored = {name: control.in_address for name, control in controls.by_name().items() if control.mirrors()}
-    others = {name: text for name, text in visit.choices.items() if name not in mirrored}
-    return others | {name: text for name, text in mirrored.items() if text is not None}
-
-
-def reader() -> Callable[[], dict[str, str]]:
-    """Return a function that reads the choices of this visit outside of a page: in the thread that makes a download."""
-    visit = current()
-    return lambda: dict(visit.choices)
+def address() -> Mapping[str, str]:
+    """Return all choices of this visit by name, as written in the address. The mapping follows later choices."""
+    return MappingProxyType(current().choices)
 
 
 def take_arrival() -> bool:
@@ -105,21 +75,15 @@ def is_history() -> bool:
 
 def choose(**choices: str | None) -> None:
     """Make these choices, and let their controls show them. None restores the default."""
-    visit = current()
-    visit.choices = dict(visit.choices)
-    for name, chosen in choices.items():
+    for name, text in choices.items():
         if name in controls.by_name():
             controls.by_name()[name].holds = False
-        if chosen is None:
-            visit.choices.pop(name, None)
-        else:
-            visit.choices[name] = chosen
+        current().choose(name, text)
 
 
 def get(name: str) -> str | None:
     """Return the choice, None if it is the default."""
-    control = controls.by_name().get(name)
-    return control.in_address if control and control.mirrors() else current().choices.get(name)
+    return current().choices.get(name)
 
 
 def value(name: str, allowed: Sequence[str] | Mapping[str, str], default: str) -> str:
@@ -133,17 +97,32 @@ def ids(name: str) -> list[int]:
     return parse_ids(get(name) or "")
 
 
-def parse_ids(text: str) -> list[int]:
-    """Parse ``3,5``, without duplicates and without parts that are no ids."""
-    parts = (part.strip() for part in text.split(","))
-    numbers = (int(part) for part in parts if part.isdecimal() and len(part) <= len(str(MAX_ID)))
-    return list(dict.fromkeys(n for n in numbers if n <= MAX_ID))[:MAX_IDS]
-
-
 def is_back_or_forward() -> bool:
     """Whether Back or Forward in the browser started this run."""
     context = get_script_run_ctx()
     return context is not None and context.is_history_navigation
+
+
+@contextmanager
+def _run() -> Iterator[None]:
+    """Act on presses, let the page or one of its fragments be drawn, and write its choices into the address."""
+    controls.settle()
+    _publish()  # before the result of a press is drawn
+    token = _is_drawing.set(True)
+    try:
+        yield
+        _publish()
+    finally:
+        _is_drawing.reset(token)
+
+
+def _publish() -> None:
+    """Write every choice that is not the default into the address."""
+    visit = current()
+    if visit.choices != st.query_params.to_dict():
+        st.query_params.from_dict(visit.choices)
+    if visit.choices != visit.known[-1]:
+        visit.known.append(dict(visit.choices))
 
 
 def _has_arrived(name: str) -> bool:

@@ -24,6 +24,13 @@ class Visit:
     is_drawn: bool = False
     drawn: dict[str, None] = field(default_factory=dict)
 
+    def choose(self, name: str, text: str | None) -> None:
+        """Set a choice. None restores the default."""
+        if text is None:
+            self.choices.pop(name, None)
+        else:
+            self.choices[name] = text
+
 
 def current() -> Visit:
     """Return the visit of this session."""

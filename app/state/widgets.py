@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
-from app.state import controls, url_state
+from app.state import controls, url_state, visit
 
 T = TypeVar("T")
 
@@ -53,10 +53,15 @@ def control(
     titles: Mapping[Any, str] | None = None,
 ) -> controls.Control[T]:
     """Return the control for a widget whose value the address mirrors. ``parse`` returns None for an invalid text."""
+
+    def choose(value: T) -> None:
+        visit.current().choose(name, None if value == default else text(value))
+
     chosen = url_state.get(name)
     parsed = None if chosen is None else parse(chosen)
     value = default if parsed is None else parsed
-    return controls.show(name, controls.Control(f"address_{name}", value, titles, default=default, text=text))
+    choose(value)
+    return controls.show(name, controls.Control(f"address_{name}", value, titles, choose))
 
 
 def key(
@@ -73,7 +78,7 @@ def key(
     and reports the old value until then. Such a widget therefore gets a new key when the program changes its value, and
     the caller has to pass ``shown`` as the widget's default.
     """
-    return controls.show(name, controls.Control(name, shown, titles, act=act), in_popover).key
+    return controls.show(name, controls.Control(name, shown, titles, act), in_popover).key
 
 
 def _choice(name: str, titles: Mapping[str, str], default: str) -> controls.Control[str]:

@@ -52,8 +52,8 @@ def render() -> None:
     if found is None:
         st.info(f"None of these methods has a {view.model} model; switch to {MODELS[view.other_model]}.")
         return
-    choices_of = url_state.reader()
-    paper_figure.offer(lambda: [one for part in parts(view, rows, choices_of()) for one in part.figures])
+    choices = url_state.address()
+    paper_figure.offer(lambda: [one for part in parts(view, rows, choices) for one in part.figures])
     open_section(view, rows)
 
 
@@ -134,7 +134,7 @@ def controls(runs: list[RunRecord], chosen: list[RunRecord], rows: dict[str, str
 
 def report_button(view: View, rows: View, heading: str, found: str) -> None:
     """Download the figures of all sections as a file, as currently configured."""
-    here = Comparison(view, rows, parts, url_state.reader(), st.context.url or "", heading, found)
+    here = Comparison(view, rows, parts, url_state.address(), st.context.url or "", heading, found)
     st.download_button(
         "Export report (HTML)",
         partial(report, here),

@@ -14,7 +14,7 @@ from app.inside.tab import Tab, tabs
 from app.inside.view import RunView
 from app.live import live_feed
 from app.live.trouble import what_happened
-from app.state import url_state, widgets
+from app.state import links, url_state, widgets
 from app.wording import MODELS, STATUS, STATUS_MEANING, kicker, plain
 from storage import RunRecord
 
@@ -47,7 +47,7 @@ def render() -> None:
 def chosen() -> RunRecord | None:
     """The run that the address names; without one the newest with results."""
     if (run_id := chooser.run_in_address()) is not None:
-        ids = url_state.parse_ids(run_id)
+        ids = links.parse_ids(run_id)
         found = queries.runs(run_ids=ids[:1], include_archived=True, with_partition=True) if ids else []
         return found[0] if found else None
     return newest()
@@ -75,7 +75,7 @@ def nothing_here() -> None:
 
 def missing(run_id: str) -> str:
     """Why the run that the address names cannot be shown."""
-    ids = url_state.parse_ids(run_id)
+    ids = links.parse_ids(run_id)
     if not ids:
         return f"“{run_id[:MAX_QUOTED]}” is not a run number. Links look like /run?id=5."
     if any(run.id == ids[0] for run in queries.store().trash.list()):

@@ -67,7 +67,7 @@ def lerp(start: dict[str, Tensor], end: dict[str, Tensor], share: float) -> dict
 
 
 def flatten(stacked: ClientParams) -> Float[Tensor, "S P"]:
-    """One row [d] per client, concatenated in the order of the names."""
+    """One row per client: its parameters, concatenated in the order of the names."""
     return torch.cat([p.flatten(1) for p in stacked.values()], dim=1)
 
 

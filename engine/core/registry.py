@@ -109,12 +109,16 @@ class Registry:
     ) -> Callable[[type[T]], type[T]]:
         """Class decorator. The class takes one argument, annotated ``hparams`` or ``options``, or none.
 
+        Raises ValueError if another module has registered the name, so that no plugin replaces a method unnoticed.
         ``short`` is a shorter title, where the title is long.
         """
 
         def add(made: type[T]) -> type[T]:
             if not paper:
                 raise ValueError(f"{self.kind} {name!r} must name its paper or source")
+            known = self._entries.get(name)
+            if known is not None and known.make.__module__ != made.__module__:
+                raise ValueError(f"{self.kind} {name!r} is already registered by {known.make.__module__}; rename it")
             hints = get_type_hints(made)
             options = hints.get("hparams") or hints.get("options") or NoOptions
             self._entries[name] = Entry(name, title, paper, made, options, family, style, short or title)

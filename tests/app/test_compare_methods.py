@@ -7,7 +7,8 @@ import pytest
 from app.compare.comparability import conflicts, missing, notes, same_clients
 from app.compare.headline import headline
 from app.data.comparison import method_name, methods_of, per_method, per_run, ranking
-from app.state.url_state import MAX_ID, parse_ids
+from app.state.links import parse_ids
+from storage.run_queue import MAX_ID
 from tests.app.frames import clients, run_record
 
 

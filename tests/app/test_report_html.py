@@ -87,7 +87,7 @@ def test_every_light_color_has_a_dark_one_and_vice_versa() -> None:
 def test_the_report_has_the_figures_of_all_sections_with_the_choices_of_the_moment(filled_store: Store) -> None:
     view = View(tuple(methods_of(queries.runs(with_partition=True))))
     choices = {"experiment": "1", "section": "cost", "x": "megabytes", "client": "3"}
-    text = report(Comparison(view, view, sections.parts, lambda: choices, "http://here/compare", "A leads", "By far."))
+    text = report(Comparison(view, view, sections.parts, choices, "http://here/compare", "A leads", "By far."))
     figures = [attributes["aria-label"] for _, attributes in Elements(text).tags if attributes.get("role") == "img"]
     assert len(figures) == 8 and "personalized accuracy over megabytes sent, both ways for" in str(figures)
     assert "dots: the chosen clients" in text
@@ -97,7 +97,7 @@ def test_the_report_has_the_figures_of_all_sections_with_the_choices_of_the_mome
 def test_the_report_has_versions_and_run_digests(filled_store: Store) -> None:
     runs = queries.runs(with_partition=True)
     view = View(tuple(methods_of(runs)), "personalized", "last", 5)
-    text = report(Comparison(view, view, lambda *_: [], dict, "http://here/compare", "Who gains?", "FedAvg leads."))
+    text = report(Comparison(view, view, lambda *_: [], {}, "http://here/compare", "Who gains?", "FedAvg leads."))
     assert all(run.digest in text for run in runs) and f"?runs={'%2C'.join(str(run.id) for run in runs)}" in text
     assert "<td>Device</td><td>cpu</td>" in text and "<td>Duration</td>" not in text
     assert about(view, view.per_run()) in text and escape(config_fields.about(view.methods)) in text
