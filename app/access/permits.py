@@ -60,7 +60,7 @@ def current() -> Person:
 
 
 def signed_in() -> Person | None:
-    """Who uses this page, or sent this request; None for somebody who has to sign in first."""
+    """Who uses this page, or sent this request; None if the person must sign in first."""
     if (person := _requester.get()) is not None:
         return person
     now = rules(os.environ)
@@ -74,7 +74,7 @@ def everyone(now: Rules) -> Person:
 
 @contextmanager
 def requested_by(person: Person) -> Iterator[None]:
-    """For a request to a route beside Streamlit."""
+    """For a request to a route of ours."""
     token = _requester.set(person)
     try:
         yield

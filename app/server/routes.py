@@ -1,4 +1,4 @@
-"""Routes beside Streamlit: GET only, same origin only. Only the heartbeats of a room write.
+"""Routes in addition to Streamlit's: GET only, same origin only. Only the heartbeats of a room write to the database.
 
 /live/feed?runs=3,5&after=10,-1&model=personalized     the state of these runs and their new points; with &log=
                                                        their log too, unless it has this digest

@@ -175,7 +175,7 @@ class EndingConnection:
 
 
 def is_public(path: str) -> bool:
-    """Whether somebody who has not signed in may request it."""
+    """Whether it may be requested without a sign-in."""
     return path in (*PUBLIC, *_shells(), endpoints.PLOTLY) or path.startswith(PUBLIC_FOLDERS)
 
 

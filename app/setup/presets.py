@@ -44,7 +44,7 @@ def presets_panel(form: Form) -> None:
             format_func=SCALES.__getitem__,
         )
         if scale == "quick" and preset.cut:
-            st.caption(plain(f"Left out at this scale: {preset.cut}"))
+            st.caption(plain(f"Reduced at this scale: {preset.cut}"))
         for config in preset.configs(scale):
             st.button(
                 f"Fill in “{plain(config['name'])}”",

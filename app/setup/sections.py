@@ -35,7 +35,7 @@ DIALS: dict[str, list[Any]] = {
     "val_fraction": SHARES,
     "holdout_clients": SHARES,
 }
-NATURAL, DEALT = "natural", "classes_per_client"  # partitioners: of data with clients of their own, and of others
+NATURAL, BY_CLASSES = "natural", "classes_per_client"  # partitioners: of data with clients of their own, and of others
 OF_SOURCE = ("name", "path", "client")  # options of a data set that say whether it has clients
 
 
@@ -66,7 +66,7 @@ def fit_partition(form: Form, draft: Mapping[str, Any], dataset: Mapping[str, An
     st.session_state[f"{form.prefix}.source"] = source
     chosen = st.session_state.get(name, draft["partition"]["name"])
     if source != before and has_clients != (chosen == NATURAL):
-        st.session_state[name] = NATURAL if has_clients else DEALT
+        st.session_state[name] = NATURAL if has_clients else BY_CLASSES
 
 
 def heterogeneity_section(
@@ -143,7 +143,7 @@ def _fit_partition(prefix: str) -> None:
     if has_clients:
         st.session_state[f"{prefix}.partition.name"] = NATURAL
     elif partition == NATURAL:
-        st.session_state[f"{prefix}.partition.name"] = DEALT
+        st.session_state[f"{prefix}.partition.name"] = BY_CLASSES
 
 
 def _upload(form: Form, values: Mapping[str, Any]) -> dict[str, Any]:

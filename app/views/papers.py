@@ -50,7 +50,7 @@ def one(preset: Preset) -> None:
         scale = widgets.switch("Scale", scales, "scale", next(iter(scales)))
         page.link("papers", "All papers")
     if scale == "quick" and preset.cut:
-        st.markdown(f"**Left out at this scale.** {plain(preset.cut)}")
+        st.markdown(f"**Reduced at this scale.** {plain(preset.cut)}")
     planned = preset_runs(preset, scale)
     now = standing(planned)
     results = results_of(preset, scale, now)

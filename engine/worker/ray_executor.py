@@ -61,7 +61,7 @@ class _Worker:
 
     handle: Handle
     call: Call | None  # what it does now: its greeting, or a ticket
-    is_extra: bool  # for analyses, beside the slots
+    is_extra: bool  # for analyses, in addition to the slots
     node: str = ""
     host: str = ""
     ticket: Work | None = None
@@ -113,7 +113,7 @@ class RayExecutor:
         self._waiting: list[Work] = []  # for a worker
         self._workers: list[_Worker] = []
         self._ended: list[Ended] = []
-        self._extra_ticket: Work | None = None  # the analysis beside the slots
+        self._extra_ticket: Work | None = None  # the analysis in addition to the slots
         self._queued = 0
         self._start_at = -math.inf  # after a worker that did not start
         self._is_connected = False
@@ -273,7 +273,7 @@ class RayExecutor:
 
     @property
     def _has_extra(self) -> bool:
-        """Whether there is a worker for analyses beside the slots. With GPUs an analysis takes a share of one."""
+        """Whether there is a worker for analyses in addition to the slots. With GPUs it takes a share of one."""
         return not self._uses_gpus and bool(self._nodes.keys() - self._refused.keys())
 
     def _tickets(self) -> list[Work]:

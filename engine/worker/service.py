@@ -1,4 +1,4 @@
-"""The dispatcher as a program: ``python -m engine worker``, and the app beside its pages."""
+"""The dispatcher as a program: ``python -m engine worker``, which the app also starts."""
 
 import logging
 import signal

@@ -47,12 +47,12 @@ def plan_slots(slots: int | None = None, threads: int | None = None) -> list[Slo
 
 
 def analysis_slot(num_runs: int) -> Slot:
-    """The slot for analyses beside ``num_runs`` slots for runs, on the next GPU in turn."""
+    """The slot for analyses, in addition to ``num_runs`` slots for runs, on the next GPU in turn."""
     return Slot(1, _gpu(num_runs, num_gpus()), niceness())
 
 
 def niceness() -> int:
-    """FEDSCAPE_NICE, else 10: idle cores train at full speed, and a page that somebody opens goes first."""
+    """FEDSCAPE_NICE, else 10: idle cores train at full speed, and pages respond first."""
     nice = whole_number("FEDSCAPE_NICE", minimum=0, maximum=MAX_NICE)
     return NICE if nice is None else nice
 

@@ -139,7 +139,7 @@ def add_event(store: Store, run_id: int, level: str, kind: str, message: str) ->
 
 
 def _add_refusal(store: Store, run_id: int, message: str) -> None:
-    """Adds to the run's log, unless that says so already: a refusal repeats until somebody repairs the machine."""
+    """Adds to the run's log, unless that says so already: a refusal repeats until the machine is repaired."""
     if not any(event.message == message for event in store.events.list(run_id)):
         add_event(store, run_id, "warning", REFUSED, message)
 

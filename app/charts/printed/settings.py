@@ -28,7 +28,7 @@ FONTS: dict[Font, str] = {
     "cm": "Computer Modern (LaTeX's default)",
     "sans": "Sans serif",
 }
-LEGENDS: dict[Legend, str] = {"below": "Below", "beside": "Beside the marks", "off": "Off"}
+LEGENDS: dict[Legend, str] = {"below": "Below", "beside": "Next to the marks", "off": "Off"}
 WIDTH_RANGE, HEIGHT_RANGE, SIZE_RANGE = (1.0, 20.0), (0.5, 20.0), (4.0, 24.0)  # inches, inches, points
 MAX_PANELS = 8
 MIN_PANEL_WIDTH = 2.5  # inches of a panel next to another one
