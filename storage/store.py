@@ -43,6 +43,11 @@ class Store:
     ``artifacts`` is the folder of checkpoints and models; by default next to an SQLite file, and ``ARTIFACTS_DIR``
     (default ``var/artifacts``) for PostgreSQL. ``timeout_s`` limits the wait for other writers; ``writing`` is entered
     around every write, and ``before_commit`` is called in its transaction.
+
+    Every call is one transaction unless it says otherwise: a write is stored as a whole or not at all, and a read sees
+    one snapshot. Returned records do not change later. Ids are not reused, so a write to a deleted run
+    cannot hit another one. Only the owner of the current epoch can write to a running run or analysis; all others get
+    Fenced.
     """
 
     def __init__(

@@ -133,12 +133,14 @@ def _has_arrived(name: str) -> bool:
 
 def _arrive(name: str) -> None:
     """Read the address."""
+    for known, control in controls.by_name().items():
+        if control.holds and known in KEPT_ON_LINKS:
+            control.act(control.now)  # it may have been pressed together with the link
+        control.holds = False
     here, is_history = st.query_params.to_dict(), is_back_or_forward()
     choices = dict(here)
     if current().page and not is_history:
         lasting = {one: get(one) for one in KEPT_ON_LINKS}
         choices = {one: text for one, text in (here | lasting).items() if text is not None}
-    for control in controls.by_name().values():
-        control.holds = False
     start(Visit(name, choices, [here], is_history=is_history))
     st.query_params.from_dict(choices)  # after a link within a page, the browser waits for the address

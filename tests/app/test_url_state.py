@@ -362,6 +362,11 @@ def test_a_global_choice_survives_an_older_link() -> None:
     page.query_params.update({"preset": "second", "presenting": "true"})
     page.run()
     assert shown(page) == "False second" and written(page) == {"preset": "second"}
+    page.toggle[0].set_value(True)  # and a link before the server has responded
+    page.query_params.clear()
+    page.query_params["preset"] = "third"
+    page.run()
+    assert shown(page) == "True third" and written(page) == {"preset": "third", "presenting": "true"}
 
 
 def test_a_fragment_sets_its_choices() -> None:
