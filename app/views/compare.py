@@ -40,11 +40,11 @@ def render() -> None:
         return
     view = View.from_address(methods)
     clashes = conflicts(methods)
-    choices = groupings(view)
-    rows = view.pooled(url_state.value("by", choices, METHOD))
+    titles = groupings(view)
+    rows = view.pooled(url_state.value("by", titles, METHOD))
     found = None if view.clients().empty else finding(rows)
     page.header(view.setting, *(found or (QUESTION,)))
-    row = controls(selection.with_rounds(runs), chosen, choices)
+    row = controls(selection.with_rounds(runs), chosen, titles)
     if found is not None and not is_presenting():
         with row:
             report_button(view, rows, *found)
