@@ -113,7 +113,7 @@ class Fused(Backend):
         gradients = torch.autograd.grad(losses.sum(), leaves, materialize_grads=True)
         if body:
             errors = self._backward(body, params, inputs, gradients[-1].mul_(features > 0))
-        scale_out(out, params, alpha, beta, self.model.l2_of)
+        scale_out(out, params, alpha, beta, {**self.model.l2_of, **objective.l2})
         if body:
             self._add_gradients(body, inputs, errors, alpha, 1.0)
         for name, gradient in zip(trained, gradients, strict=False):
@@ -123,19 +123,38 @@ class Fused(Backend):
     def proximal_steps(
         self, theta: ClientParams, anchor: ClientParams, batch: Batch, lr: float, lam: float, steps: int
     ) -> Float[Tensor, "A"]:
-        if self.steps_on_logits(batch.y.shape[1], steps):
-            return gram.proximal_steps(self.chain[0], theta, anchor, batch, lr, lam, steps)
-        return super().proximal_steps(theta, anchor, batch, lr, lam, steps)
+        x = batch.x.flatten(2)
+        if not self.carries_outputs(x.shape[1], x.shape[2], steps):
+            return super().proximal_steps(theta, anchor, batch, lr, lam, steps)
+        first, losses = gram.FirstLayer(theta, anchor, self.chain[0], x, lr, lam), []
+        later = {n: p for n, p in theta.items() if not n.startswith(f"{self.chain[0]}.")}
+        for _ in range(steps):
+            inputs, outputs = [x], first.outputs
+            for layer in self.chain[1:]:
+                inputs.append(outputs.relu())
+                outputs = _linear(theta, layer, inputs[-1])
+            loss, error = cross_entropy_error(outputs, batch)
+            losses.append(loss)
+            errors = self._backward(theta, theta, inputs, error)
+            self._add_gradients(later, inputs, errors, -lr, 1 - lr * lam)
+            for name, p in later.items():
+                p.add_(anchor[name], alpha=lr * lam)
+            assert errors[0] is not None
+            first.step(errors[0])
+        first.write()
+        return torch.stack(losses).mean(0)
 
-    def steps_on_logits(self, batch_size: int, steps: int) -> bool:
-        """Whether proximal steps on logits are possible, for one plain linear layer without an L2 term, and faster.
+    def carries_outputs(self, batch_size: int, num_features: int, steps: int) -> bool:
+        """Whether proximal steps can carry the outputs of a plain first layer, and take fewer operations so.
 
-        X X^T costs B^2 F, the steps it saves about 2 B C F each.
+        Per sample: X X^T, three passes through the weight and one product with X X^T a step, or two passes a step.
         """
         layer = self.chain[0]
-        if len(self.chain) != 1 or self.is_one_column or self.model.l2 or f"{layer}.bias" not in self.model.names:
+        if self.is_one_column or self.model.l2 or f"{layer}.bias" not in self.model.names:
             return False
-        return batch_size <= 2 * steps * self.model.module.get_parameter(f"{layer}.weight").shape[0]
+        width = self.model.module.get_parameter(f"{layer}.weight").shape[0]
+        carried = batch_size * num_features + 3 * num_features * width + steps * batch_size * width
+        return carried < 2 * steps * num_features * width
 
     def hessian_vector(
         self,
