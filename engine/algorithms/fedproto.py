@@ -114,8 +114,8 @@ class FedProto:
         return new, diagnostics
 
     def _local(self, state: State, start: ClientParams, cohort: Cohort, task: Task) -> Trained:
-        """Local training, pulled towards the prototypes of ``state``."""
-        if self.hparams.lam == 0:
+        """Local training, pulled towards the prototypes of ``state``, which move nothing but a body."""
+        if self.hparams.lam == 0 or not task.model.body:
             return local_sgd(task, start, cohort)
         received = broadcast({"prototypes": state.prototypes, "is_known": state.is_known}, cohort.size)
         return local_sgd(task, start, cohort, objective=_objective(self.hparams.lam), extras=received)

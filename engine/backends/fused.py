@@ -3,7 +3,7 @@
 For cross-entropy the error at the logits is (softmax - onehot) * weight; it goes back through W and the ReLU masks,
 and each weight's gradient error^T x is added by ``baddbmm_`` straight into ``out``, so that an SGD step reads and
 writes the parameters once. The gradient of an objective on features starts at the features instead of the logits. Other
-objectives and second derivatives are left to the batched backend.
+objectives are left to the batched backend.
 """
 
 from dataclasses import dataclass, field
@@ -164,7 +164,34 @@ class Fused(Backend):
         objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> ClientParams:
-        return self._batched.hessian_vector(params, vector, batch, objective, extras)
+        """The gradient's derivative along ``vector``: every term of the two passes has one, with ReLU masks fixed."""
+        if objective is not None:
+            return self._batched.hessian_vector(params, vector, batch, objective, extras)
+        inputs = self._inputs(params, batch.x.flatten(2))
+        slopes: list[Tensor | None] = [None]  # of the inputs along ``vector``; the first one does not depend on it
+        for layer, x, after in zip(self.chain, inputs, inputs[1:], strict=False):
+            slopes.append(_slope(params, vector, layer, x, slopes[-1]).mul_(after > 0))
+        last = _slope(params, vector, self.chain[-1], inputs[-1], slopes[-1])
+        error, turn = self._error_and_slope(self._outputs(params, inputs[-1]), last, batch)
+        product: ClientParams = {}
+        for i, layer in reversed(list(enumerate(self.chain))):
+            x, x_slope, weight = inputs[i], slopes[i], f"{layer}.weight"
+            product[weight] = turn.mT.bmm(x)
+            product[f"{layer}.bias"] = turn.sum(1)
+            if x_slope is not None:
+                product[weight].baddbmm_(error.mT, x_slope)
+                turn = turn.bmm(params[weight]).baddbmm_(error, vector[weight]).mul_(x > 0)
+                error = error.bmm(params[weight]).mul_(x > 0)
+        return {n: torch.add(product[n], v, alpha=self.model.l2_of[n]) for n, v in vector.items()}
+
+    def _error_and_slope(self, logits: Tensor, slope: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The error at the last layer's outputs, and its slope from that of these outputs."""
+        if self.is_one_column:
+            slope = torch.cat([torch.zeros_like(slope), slope], dim=-1)
+        _, error = cross_entropy_error(logits, batch)
+        shares = logits.softmax(-1)
+        turn = shares * (slope - (shares * slope).sum(-1, keepdim=True)) * batch_weight(batch)[..., None]
+        return (error[..., 1:], turn[..., 1:]) if self.is_one_column else (error, turn)
 
     def logits(self, model: Model, params: ClientParams, x: Tensor) -> Float[Tensor, "A B C"]:
         return self._outputs(params, self._inputs(params, x.flatten(2))[-1])
@@ -213,6 +240,12 @@ class Fused(Backend):
             if f"{layer}.bias" in out:
                 bias = out[f"{layer}.bias"]
                 (bias.mul_(beta) if beta else bias.zero_()).add_(e.sum(1), alpha=alpha)
+
+
+def _slope(params: ClientParams, vector: ClientParams, layer: str, x: Tensor, x_slope: Tensor | None) -> Tensor:
+    """How a layer's outputs change with its parameters along ``vector`` and its inputs along ``x_slope``."""
+    slope = _linear(vector, layer, x)
+    return slope if x_slope is None else slope.baddbmm_(x_slope, params[f"{layer}.weight"].mT)
 
 
 def _linear(params: ClientParams, layer: str, x: Tensor) -> Tensor:

@@ -72,11 +72,11 @@ def test_only_trained_parts_are_written(backend, part):
             torch.testing.assert_close(values[client], gradient[n])
 
 
-@pytest.mark.parametrize("backend", [Loop, Batched])
-@pytest.mark.parametrize(("name", "options"), [("mlr", {"l2": 0.2}), ("dnn", {"hidden": 4})])
-def test_hessian_vector_products_match_gradient_differences(backend, name, options):
-    model = model_of(name, **options)
-    maker, params, batch = backend(model), stacked(model, 2), batch_of((4, 3))
+@pytest.mark.parametrize("backend", ["loop", "batched", "fused"])
+@pytest.mark.parametrize(("name", "options", "classes"), CASES)
+def test_hessian_vector_products_match_gradient_differences(backend, name, options, classes):
+    model = model_of(name, classes=classes, **options)
+    maker, params, batch = choose_backend(backend, model, CPU), stacked(model, 2), batch_of((4, 3), classes=classes)
     vector = {n: torch.randn_like(p) for n, p in params.items()}
     product, step = maker.hessian_vector(params, vector, batch), 1e-5
     gradients = []
