@@ -3,8 +3,9 @@
     OMP_NUM_THREADS=1 python -m benchmarks.roofline [--models mlr dnn cnn] [--methods ditto pfedme] [--repeats 5]
 
 20 clients with 640 samples of MNIST's shape (random pixels), batch 32, one epoch, one thread; each method with its
-defaults. Training and aggregation only, without evaluation. Repeats of a method, of FedAvg and of a matrix product of
-1024 x 1024 floats take turns, so that a slower minute slows all three. For each method, a line of a Markdown table:
+defaults. Training and aggregation only, without evaluation, in seconds of the processor. Repeats of a method, of FedAvg
+and of a matrix product of 1024 x 1024 floats take turns, so that a slower minute slows all three. For each method, a
+line of a Markdown table:
 
 - ms: median of a round
 - MFLOP: floating-point operations of matrix products and convolutions in a round, counted by torch
@@ -75,13 +76,14 @@ def row(method: str, model: str, data: Federation, repeats: int) -> str:
     shares: list[float] = []
     for _ in range(repeats):
         peak = peak_flops()
-        own_s, reference_s = own.seconds(), reference.seconds()
+        own_s, own_gradients = own.timed()
+        reference_s, reference_gradients = reference.timed()
         seconds.append(own_s)
-        ratios.append(own_s / reference_s)
         shares.append(own.flops / own_s / peak)
-    ratio = statistics.median(ratios)
-    per_gradient = ratio * reference.gradients / own.gradients if own.gradients else float("nan")
-    per_flop = ratio * reference.flops / own.flops if own.flops else float("nan")
+        if own_gradients:  # a round of L2GD may have none
+            ratios.append(own_s / own_gradients * reference_gradients / reference_s)
+    per_gradient = statistics.median(ratios) if ratios else float("nan")
+    per_flop = per_gradient * (own.gradients / own.flops) * (reference.flops / reference.gradients)
     products, gathers, rest = own.parts()
     cells = (
         f"{1000 * statistics.median(seconds):.1f}",
@@ -121,13 +123,16 @@ class Round:
         self.run.state, diagnostics = self.run.algorithm.round(self.run.state, task.cohort(self.number), task)
         return diagnostics.gradient_evaluations
 
-    def seconds(self) -> float:
-        return timed(self.step)
+    def timed(self) -> tuple[float, int]:
+        """The processor time of the next round in seconds, and its gradient evaluations."""
+        started = time.process_time()
+        gradients = self.step()
+        return time.process_time() - started, gradients
 
     def parts(self) -> tuple[float, float, float]:
         """Return the shares of a round's time in products, in gathers, and in the rest."""
         with profile(activities=[ProfilerActivity.CPU]) as profiler:
-            whole = timed(self.step)
+            whole, _ = self.timed()
         taken = {e.key.removeprefix("aten::"): e.self_cpu_time_total / 1e6 for e in profiler.key_averages()}
         products = sum(seconds for operator, seconds in taken.items() if operator in PRODUCTS) / whole
         gathers = sum(seconds for operator, seconds in taken.items() if operator in GATHERS) / whole
@@ -157,9 +162,10 @@ def peak_flops() -> float:
 
 
 def timed(compute: Callable[[], object]) -> float:
-    started = time.perf_counter()
+    """The processor time of ``compute``, in seconds."""
+    started = time.process_time()
     compute()
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def federation() -> Federation:

@@ -35,10 +35,9 @@ import torch
 from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor
-from torch.func import vmap
 from torch.nn import functional as F
 
-from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy
+from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy, of_classes
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
@@ -115,8 +114,8 @@ class FedProto:
         return new, diagnostics
 
     def _local(self, state: State, start: ClientParams, cohort: Cohort, task: Task) -> Trained:
-        """Local training, pulled towards the prototypes of ``state``."""
-        if self.hparams.lam == 0:
+        """Local training, pulled towards the prototypes of ``state``, which move nothing but a body."""
+        if self.hparams.lam == 0 or not task.model.body:
             return local_sgd(task, start, cohort)
         received = broadcast({"prototypes": state.prototypes, "is_known": state.is_known}, cohort.size)
         return local_sgd(task, start, cohort, objective=_objective(self.hparams.lam), extras=received)
@@ -162,8 +161,8 @@ def _objective(lam: float) -> OnFeatures:
 
     def loss(model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras) -> Tensor:
         data = mean_cross_entropy(model.stacked_head_logits(params, features), y, weight)
-        own = extras["prototypes"].take_along_dim(y[..., None], -2)
-        gaps = (features - own).square().mean(-1) * extras["is_known"].take_along_dim(y, -1)
+        own, is_known = of_classes(extras["prototypes"], y), of_classes(extras["is_known"], y)
+        gaps = (features - own).square().mean(-1) * is_known
         return add_silently(data, lam * (gaps * weight).sum(-1))
 
     return OnFeatures(loss)
@@ -178,7 +177,7 @@ def class_sums(task: Task, models: ClientParams, cohort: Cohort, width: int) -> 
         place = torch.arange(batch.y.shape[1], device=task.device)
         count = torch.tensor(batch.counts, device=task.device)[:, None]
         members = F.one_hot(batch.y, classes) * (place < count)[..., None]
-        features = vmap(task.model.features)(c.of(models), batch.x)
+        features = task.backend.features(c.of(models), batch.x)
         c.sums.copy_(torch.einsum("ajc,ajd->acd", members.to(features.dtype), features))
         return features.new_zeros(c.size)
 

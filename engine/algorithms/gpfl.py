@@ -46,7 +46,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy
+from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy, of_classes
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.streams import torch_stream
@@ -145,43 +145,44 @@ class Gpfl(SplitModels):
     def _train(self, received: SharedParams, heads: ClientParams, cohort: Cohort, task: Task) -> Trained:
         """Train everything together, with conditions from the embeddings as received."""
         embeddings = received[EMBEDDINGS]
-        fixed = broadcast({"received": embeddings, "generic": embeddings.mean(0)}, cohort.size)
-        extras = fixed | {CONDITION: _personal_conditions(embeddings, task)[cohort.clients]}
-        objective = OnFeatures(partial(_loss, self.hparams))
+        personal = _personal_conditions(embeddings, task)[cohort.clients]
+        conditions = torch.stack([embeddings.mean(0).expand_as(personal), personal], dim=-2)  # g and p_i
+        extras = broadcast({"received": embeddings}, cohort.size) | {"conditions": conditions}
+        guidance = [n for n in received if n not in task.model.names]
+        objective = OnFeatures(partial(_loss, self.hparams), l2=dict.fromkeys(guidance, self.hparams.mu))
         return local_sgd(task, broadcast(received, cohort.size) | heads, cohort, objective=objective, extras=extras)
 
 
 def _loss(
     h: Hparams, model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras
 ) -> Tensor:
-    """L of the equations above, of which L_P is recorded."""
-    conditions = torch.stack([extras["generic"], extras[CONDITION]], dim=-2)
-    generic, personal = valves(params, features, conditions)
+    """L of the equations above without its last term, of which L_P is recorded."""
+    generic, personal = valves(params, features, extras["conditions"])
     logits = model.stacked_head_logits(params, personal)
-    angle = mean_cross_entropy(unit(generic) @ unit(params[EMBEDDINGS]).mT, y, weight)
-    gap = generic - extras["received"].take_along_dim(y[..., None], -2)
-    squares = [p.square().flatten(1).sum(1) for n, p in params.items() if n.startswith(("cov.", "gce."))]
-    guidance = angle + h.lam * _magnitude(gap, weight, h.mlg) + h.mu / 2 * torch.stack(squares).sum(0)
+    angle = mean_cross_entropy(cosines(generic, params[EMBEDDINGS]), y, weight)
+    gap = generic - of_classes(extras["received"], y)
+    guidance = angle + h.lam * _magnitude(gap, weight, h.mlg)
     return add_silently(mean_cross_entropy(logits, y, weight), guidance)
 
 
 def valves(params: Params, features: Float[Tensor, "*A B F"], conditions: Float[Tensor, "*A K F"]) -> Sequence[Tensor]:
     """CoV and equation 1: features scaled and shifted by each condition; of one client, or of A stacked ones."""
-    gamma, beta = (_affine(params, which, conditions).unsqueeze(-2) for which in ("gamma", "beta"))
-    return F.relu((gamma + 1) * features.unsqueeze(-3) + beta).unbind(-3)
+    gamma, beta = (_affine(params, which, conditions).unsqueeze(-2).unbind(-3) for which in ("gamma", "beta"))
+    return [F.relu(torch.addcmul(shift, scale + 1, features)) for scale, shift in zip(gamma, beta, strict=True)]
 
 
-def unit(rows: Tensor) -> Tensor:
-    """Each row over its norm; a row of zeros is unchanged, with gradient zero."""
-    squared = rows.square().sum(-1, keepdim=True)
-    is_zero = squared == 0
-    return rows * squared.masked_fill(is_zero, 1).rsqrt().masked_fill(is_zero, 0)
+def cosines(rows: Float[Tensor, "*A B F"], others: Float[Tensor, "*A C F"]) -> Float[Tensor, "*A B C"]:
+    """Of the angles between all pairs; a row of zeros has cosine zero with all, and gradient zero."""
+    lengths = (torch.linalg.vector_norm(v, dim=-1, keepdim=True) for v in (rows, others))
+    of_rows, of_others = (length.masked_fill(length == 0, torch.inf) for length in lengths)
+    return rows @ others.mT / of_rows / of_others.mT
 
 
 def _affine(params: Params, which: str, conditions: Tensor) -> Tensor:
     """LayerNorm(relu(linear(condition))), of which gamma and beta have one each."""
     layer, norm = f"cov.{which}", f"cov.{which}_norm"
-    linear = conditions @ params[f"{layer}.weight"].mT + params[f"{layer}.bias"].unsqueeze(-2)
+    outputs = (params[f"{layer}.weight"] @ conditions.mT).mT  # so that the weight's gradient has its memory layout
+    linear = outputs + params[f"{layer}.bias"].unsqueeze(-2)
     normal = F.layer_norm(F.relu(linear), linear.shape[-1:])
     return normal * params[f"{norm}.weight"].unsqueeze(-2) + params[f"{norm}.bias"].unsqueeze(-2)
 

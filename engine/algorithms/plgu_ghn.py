@@ -31,12 +31,11 @@ usual 0.05 is a small push. hn_lr as for pFedHN: over tens of rounds try 0.1.
 
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 
-from engine.core.params import SharedParams, broadcast, map_params, row
+from engine.core.params import SharedParams
 from engine.core.registry import ALGORITHMS
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -49,7 +48,6 @@ from engine.training.hypernetwork import (
     pull_back,
     train_emitted,
 )
-from engine.training.sam import uphill
 
 
 class Hparams(HypernetworkOptions):
@@ -87,8 +85,9 @@ class PlguGhn(EmittedModels):
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         rows = state.embeddings[cohort.clients]
         change, trained = train_emitted(task, state.psi, rows, cohort)
-        slope = pull_back(state.psi, rows, change).psi
-        eps = row(uphill(broadcast(slope, 1), self.hparams.rho), 0)
-        pull = pull_back(map_params(torch.add, state.psi, eps), rows, change)
+        slope = pull_back(state.psi, rows, change)
+        length = slope.norm()
+        uphill = slope.move(state.psi, self.hparams.rho / length.where(length > 0, 1.0))  # psi + eps
+        pull = pull_back(uphill, rows, change)
         new = State(*descend(state.psi, state.embeddings, pull, cohort, self.hparams))
         return new, Diagnostics(trained.loss, trained.gradient_evaluations)

@@ -6,11 +6,11 @@ data term alone, taken at ``params`` before anything is written.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -28,17 +28,22 @@ class OnFeatures:
     """An objective that uses the samples and the body's parameters only through the body's output.
 
     ``loss(model, params [A, ...], features [A, B, F], y [A, B], weight [A, B], extras [A, ...]) -> [A]`` is that of A
-    clients at once. The fused backend differentiates it at the features, by autograd, and the body by hand.
+    clients at once. The fused backend differentiates it at the features, by autograd, and the body by hand. ``l2`` adds
+    the gradient of l2/2 ||p||^2 for the parameters that it names, which the loss leaves out.
     """
 
     loss: Callable[[Model, ClientParams, Tensor, Tensor, Tensor, Extras], Float[Tensor, "A"]]
+    l2: Mapping[str, float] = field(default_factory=dict)
 
     def __call__(
         self, model: Model, params: SharedParams, x: Tensor, y: Tensor, weight: Tensor, extras: Extras
     ) -> Tensor:
         """The objective of one client."""
         stacked = {n: p[None] for n, p in params.items()}, model.features(params, x)[None], y[None], weight[None]
-        return self.loss(model, *stacked, {n: e[None] for n, e in extras.items()})[0]
+        loss = self.loss(model, *stacked, {n: e[None] for n, e in extras.items()})[0]
+        for name, l2 in self.l2.items():
+            loss = add_silently(loss, l2 / 2 * params[name].square().sum())
+        return loss
 
 
 class Backend(Protocol):
@@ -123,6 +128,11 @@ def add_silently(data: Tensor, term: Tensor) -> Tensor:
     return data + (term - term.detach())
 
 
+def of_classes(values: Tensor, y: Int[Tensor, "A B"]) -> Tensor:
+    """The entry of each sample's class: values [A, C, ...] of A clients at their labels, [A, B, ...]."""
+    return values[torch.arange(len(y), device=y.device)[:, None], y]
+
+
 def batch_weight(batch: Batch) -> Float[Tensor, "A B"]:
     """The batch's weights, written out where every batch is full."""
     if batch.weight is not None:
@@ -133,7 +143,7 @@ def batch_weight(batch: Batch) -> Float[Tensor, "A B"]:
 def scale_out(out: ClientParams, params: ClientParams, alpha: float, beta: float, l2_of: Mapping[str, float]) -> None:
     """out <- beta * out + alpha * l2 * params, in place; right also where ``out`` is ``params``.
 
-    Parameters that a method adds to the model's own (a second head, embeddings) have no L2 term.
+    Parameters that ``l2_of`` does not name have no L2 term.
     """
     for name, target in out.items():
         l2 = l2_of.get(name, 0.0)

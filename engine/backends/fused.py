@@ -3,7 +3,7 @@
 For cross-entropy the error at the logits is (softmax - onehot) * weight; it goes back through W and the ReLU masks,
 and each weight's gradient error^T x is added by ``baddbmm_`` straight into ``out``, so that an SGD step reads and
 writes the parameters once. The gradient of an objective on features starts at the features instead of the logits. Other
-objectives and second derivatives are left to the batched backend.
+objectives are left to the batched backend.
 """
 
 from dataclasses import dataclass, field
@@ -113,7 +113,7 @@ class Fused(Backend):
         gradients = torch.autograd.grad(losses.sum(), leaves, materialize_grads=True)
         if body:
             errors = self._backward(body, params, inputs, gradients[-1].mul_(features > 0))
-        scale_out(out, params, alpha, beta, self.model.l2_of)
+        scale_out(out, params, alpha, beta, {**self.model.l2_of, **objective.l2})
         if body:
             self._add_gradients(body, inputs, errors, alpha, 1.0)
         for name, gradient in zip(trained, gradients, strict=False):
@@ -123,19 +123,38 @@ class Fused(Backend):
     def proximal_steps(
         self, theta: ClientParams, anchor: ClientParams, batch: Batch, lr: float, lam: float, steps: int
     ) -> Float[Tensor, "A"]:
-        if self.steps_on_logits(batch.y.shape[1], steps):
-            return gram.proximal_steps(self.chain[0], theta, anchor, batch, lr, lam, steps)
-        return super().proximal_steps(theta, anchor, batch, lr, lam, steps)
+        x = batch.x.flatten(2)
+        if not self.carries_outputs(x.shape[1], x.shape[2], steps):
+            return super().proximal_steps(theta, anchor, batch, lr, lam, steps)
+        first, losses = gram.FirstLayer(theta, anchor, self.chain[0], x, lr, lam), []
+        later = {n: p for n, p in theta.items() if not n.startswith(f"{self.chain[0]}.")}
+        for _ in range(steps):
+            inputs, outputs = [x], first.outputs
+            for layer in self.chain[1:]:
+                inputs.append(outputs.relu())
+                outputs = _linear(theta, layer, inputs[-1])
+            loss, error = cross_entropy_error(outputs, batch)
+            losses.append(loss)
+            errors = self._backward(theta, theta, inputs, error)
+            self._add_gradients(later, inputs, errors, -lr, 1 - lr * lam)
+            for name, p in later.items():
+                p.add_(anchor[name], alpha=lr * lam)
+            assert errors[0] is not None
+            first.step(errors[0])
+        first.write()
+        return torch.stack(losses).mean(0)
 
-    def steps_on_logits(self, batch_size: int, steps: int) -> bool:
-        """Whether proximal steps on logits are possible, for one plain linear layer without an L2 term, and faster.
+    def carries_outputs(self, batch_size: int, num_features: int, steps: int) -> bool:
+        """Whether proximal steps can carry the outputs of a plain first layer, and take fewer operations so.
 
-        X X^T costs B^2 F, the steps it saves about 2 B C F each.
+        Per sample: X X^T, three passes through the weight and one product with X X^T a step, or two passes a step.
         """
         layer = self.chain[0]
-        if len(self.chain) != 1 or self.is_one_column or self.model.l2 or f"{layer}.bias" not in self.model.names:
+        if self.is_one_column or self.model.l2 or f"{layer}.bias" not in self.model.names:
             return False
-        return batch_size <= 2 * steps * self.model.module.get_parameter(f"{layer}.weight").shape[0]
+        width = self.model.module.get_parameter(f"{layer}.weight").shape[0]
+        carried = batch_size * num_features + 3 * num_features * width + steps * batch_size * width
+        return carried < 2 * steps * num_features * width
 
     def hessian_vector(
         self,
@@ -145,7 +164,34 @@ class Fused(Backend):
         objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> ClientParams:
-        return self._batched.hessian_vector(params, vector, batch, objective, extras)
+        """The gradient's derivative along ``vector``: every term of the two passes has one, with ReLU masks fixed."""
+        if objective is not None:
+            return self._batched.hessian_vector(params, vector, batch, objective, extras)
+        inputs = self._inputs(params, batch.x.flatten(2))
+        slopes: list[Tensor | None] = [None]  # of the inputs along ``vector``; the first one does not depend on it
+        for layer, x, after in zip(self.chain, inputs, inputs[1:], strict=False):
+            slopes.append(_slope(params, vector, layer, x, slopes[-1]).mul_(after > 0))
+        last = _slope(params, vector, self.chain[-1], inputs[-1], slopes[-1])
+        error, turn = self._error_and_slope(self._outputs(params, inputs[-1]), last, batch)
+        product: ClientParams = {}
+        for i, layer in reversed(list(enumerate(self.chain))):
+            x, x_slope, weight = inputs[i], slopes[i], f"{layer}.weight"
+            product[weight] = turn.mT.bmm(x)
+            product[f"{layer}.bias"] = turn.sum(1)
+            if x_slope is not None:
+                product[weight].baddbmm_(error.mT, x_slope)
+                turn = turn.bmm(params[weight]).baddbmm_(error, vector[weight]).mul_(x > 0)
+                error = error.bmm(params[weight]).mul_(x > 0)
+        return {n: torch.add(product[n], v, alpha=self.model.l2_of[n]) for n, v in vector.items()}
+
+    def _error_and_slope(self, logits: Tensor, slope: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The error at the last layer's outputs, and its slope from that of these outputs."""
+        if self.is_one_column:
+            slope = torch.cat([torch.zeros_like(slope), slope], dim=-1)
+        _, error = cross_entropy_error(logits, batch)
+        shares = logits.softmax(-1)
+        turn = shares * (slope - (shares * slope).sum(-1, keepdim=True)) * batch_weight(batch)[..., None]
+        return (error[..., 1:], turn[..., 1:]) if self.is_one_column else (error, turn)
 
     def logits(self, model: Model, params: ClientParams, x: Tensor) -> Float[Tensor, "A B C"]:
         return self._outputs(params, self._inputs(params, x.flatten(2))[-1])
@@ -194,6 +240,12 @@ class Fused(Backend):
             if f"{layer}.bias" in out:
                 bias = out[f"{layer}.bias"]
                 (bias.mul_(beta) if beta else bias.zero_()).add_(e.sum(1), alpha=alpha)
+
+
+def _slope(params: ClientParams, vector: ClientParams, layer: str, x: Tensor, x_slope: Tensor | None) -> Tensor:
+    """How a layer's outputs change with its parameters along ``vector`` and its inputs along ``x_slope``."""
+    slope = _linear(vector, layer, x)
+    return slope if x_slope is None else slope.baddbmm_(x_slope, params[f"{layer}.weight"].mT)
 
 
 def _linear(params: ClientParams, layer: str, x: Tensor) -> Tensor:

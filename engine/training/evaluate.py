@@ -45,27 +45,36 @@ def evaluate_common(task: Task, predictor: Predictor) -> tuple[np.ndarray, np.nd
 
 
 def training_losses(task: Task, models: ClientParams) -> Float[Tensor, "N K"]:
-    """Mean loss of each of K models [K, ...] on the training data of every client."""
-    losses = []
-    for k in range(len(next(iter(models.values())))):
-        task.tick()
-        losses.append(evaluate(task, Predictor(row(models, k), False), task.data.train)[1])
-    return torch.from_numpy(np.stack(losses, axis=1)).to(task.device, task.dtype)
+    """Mean loss of each of K models [K, ...] on the training data of every client; each sample is read once."""
+    data, K = task.data.train, len(next(iter(models.values())))
+    totals = torch.zeros(K, data.num_clients, dtype=torch.float64, device=task.device)
+    with torch.no_grad():
+        for owner, x, y in _slabs(task, data):
+            for k in range(K):
+                task.tick()
+                _, losses = _scores(task.model.logits(row(models, k), x), y)
+                totals[k].index_add_(0, owner, losses)
+    return (totals / data.sizes).T.to(task.dtype)
 
 
 def _shared(task: Task, predictor: Predictor, data: ClientData) -> tuple[np.ndarray, np.ndarray]:
     """One model over all rows, summed by client."""
-    owner = torch.repeat_interleave(torch.arange(data.num_clients, device=task.device), data.sizes)
     totals = torch.zeros(2, data.num_clients, dtype=torch.float64, device=task.device)
-    step = max(1, _slab(task) // _sample_bytes(data))
     with torch.no_grad():
-        for begin in range(0, len(data.y), step):
-            task.tick()
-            rows = slice(begin, begin + step)
-            logits = _logits(task, predictor, predictor.params, data.as_floats(data.x[rows]))
-            totals.index_add_(1, owner[rows], torch.stack(_scores(logits, data.y[rows])))
+        for owner, x, y in _slabs(task, data):
+            totals.index_add_(1, owner, torch.stack(_scores(_logits(task, predictor, predictor.params, x), y)))
     correct, loss = totals.cpu().numpy()
     return correct, loss
+
+
+def _slabs(task: Task, data: ClientData) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """(client, features, label) of all samples, in pieces."""
+    owner = torch.repeat_interleave(torch.arange(data.num_clients, device=task.device), data.sizes)
+    step = max(1, _slab(task) // _sample_bytes(data))
+    for begin in range(0, len(data.y), step):
+        task.tick()
+        rows = slice(begin, begin + step)
+        yield owner[rows], data.as_floats(data.x[rows]), data.y[rows]
 
 
 def _per_client(task: Task, predictor: Predictor, data: ClientData) -> tuple[np.ndarray, np.ndarray]:

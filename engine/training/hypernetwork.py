@@ -5,6 +5,9 @@
 
 psi holds them by name: ``hidden.0.weight`` [hidden, in], ``output.<tensor>.weight`` [*shape, hidden] and
 ``output.<tensor>.bias`` [*shape], so that psi determines the architecture it generates.
+
+psi has (hidden + 1) numbers for each parameter of the model, so passes over it take longer than the arithmetic. Its
+gradient, in each layer a sum of S products error_i input_i^T, is therefore kept as these factors.
 """
 
 from dataclasses import dataclass
@@ -70,10 +73,30 @@ class EmittedModels:
 
 @dataclass(frozen=True)
 class Pull:
-    """J^T (w_i,0 - w_i,E): descent directions at the server."""
+    """J^T (w_i,0 - w_i,E): descent directions at the server.
 
-    psi: SharedParams  # mean over the cohort
+    That of psi is the mean over the cohort: of error_i input_i^T for a weight, of error_i for a bias.
+    """
+
+    inputs: dict[str, Tensor]  # of each layer, [S, width]
+    errors: dict[str, Tensor]  # at the outputs of each layer, [S, outputs]
     embeddings: Float[Tensor, "S d"]  # each client's own
+
+    def norm(self) -> Tensor:
+        """The length of psi's direction: ||sum_i e_i (z_i, 1)^T||^2 = sum_ij <e_i, e_j> (<z_i, z_j> + 1)."""
+        pairs = [((e @ e.T).double() * (self.inputs[n] @ self.inputs[n].T + 1)).sum() for n, e in self.errors.items()]
+        length = torch.stack(pairs).sum().clamp(min=0).sqrt() / len(self.embeddings)
+        return length.to(self.embeddings.dtype)
+
+    def move(self, psi: SharedParams, rate: float | Tensor) -> SharedParams:
+        """psi + rate times its direction."""
+        moved = dict(psi)
+        for layer, error in self.errors.items():
+            weight, bias = psi[f"{layer}.weight"], psi[f"{layer}.bias"]
+            scaled = self.inputs[layer] * (rate / len(error))
+            moved[f"{layer}.weight"] = torch.addmm(weight.flatten(0, -2), error.T, scaled).view_as(weight)
+            moved[f"{layer}.bias"] = bias + rate * error.mean(0).view_as(bias)
+        return moved
 
 
 def initial_server(task: Task, options: HypernetworkOptions) -> tuple[SharedParams, Float[Tensor, "N d"]]:
@@ -99,25 +122,22 @@ def initial_server(task: Task, options: HypernetworkOptions) -> tuple[SharedPara
 
 def emit(psi: SharedParams, embeddings: Float[Tensor, "S d"]) -> ClientParams:
     """h(v_i; psi): a model for each embedding."""
-    z, emitted = embeddings, {}
-    for name in (n.removesuffix(".weight") for n in psi if n.endswith(".weight")):
-        weight, bias = psi[f"{name}.weight"], psi[f"{name}.bias"]
-        out = F.linear(z, weight.reshape(-1, z.shape[1]), bias.flatten()).view(-1, *bias.shape)
-        if name.startswith("hidden."):
-            z = out.relu()
-        else:
-            emitted[name.removeprefix("output.")] = out
-    return emitted
+    z = _activations(psi, embeddings)[-1]
+    shapes = {n: psi[f"{n}.bias"].shape for n in _layers(psi, "output.")}
+    return {n.removeprefix("output."): _linear(psi, n, z).view(-1, *shape) for n, shape in shapes.items()}
 
 
 def pull_back(psi: SharedParams, embeddings: Float[Tensor, "S d"], change: ClientParams) -> Pull:
-    """The vector-Jacobian products of the emitted models with ``change`` = w_i,0 - w_i,E, in one backward pass."""
-    variables = map_params(lambda p: p.detach().requires_grad_(), psi)
-    rows = embeddings.detach().requires_grad_()
-    emitted = emit(variables, rows)
-    scaled = [change[n] / len(rows) for n in emitted]  # psi's products then add up to their mean
-    *of_psi, of_rows = torch.autograd.grad([*emitted.values()], [*variables.values(), rows], scaled)
-    return Pull(dict(zip(psi, of_psi, strict=True)), of_rows * len(rows))
+    """The vector-Jacobian products of the emitted models with ``change`` = w_i,0 - w_i,E."""
+    *inputs, z = _activations(psi, embeddings)
+    errors = {f"output.{n}": c.flatten(1) for n, c in change.items()}
+    seen = dict.fromkeys(errors, z)
+    error = torch.stack([e @ psi[f"{n}.weight"].flatten(0, -2) for n, e in errors.items()]).sum(0)
+    hidden = zip(_layers(psi, "hidden."), inputs, [*inputs[1:], z], strict=True)
+    for layer, x, out in reversed(list(hidden)):
+        seen[layer], errors[layer] = x, error * (out > 0)
+        error = errors[layer] @ psi[f"{layer}.weight"]
+    return Pull(seen, errors, error)
 
 
 def train_emitted(
@@ -133,10 +153,9 @@ def descend(
     psi: SharedParams, embeddings: Float[Tensor, "N d"], pull: Pull, cohort: Cohort, options: HypernetworkOptions
 ) -> tuple[SharedParams, Float[Tensor, "N d"]]:
     """The server's step along ``pull``, whose whole norm is clipped; embeddings of the others stay."""
-    norm = torch.stack([g.norm() for g in (*pull.psi.values(), pull.embeddings)]).norm()
-    rate = options.hn_lr * _clipped(norm, options.clip)
+    rate = options.hn_lr * _clipped(torch.hypot(pull.norm(), pull.embeddings.norm()), options.clip)
     moved = embeddings[cohort.clients] - rate * pull.embeddings
-    return map_params(lambda p, g: p - rate * g, psi, pull.psi), embeddings.index_copy(0, cohort.clients, moved)
+    return pull.move(psi, -rate), embeddings.index_copy(0, cohort.clients, moved)
 
 
 def fit_newcomers(
@@ -154,3 +173,19 @@ def fit_newcomers(
 def _clipped(norm: Tensor, clip: float) -> Tensor:
     """The factor that reduces ``norm`` to ``clip``, or 1."""
     return (clip / norm).clamp(max=1.0)
+
+
+def _activations(psi: SharedParams, embeddings: Float[Tensor, "S d"]) -> list[Tensor]:
+    """The embeddings, and the output of each hidden layer: z_i is the last."""
+    outputs = [embeddings]
+    for layer in _layers(psi, "hidden."):
+        outputs.append(_linear(psi, layer, outputs[-1]).relu())
+    return outputs
+
+
+def _linear(psi: SharedParams, layer: str, x: Float[Tensor, "S width"]) -> Float[Tensor, "S outputs"]:
+    return F.linear(x, psi[f"{layer}.weight"].flatten(0, -2), psi[f"{layer}.bias"].flatten())
+
+
+def _layers(psi: SharedParams, kind: str) -> list[str]:
+    return [n.removesuffix(".weight") for n in psi if n.startswith(kind) and n.endswith(".weight")]

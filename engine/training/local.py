@@ -164,7 +164,9 @@ class SGD:
                 v = velocity[n].mul_(self.momentum).add_(gradient[n]).add_(p, alpha=self.weight_decay)
                 p.add_(v, alpha=-self.lr)
             else:
-                p.mul_(1 - self.lr * self.weight_decay).add_(gradient[n], alpha=-self.lr)
+                if self.weight_decay:
+                    p.mul_(1 - self.lr * self.weight_decay)
+                p.add_(gradient[n], alpha=-self.lr)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from engine.algorithms.gpfl import unit
+from engine.algorithms.gpfl import cosines
 from tests.support import plain
 from tests.support.batches import samples_of
 from tests.support.builders import SIZES, assert_close, assert_equal, federation, simulation, trained
@@ -123,7 +123,7 @@ def test_body_valve_and_embeddings_are_sent_and_the_head_is_not():
 
 def test_a_vector_of_zeros_has_cosine_zero_and_no_gradient():
     rows = torch.tensor([[0.0, 0.0], [3.0, 4.0]], dtype=torch.float64, requires_grad=True)
-    cosine = unit(rows) @ torch.tensor([1.0, 0.0], dtype=torch.float64)
+    cosine = cosines(rows, torch.tensor([[2.0, 0.0]], dtype=torch.float64))[:, 0]
     torch.testing.assert_close(cosine.detach(), torch.tensor([0.0, 0.6], dtype=torch.float64))
     cosine.sum().backward()
     torch.testing.assert_close(rows.grad, torch.tensor([[0.0, 0.0], [0.128, -0.096]], dtype=torch.float64))

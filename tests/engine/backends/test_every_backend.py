@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from engine.backends import OnFeatures, add_silently, choose_backend, mean_cross_entropy
+from engine.backends import OnFeatures, add_silently, choose_backend, mean_cross_entropy, of_classes
 from engine.backends.batched import Batched
 from engine.backends.fused import Fused, linear_chain
 from engine.backends.loop import Loop
@@ -72,11 +72,11 @@ def test_only_trained_parts_are_written(backend, part):
             torch.testing.assert_close(values[client], gradient[n])
 
 
-@pytest.mark.parametrize("backend", [Loop, Batched])
-@pytest.mark.parametrize(("name", "options"), [("mlr", {"l2": 0.2}), ("dnn", {"hidden": 4})])
-def test_hessian_vector_products_match_gradient_differences(backend, name, options):
-    model = model_of(name, **options)
-    maker, params, batch = backend(model), stacked(model, 2), batch_of((4, 3))
+@pytest.mark.parametrize("backend", ["loop", "batched", "fused"])
+@pytest.mark.parametrize(("name", "options", "classes"), CASES)
+def test_hessian_vector_products_match_gradient_differences(backend, name, options, classes):
+    model = model_of(name, classes=classes, **options)
+    maker, params, batch = choose_backend(backend, model, CPU), stacked(model, 2), batch_of((4, 3), classes=classes)
     vector = {n: torch.randn_like(p) for n, p in params.items()}
     product, step = maker.hessian_vector(params, vector, batch), 1e-5
     gradients = []
@@ -121,13 +121,14 @@ def test_an_objective_on_features_has_the_gradient_of_autograd(backend, name, op
     stepped = clone(params)
     out = {n: stepped[n] for n in names}
     maker = choose_backend(backend, model, CPU)
-    losses = maker.accumulate(out, stepped, batch, -0.1, 0.9, OnFeatures(scaled), {"lam": lam})
+    objective = OnFeatures(scaled, l2={"scale": 0.7})
+    losses = maker.accumulate(out, stepped, batch, -0.1, 0.9, objective, {"lam": lam})
     for client, count in enumerate(batch.counts):
         own = {n: p[client].clone().requires_grad_(n in names) for n, p in params.items()}
         features = model.features(own, batch.x[client, :count])
         loss = F.cross_entropy(model.head_logits(own, features * own["scale"]), batch.y[client, :count])
         loss = loss + lam[client] * features.sum(-1).mean()
-        penalty = sum(model.l2_of.get(n, 0) / 2 * own[n].square().sum() for n in names)
+        penalty = sum((model.l2_of | objective.l2).get(n, 0) / 2 * own[n].square().sum() for n in names)
         gradients = torch.autograd.grad(loss + penalty, [own[n] for n in names])
         torch.testing.assert_close(losses[client], loss.detach())
         for n, gradient in zip(names, gradients, strict=True):
@@ -174,6 +175,13 @@ def test_a_silent_term_changes_the_gradient_but_not_the_value():
     loss = add_silently(w.square(), 10 * w)
     loss.backward()
     assert loss.item() == 9.0 and w.grad.item() == 16.0
+
+
+def test_the_entries_of_the_classes_are_those_of_each_clients_labels():
+    values = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert of_classes(values, torch.tensor([[1, 1, 0], [0, 1, 0]])).tolist() == [[2.0, 2.0, 1.0], [3.0, 4.0, 3.0]]
+    rows = of_classes(values[..., None].expand(2, 2, 3), torch.tensor([[1], [0]]))
+    assert rows.tolist() == [[[2.0] * 3], [[3.0] * 3]]
 
 
 @pytest.mark.parametrize("backend", ["loop", "batched", "fused"])
