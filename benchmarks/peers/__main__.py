@@ -33,8 +33,11 @@ def main() -> None:
     peer, setting = PEERS[options.peer], SETTINGS[options.setting]
     if peer.needs_path and not options.path:
         parser.error(f"{peer.title} is not installed: --path names its checkout")
-    ours = Program("ours", sys.executable)
-    theirs = [Program(options.peer, options.python, peer.prefix, options.path, m) for m in peer.variants.values()]
+    ours = Program.of("ours", sys.executable)
+    theirs = [
+        Program.of(options.peer, options.python, peer.prefix, path=options.path, in_memory=in_memory)
+        for in_memory in peer.variants.values()
+    ]
     models = options.models or setting.models
     methods = {model: [m for m in peer.methods_on(model) if m in (options.methods or peer.methods)] for model in models}
     with TemporaryDirectory(prefix="peers-") as name:

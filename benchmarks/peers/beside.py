@@ -5,7 +5,7 @@ import os
 import statistics
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,40 +20,46 @@ ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENB
 
 
 class ChildFailed(Exception):
-    """A library's process ended; its last words are on standard error."""
+    """A library's process ended instead of answering."""
 
 
 @dataclass(frozen=True)
 class Program:
     """How a library's process is started."""
 
-    module: str  # below benchmarks.peers.children
-    python: str
-    prefix: tuple[str, ...] = ()  # before the command, as for a network namespace
+    name: str
+    command: tuple[str, ...]
     path: str = ""
     in_memory: bool = False
 
-    @property
-    def command(self) -> list[str]:
-        return [*self.prefix, self.python, "-m", f"benchmarks.peers.children.{self.module}"]
+    @classmethod
+    def of(cls, module: str, python: str, prefix: Sequence[str] = (), **options: Any) -> "Program":
+        """The module of `benchmarks/peers/children/` with this name. ``prefix`` comes before the command."""
+        return cls(module, (*prefix, python, "-m", f"benchmarks.peers.children.{module}"), **options)
 
 
 class Child:
     """A library's process, which has prepared everything."""
 
     def __init__(self, program: Program, job: Job) -> None:
-        self._name = program.module
+        self._name = program.name
         job = replace(job, path=program.path, in_memory=program.in_memory)
+        self._printed = Path(job.scratch) / "printed.txt"
         environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
-        self._process = subprocess.Popen(
-            program.command,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        self._ask(asdict(job))
+        with self._printed.open("w") as printed:
+            self._process = subprocess.Popen(
+                program.command,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=printed,
+                text=True,
+            )
+        try:
+            self._ask(asdict(job))
+        except BaseException:
+            self.close()
+            raise
 
     def round(self) -> Turn:
         answer = self._ask({"ask": "round"})
@@ -65,7 +71,8 @@ class Child:
 
     def close(self) -> None:
         assert self._process.stdin and self._process.stdout
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.stdout.close()
         try:
             self._process.wait(timeout=20)
@@ -75,14 +82,13 @@ class Child:
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin and self._process.stdout
-        try:
+        with suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
-        except BrokenPipeError as error:
-            raise ChildFailed(f"{self._name} ended") from error
         line = self._process.stdout.readline()
         if not line:
-            raise ChildFailed(f"{self._name} ended with {self._process.wait()} instead of an answer")
+            last_words = "\n".join(self._printed.read_text().splitlines()[-20:])
+            raise ChildFailed(f"{self._name} ended with {self._process.wait()}:\n{last_words}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -130,7 +136,8 @@ class Ratio:
         return cls(statistics.median(ratios), min(ratios), max(ratios))
 
     def __str__(self) -> str:
-        return f"{self.median:.2g}x ({self.low:.2g} to {self.high:.2g})".replace("e+02", "00")
+        median, low, high = map(_short, (self.median, self.low, self.high))
+        return f"{median}x ({low} to {high})"
 
 
 @dataclass(frozen=True)
@@ -172,3 +179,8 @@ def table(names: Sequence[str], rows: Sequence[Row]) -> str:
     head = ["method", "model", *(f"{name} / Fedscape" for name in names), "sample gradients"]
     lines = [head, ["---"] * len(head), *(row.cells() for row in rows)]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def _short(ratio: float) -> str:
+    """Two digits or so."""
+    return f"{ratio:.2f}" if ratio < 2 else f"{ratio:.1f}" if ratio < 10 else f"{ratio:.0f}"

@@ -17,6 +17,7 @@ ALONE = (
     'ip link set lo up && exec "$@"',
     "sh",
 )
+ONE_CORE = ("taskset", "--cpu-list", "0")  # JAX has no setting for its threads
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,6 @@ class Peer:
     needs_path: bool = False
     rereads_files: bool = False
     prefix: tuple[str, ...] = ()
-    clock: str = "seconds"
 
     @property
     def variants(self) -> dict[str, bool]:
@@ -54,5 +54,5 @@ PEERS = {
     "fluke": Peer("fluke", ("fedavg", "ditto", "pfedme", "apfl")),
     "pfl_research": Peer("pfl-research", ("fedavg",)),
     "flower": Peer("Flower", ("fedavg",), prefix=ALONE),
-    "fedjax": Peer("FedJAX", ("fedavg",)),
+    "fedjax": Peer("FedJAX", ("fedavg",), prefix=ONE_CORE),
 }

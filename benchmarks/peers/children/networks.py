@@ -24,20 +24,20 @@ class Network(nn.Module):
         return logits
 
 
-def network(job: Job, shape: tuple[int, ...]) -> Network:
+def network(job: Job, shape: tuple[int, ...], make: type[Network] = Network) -> Network:
     """The network of `engine/models/` with this name, with the job's initial weights."""
     channels, height, width = shape
     if job.model == "mlr":
-        made = Network(nn.Flatten(), channels * height * width, job.num_classes)
+        made = make(nn.Flatten(), channels * height * width, job.num_classes)
     elif job.model == "dnn":
         body = nn.Sequential(nn.Flatten(), nn.Linear(channels * height * width, 128), nn.ReLU())
-        made = Network(body, 128, job.num_classes)
+        made = make(body, 128, job.num_classes)
     else:
         rows, columns = (((side - 4) // 2 - 4) // 2 for side in (height, width))
         convolutions = [nn.Conv2d(channels, 32, 5), nn.MaxPool2d(2), nn.ReLU()]
         convolutions += [nn.Conv2d(32, 64, 5), nn.MaxPool2d(2), nn.ReLU()]
         body = nn.Sequential(*convolutions, nn.Flatten(), nn.Linear(64 * rows * columns, 512), nn.ReLU())
-        made = Network(body, 512, job.num_classes)
+        made = make(body, 512, job.num_classes)
     load_weights(made, job.load_initial())
     return made
 
