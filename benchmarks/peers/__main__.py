@@ -41,12 +41,12 @@ def main() -> None:
     models = options.models or setting.models
     methods = {model: [m for m in peer.methods_on(model) if m in (options.methods or peer.methods)] for model in models}
     with TemporaryDirectory(prefix="peers-") as name:
-        folder = Path(name)
-        CHECKED.write(folder)
+        checked, folder = Path(name) / "checked", Path(name) / "measured"
+        CHECKED.write(checked)
         for model in models:
             for method in methods[model]:
                 if method in peer.same_weights:
-                    check(ours, theirs[-1], model, method, folder)
+                    check(ours, theirs[-1], model, method, checked)
         setting.write(folder)
         print(f"\n{setting}. One thread each, {options.clock.replace('_', ' ')}, median (range) of {options.repeats}")
         rows: list[Row] = []

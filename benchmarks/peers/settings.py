@@ -38,6 +38,7 @@ class Setting:
         x = rng.integers(0, 256, (self.clients, self.samples, *self.shape), np.uint8)
         x *= rng.random(x.shape, np.float32) > 0.81
         y = np.arange(self.clients * self.samples).reshape(self.clients, self.samples) % self.num_classes
+        folder.mkdir(exist_ok=True)
         np.savez(path := folder / "data.npz", x=x, y=y)
         return path
 

@@ -55,7 +55,9 @@ def library(steps: str) -> Program:
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
     TINY.write(tmp_path)
-    return replace(TINY.job("fedavg", "mlr", tmp_path), local_epochs=2)
+    job = replace(TINY.job("fedavg", "mlr", tmp_path), local_epochs=2)
+    save_arrays(Path(job.initial), [np.eye(2, 4) / 8, np.zeros(2)])  # which our side replaces by its own
+    return job
 
 
 def test_ours_and_fedavg_by_hand_reach_the_same_weights(job: Job) -> None:
@@ -65,19 +67,15 @@ def test_ours_and_fedavg_by_hand_reach_the_same_weights(job: Job) -> None:
 
 
 def test_a_library_that_trains_less_reaches_other_weights(job: Job) -> None:
-    apart, moved = difference(OURS, library("1"), job)
+    apart, moved = difference(library("job.local_steps"), library("1"), job)
     assert apart > 0.1 * moved
 
 
 def test_a_comparison_has_a_ratio_for_each_variant_and_counts_the_sample_gradients(job: Job) -> None:
-    row = compare(OURS, [library("job.local_steps"), library("job.local_steps")], job, repeats=2, clock="seconds")
-    assert (row.method, row.model, len(row.ratios)) == ("fedavg", "mlr", 2)
-    assert row.work == 1
+    theirs = [library("job.local_steps"), library("1")]
+    row = compare(library("1"), theirs, job, repeats=2, clock="processor_seconds")
+    assert (row.method, row.model, len(row.ratios), row.work) == ("fedavg", "mlr", 2, 2)
     assert all(0 < ratio.low <= ratio.median <= ratio.high for ratio in row.ratios)
-
-
-def test_half_the_sample_gradients_are_half_the_work(job: Job) -> None:
-    assert compare(OURS, [library("1")], job, repeats=1, clock="processor_seconds").work == 0.5
 
 
 def test_the_error_of_a_library_is_shown(job: Job) -> None:

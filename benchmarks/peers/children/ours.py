@@ -13,17 +13,17 @@ from engine.partitioners import Partition
 from engine.simulation.simulate import Simulation
 
 
-def federation(job: Job) -> Federation:
+def federation(job: Job, test_samples: int) -> Federation:
     x, y = job.load()
     rows = np.arange(job.clients * job.samples).reshape(job.clients, job.samples)
     pool = Pool(x.reshape(-1, *x.shape[2:]), y.reshape(-1), job.num_classes, scale=1 / 255)
-    none = tuple(np.zeros(0, np.int64) for _ in rows)
-    return lay_out(pool, Partition(tuple(rows), none, none, None), torch.float32, torch.device("cpu"))
+    none, test = tuple(rows[:, :0]), tuple(rows[:, :test_samples])
+    return lay_out(pool, Partition(tuple(rows), none, test, None), torch.float32, torch.device("cpu"))
 
 
-def simulation(job: Job) -> Simulation:
+def simulation(job: Job, rounds: int = 1_000_000, evaluate_every: int = 1, test_samples: int = 0) -> Simulation:
     training = {
-        "rounds": 1_000_000,
+        "rounds": rounds,
         "participation": job.cohort / job.clients,
         "batch_size": job.batch_size,
         "local_steps": job.local_steps,  # in passes over the samples, as the others' epochs
@@ -35,9 +35,10 @@ def simulation(job: Job) -> Simulation:
         "model": job.model,
         "algorithms": [{"name": job.method, **job.options}],
         "training": training,
+        "evaluation": {"every": evaluate_every},
         "device": "cpu",
     }
-    return Simulation(parse_experiment(raw).runs()[0], data=federation(job))
+    return Simulation(parse_experiment(raw).runs()[0], data=federation(job, test_samples))
 
 
 def main() -> None:

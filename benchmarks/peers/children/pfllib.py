@@ -41,6 +41,7 @@ SERVERS = {
     "gpfl": ("servergpfl", "GPFL", True),
 }
 DATASET = "MNIST"  # the name of its folder
+TEST_SAMPLES = 2  # it evaluates once, in the first round
 NEVER = 1_000_000_000
 
 
@@ -91,22 +92,24 @@ def options(job: Job) -> Namespace:
 
 
 def write_data(job: Job, folder: Path) -> tuple[int, ...]:
-    """The files that its generators write, of the same layout. Returns the shape of an image."""
+    """The files that its generators write, of the same layout, once for all methods. Returns the shape of an image."""
     x, y = job.load()
-    for part, last in (("train", job.samples), ("test", 2)):  # it wants test samples; they are not used
+    for part, last in (("train", job.samples), ("test", TEST_SAMPLES)):
+        if (folder / part).exists():
+            continue
         (folder / part).mkdir(parents=True)
         for client in range(job.clients):
             features = x[client, :last].astype(np.float32) / 255
             with open(folder / part / f"{client}.npz", "wb") as file:
-                np.savez_compressed(file, data={"x": features, "y": y[client, :last]})  # type: ignore[arg-type]
+                np.savez_compressed(file, data={"x": features, "y": y[client, :last]})
     return tuple(x.shape[2:])
 
 
 def server(job: Job) -> Any:
     """Its server, in a working folder that has the data where it looks for them."""
-    root = Path(job.scratch)
+    root = Path(job.data).parent / "pfllib"
     shape = write_data(job, root / "dataset" / DATASET)
-    (root / "system").mkdir()
+    (root / "system").mkdir(exist_ok=True)
     os.chdir(root / "system")
     sys.path.insert(0, str(Path(job.path) / "system"))
     if job.in_memory:
