@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 import torch
-from flwr.app import ArrayRecord, ConfigRecord, Context, Message
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
@@ -20,12 +20,24 @@ from benchmarks.peers.children.networks import network
 from benchmarks.peers.turns import Turns
 
 NEVER = 1_000_000_000
+PATIENCE_S = 300  # for the replies of a round, when a worker of Ray has died
 
 
 class Waits(FedAvg):
     """Each round begins with the choice of its clients."""
 
     turns: Turns
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Flower continues without clients that failed, which would be less work."""
+        received = list(replies)
+        if len(received) != self.turns.job.cohort or any(reply.has_error() for reply in received):
+            print(f"{len(received)} replies:", *(reply.error for reply in received if reply.has_error()), flush=True)
+            os._exit(1)  # from the server's thread
+        aggregated: tuple[ArrayRecord | None, MetricRecord | None] = super().aggregate_train(server_round, received)
+        return aggregated
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -53,10 +65,11 @@ def main() -> None:
         )
         strategy.turns = turns
         initial = network(job, tuple(x.shape[2:])).state_dict()
-        strategy.start(grid, ArrayRecord(initial), num_rounds=NEVER)
+        strategy.start(grid, ArrayRecord(initial), num_rounds=NEVER, timeout=PATIENCE_S)
 
-    one = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": {"num_cpus": 1}}
-    run_simulation(server, client, num_supernodes=job.clients, backend_config=one)
+    own = {"address": "local", "_temp_dir": job.scratch, "num_cpus": 1}  # no cluster that others have started
+    backend = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": own}
+    run_simulation(server, client, num_supernodes=job.clients, backend_config=backend)
 
 
 if __name__ == "__main__":
