@@ -1,0 +1,71 @@
+"""python -m benchmarks.peers PEER --python PYTHON: prints a Markdown table of ratios."""
+
+import argparse
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.peers.beside import Program, Row, compare, difference, table
+from benchmarks.peers.known import PEERS
+from benchmarks.peers.settings import CHECKED, SETTINGS
+
+TOLERANCE = 1e-3  # largest difference of a weight, over the largest change: float32 sums in another order
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("peer", choices=PEERS)
+    parser.add_argument("--python", required=True, help="the interpreter that has the library")
+    parser.add_argument("--path", default="", help="the library's checkout: PFLlib")
+    parser.add_argument("--setting", choices=SETTINGS, default="mnist")
+    parser.add_argument("--models", nargs="+", help="of the setting; all by default")
+    parser.add_argument("--methods", nargs="+", help="all that the library has by default")
+    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument(
+        "--clock",
+        choices=("seconds", "processor_seconds"),
+        default="seconds",
+        help="processor_seconds beside other work",
+    )
+    options = parser.parse_args()
+    peer, setting = PEERS[options.peer], SETTINGS[options.setting]
+    if peer.needs_path and not options.path:
+        parser.error(f"{peer.title} is not installed: --path names its checkout")
+    ours = Program.of("ours", sys.executable)
+    theirs = [
+        Program.of(options.peer, options.python, peer.prefix, path=options.path, in_memory=in_memory)
+        for in_memory in peer.variants.values()
+    ]
+    models = options.models or setting.models
+    methods = {model: [m for m in peer.methods_on(model) if m in (options.methods or peer.methods)] for model in models}
+    with TemporaryDirectory(prefix="peers-") as name:
+        checked, folder = Path(name) / "checked", Path(name) / "measured"
+        CHECKED.write(checked)
+        for model in models:
+            for method in methods[model]:
+                if method in peer.same_weights:
+                    check(ours, theirs[-1], model, method, checked)
+        setting.write(folder)
+        print(f"\n{setting}. One thread each, {options.clock.replace('_', ' ')}, median (range) of {options.repeats}")
+        rows: list[Row] = []
+        for model in models:
+            for method in methods[model]:
+                job = setting.job(method, model, folder)
+                rows.append(compare(ours, theirs, job, options.repeats, options.clock))
+                print(f"{method} {model} done, load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
+    print(table(list(peer.variants), rows))
+
+
+def check(ours: Program, theirs: Program, model: str, method: str, folder: Path) -> None:
+    """Exits if the global models differ after two rounds of three full batches from the same weights."""
+    job = replace(CHECKED.job(method, model, folder), local_epochs=3)
+    apart, moved = difference(ours, theirs, job)
+    print(f"{method} {model}: weights changed by up to {moved:.2g}, and differ from ours by up to {apart:.2g}")
+    if not apart < TOLERANCE * moved:
+        raise SystemExit("not the same computation")
+
+
+if __name__ == "__main__":
+    main()
