@@ -4,16 +4,16 @@
         [--clients 100] [--cohorts 10 100] [--samples 100] [--repeats 5] [--seconds 570] [--device cuda]
 
 Clients with random images (28x28; 3x32x32 for resnet18), batch 32, float32 without TF32, training and aggregation
-without evaluation. A round of the method, one of the same method with ``backend: loop`` and a matrix product take turns.
-With ``--device cpu`` it runs anywhere, for tests. Rows that ``--seconds`` leave no time for are named at the end. A line
+without evaluation. A round of the method, one of the same method with ``backend: loop`` and a matrix product take
+turns. With ``--device cpu`` it runs anywhere, for tests. Rows for which there is no time are named at the end. A line
 of a Markdown table for each model, method and cohort:
 
 - ms: median of a round
 - spread: the slowest of the repeats over the fastest
 - memory: largest memory allocated by PyTorch during the rounds, data included
-- peak: floating-point operations a second in matrix products and convolutions, counted by torch, as a share of those of
-  the matrix product
-- loop ms, ratio: median of a round with ``backend: loop``, and the median of its time over the method's
+- peak: floating-point operations a second in matrix products and convolutions, counted by torch, as a share of those
+  of the matrix product
+- loop ms, ratio: median of a round with ``backend: loop``, and of its time divided by the method's
 """
 
 import argparse

@@ -146,8 +146,8 @@ def make_plan(
         order = permutation_prefix(key(seed, stream, round, epoch), clients, m[:, 0], largest, int(left.max()))
         place = torch.arange(order.shape[1], device=device)
         target = (epoch * epoch_steps + place // b) * width + place % b
-        is_used = place < sent(left.tolist(), device)[:, None]
-        rows.scatter_(1, target.where(is_used, num_steps * width), starts[:, None] + order)
+        is_unused = place >= sent(left.tolist(), device)[:, None]
+        rows.scatter_(1, target.masked_fill(is_unused, num_steps * width), starts[:, None] + order)
     number = np.arange(num_steps)[:, None]
     counts = np.minimum(batch, own - number % per_epoch * batch) * (number < total)
     return Plan(rows[:, :-1].view(num, num_steps, width), tuple(map(tuple, counts.tolist())), tuple(steps), False)
@@ -156,7 +156,7 @@ def make_plan(
 def _full_plan(sizes: Sequence[int], starts: Tensor, steps: list[int]) -> Plan:
     m = sent(sizes, starts.device)
     place = torch.arange(max(sizes), device=starts.device)
-    rows = starts[:, None] + place.where(place < m[:, None], 0)
+    rows = starts[:, None] + place.expand(len(sizes), -1).masked_fill(place >= m[:, None], 0)
     return Plan(rows[:, None], (tuple(sizes),), tuple(steps), True)
 
 

@@ -1,7 +1,8 @@
 """A round reads nothing back from the device, so that the host never waits for it.
 
 Without a GPU, a round runs on PyTorch's device ``meta``, whose tensors have shapes and no values: reading one is an
-error, and so is most arithmetic with a tensor that is on the CPU. On a GPU, PyTorch reports each call that waits.
+error. So is an operation that takes a tensor of the host with one of the device: it fails on a GPU, or waits for a
+copy. On a GPU, PyTorch reports each call that waits.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from engine.core.registry import ALGORITHMS
 from engine.federation.batches import Cohort
@@ -65,13 +68,30 @@ def without_values_of(run: Simulation) -> tuple[Any, Cohort, Task]:
     return without_values(run.state), without_values(cohort), moved
 
 
+def loss_without_values(run: Simulation) -> Tensor:
+    state, cohort, task = without_values_of(run)
+    with OnOneDevice():
+        _, diagnostics = run.algorithm.round(state, cohort, task)
+    return diagnostics.train_loss
+
+
+class OnOneDevice(TorchDispatchMode):
+    """Raises RuntimeError for an operation on tensors of both the host and ``meta``, other than a copy."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        if len({t.device.type for t in tensors}) > 1 and "copy" not in str(func):
+            raise RuntimeError(f"{func} takes a tensor of the host and one of meta")
+        return func(*args, **(kwargs or {}))
+
+
 @pytest.mark.parametrize("model", ["mlr", "dnn"])
 @pytest.mark.parametrize("name", sorted(set(NAMES) - READS.keys()))
 def test_a_round_needs_no_values(name: str, model: str) -> None:
     method, model = with_model(name, model)
     run = on_cpu(method, model=MODELS[model], participation=0.75)
-    state, diagnostics = run.algorithm.round(*_arguments(run))
-    assert diagnostics.train_loss.is_meta and len(diagnostics.train_loss) == 3
+    loss = loss_without_values(run)
+    assert loss.is_meta and len(loss) == 3
 
 
 @pytest.mark.parametrize("name", sorted(READS))
@@ -79,7 +99,7 @@ def test_methods_whose_server_decides_by_values_read_them(name: str) -> None:
     method, model = with_model(name, "mlr")
     run = on_cpu(method, model=MODELS[model])
     with pytest.raises(Reading, match="meta"):
-        run.algorithm.round(*_arguments(run))
+        loss_without_values(run)
 
 
 def test_batches_are_drawn_without_values() -> None:
@@ -95,8 +115,8 @@ def test_batches_are_drawn_without_values() -> None:
 @pytest.mark.parametrize("training", [{}, {"momentum": 0.9}, {"clip_norm": 1.0}, {"batch_size": "full"}], ids=str)
 def test_no_backend_and_no_option_needs_values(backend: str, training: dict[str, Any]) -> None:
     run = on_cpu("ditto", model=MODELS["dnn"], backend=backend, **training)
-    _, diagnostics = run.algorithm.round(*_arguments(run))
-    assert diagnostics.train_loss.is_meta and len(diagnostics.train_loss) == len(SIZES)
+    loss = loss_without_values(run)
+    assert loss.is_meta and len(loss) == len(SIZES)
 
 
 def test_a_value_that_is_read_is_noticed() -> None:
@@ -104,6 +124,10 @@ def test_a_value_that_is_read_is_noticed() -> None:
     for read in (lambda: int(sizes.max()), sizes.tolist, lambda: sizes[sizes > 3], lambda: sizes.cpu().numpy()):
         with pytest.raises(Reading, match="meta"):
             read()
+    with OnOneDevice(), pytest.raises(RuntimeError, match=r"aten\.where"):
+        sizes.where(sizes > 3, 0)  # the number becomes a tensor of the host
+    with OnOneDevice():
+        sizes.masked_fill(sizes > 3, 0).add(1)
 
 
 @pytest.mark.gpu
@@ -124,7 +148,3 @@ def waiting_is_an_error() -> Iterator[None]:
         yield
     finally:
         torch.cuda.set_sync_debug_mode("default")
-
-
-def _arguments(run: Simulation) -> tuple[Any, Cohort, Task]:
-    return without_values_of(run)
