@@ -18,7 +18,7 @@ def sent(values: Sequence[float], device: torch.device, dtype: torch.dtype | Non
 
 def use_full_precision() -> None:
     """Turns off TF32 in convolutions, where PyTorch has it on: 10 bits of mantissa instead of 23."""
-    torch.backends.cudnn.conv.fp32_precision = "ieee"
+    torch.backends.cudnn.conv.fp32_precision = "ieee"  # type: ignore[attr-defined]
 
 
 def free_bytes(device: torch.device) -> int:

@@ -1,11 +1,14 @@
 """A round on a GPU equals the same round of a loop over clients on the CPU, in double precision."""
 
 import pytest
+import torch
 
+from engine.core.devices import use_full_precision
 from engine.core.errors import Unsupported
 from engine.core.registry import ALGORITHMS
-from tests.support.builders import FEWER
-from tests.support.on_devices import MODELS, all_on, assert_same_models, assert_same_round, reference, simulation
+from tests.support.builders import FEWER, assert_close, federation, shared_model
+from tests.support.builders import simulation as on_any_data
+from tests.support.on_devices import IMAGE, MODELS, all_on, assert_same_models, assert_same_round, reference, simulation
 
 FIVE = ("fedavg", "pfedme", "fedrep", "pfedhn", "plgu_grep")  # on the CPU: enough to test the tests
 CASES = [
@@ -47,3 +50,22 @@ def test_training_options_mean_the_same(device: str, training: dict) -> None:
     for ours, theirs in zip(found.rounds(), expected.rounds(), strict=True):
         assert_same_round(ours, theirs)
     assert_same_models(found, expected)
+
+
+def test_convolutions_on_a_gpu_are_not_rounded_to_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cudnn.conv, "fp32_precision", "tf32")
+    use_full_precision()
+    assert torch.backends.cudnn.conv.fp32_precision == "ieee"
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+@pytest.mark.gpu
+def test_single_precision_is_as_precise_as_on_the_cpu() -> None:
+    torch.backends.cudnn.conv.fp32_precision = "tf32"
+    data = {d: federation(dtype=torch.float32, features=256, shape=IMAGE, device=d) for d in ("cuda", "cpu")}
+    models = []
+    for device, own in data.items():
+        run = on_any_data("fedavg", own, model=MODELS["cnn"], dtype="float32", device=device, backend="batched")
+        *_, _last = run.rounds()
+        models.append({n: p.cpu() for n, p in shared_model(run).items()})
+    assert_close(*models, 1e-5)
