@@ -3,9 +3,10 @@
 #   make run  [PORT=8501] [HOST=127.0.0.1] [DATABASE_URL=...] [DATA_DIR=...]
 #   make test [ARGS="-k name"] [BROWSER=0] [RAY=1] [CHROMIUM=/path/to/chrome] [POSTGRES_BIN=/path/to/bin]
 #             [TEST_POSTGRES_URL=...]
+#   make gpu  [GPU_PYTHON=python3] tests and measures on an NVIDIA GPU
 #   PYTHON=/path/to/python3.11 chooses the interpreter of .venv.
 
-.PHONY: run test check docs lock clean
+.PHONY: run test gpu check docs lock clean
 .DEFAULT_GOAL := run
 
 run:
@@ -15,6 +16,10 @@ run:
 test:
 	@.ci/venv dev
 	@.ci/test $(ARGS)
+
+# On a GPU, in less than 10 minutes: the tests marked gpu, then the table of benchmarks/gpu.py.
+gpu:
+	@.ci/gpu
 
 check:
 	@.ci/venv dev

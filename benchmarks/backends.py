@@ -40,6 +40,7 @@ def seconds(model: str, algorithm: str, backend: str, rounds: int, data: Federat
         "dataset": "digits",
         "partition": "iid",
         "model": model,
+        "device": "cpu",
         "algorithms": [entry],
         "backend": backend,
         "training": {"rounds": rounds + 1, "local_steps": 10, "batch_size": 20, "lr": 0.005},

@@ -41,6 +41,7 @@ def simulation(model: str, steps: int, data: Federation) -> Simulation:
         "dataset": "digits",
         "partition": "iid",
         "model": model,
+        "device": "cpu",
         "algorithms": ["fedavg"],
         "training": {"local_steps": steps, "batch_size": 20, "lr": 0.005},
     }

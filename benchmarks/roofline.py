@@ -106,6 +106,7 @@ class Round:
             "dataset": "digits",
             "partition": "iid",
             "model": MODELS[model],
+            "device": "cpu",
             "algorithms": [{"name": method}],
             "training": {"rounds": 10_000, "local_epochs": 1, "batch_size": BATCH, "lr": 0.01},
         }

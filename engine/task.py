@@ -10,6 +10,7 @@ from torch import Tensor
 
 from engine.backends import Backend, Extras, Objective
 from engine.config.schema import Training
+from engine.core.devices import sent
 from engine.core.params import ClientParams, SharedParams, broadcast, clone, in_client_order
 from engine.core.streams import cohort_of_round
 from engine.federation.augmentation import CropFlip
@@ -84,6 +85,7 @@ class Task:
     dtype: torch.dtype
     tick: Callable[[], None] = lambda: None  # called in every local step: cancellation and pause
     notes: list[str] = field(default_factory=list)
+    fitting: dict[int, int] = field(default_factory=dict)  # batch bytes -> clients that a full GPU trains together
 
     @property
     def num_clients(self) -> int:
@@ -152,14 +154,14 @@ class Task:
             for c in clients
         }
         ordered = sorted(clients, key=lambda c: (-local[c], c))
-        ids = torch.tensor(ordered, device=self.device)
+        ids = sent(ordered, self.device)
         sizes = self.data.train.sizes[ids].to(self.dtype)
-        plan = self._plan(ids, [local[c] for c in ordered], stream, round)
-        return Cohort(round, ids, sizes / sizes.sum(), plan, stream)
+        plan = self._plan(ids, ordered, [local[c] for c in ordered], stream, round)
+        return Cohort(round, ids, tuple(ordered), sizes / sizes.sum(), plan, stream)
 
     def plan(self, cohort: Cohort, stream: str, steps: int) -> Plan:
         """Extra batches for the same participants from a separate stream, ``steps`` for each."""
-        return self._plan(cohort.clients, [steps] * cohort.size, stream, cohort.round)
+        return self._plan(cohort.clients, cohort.numbers, [steps] * cohort.size, stream, cohort.round)
 
     def same_batches(self, cohort: Cohort, steps: int | str) -> Plan:
         """The first ``steps`` batches of the cohort's stream; ``"training"`` takes its existing plan."""
@@ -167,9 +169,9 @@ class Task:
             return cohort.plan
         return self.plan(cohort, cohort.stream, steps)
 
-    def _plan(self, ids: Tensor, steps: list[int], stream: str, round: int) -> Plan:
-        data, training = self.data.train, self.training
-        plan = make_plan(data.sizes[ids], data.offsets[ids], ids, steps, training.batch_size, self.seed, stream, round)
+    def _plan(self, ids: Tensor, clients: Sequence[int], steps: list[int], stream: str, round: int) -> Plan:
+        sizes, starts, training = [self.train_sizes[c] for c in clients], self.data.train.offsets[ids], self.training
+        plan = make_plan(sizes, starts, ids, steps, training.batch_size, self.seed, stream, round)
         if training.augmentation == "none":
             return plan
         return replace(plan, augmentation=CropFlip(self.seed, stream, round, ids))

@@ -1,6 +1,9 @@
 """Fixtures and settings of all tests: checked annotations, one torch thread, a separate database per test."""
 
 import os
+
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the same tests on every machine; `make gpu` has those on a GPU
+
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,6 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             _leave_out([item for item in items if item.get_closest_marker(program)], config, items)
     if not WITH_RAY:
         _leave_out([item for item in items if item.get_closest_marker("ray")], config, items)
+    _leave_out([item for item in items if item.get_closest_marker("gpu")], config, items)  # .ci/gpu runs them
 
 
 # Part of a test's name -> the group in which it runs; the first match counts.
@@ -97,6 +101,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section(f"NO CADDY >= {oldest}: THE TESTS BEHIND IT WERE LEFT OUT", red=True, bold=True)
     if not os.environ.get("RAY"):
         terminalreporter.section("RAY=1 IS NOT SET: THE TESTS OF THE RAY CLUSTER WERE LEFT OUT", red=True, bold=True)
+    terminalreporter.section("THE TESTS ON A GPU WERE LEFT OUT: make gpu RUNS THEM", red=True, bold=True)
     if what := postgres.missing():
         terminalreporter.section(f"NO {what}: THE POSTGRESQL TESTS WERE LEFT OUT", red=True, bold=True)
 

@@ -38,6 +38,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy, of_classes
+from engine.core.devices import sent
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
@@ -143,7 +144,7 @@ class FedProto:
         def forward(params: SharedParams, x: Tensor) -> Tensor:
             features, is_known = model.features(params, x), params["is_known"]
             distances = (features[:, None] - params["prototypes"]).square().sum(-1)
-            farthest = distances.where(is_known, 0).amax(-1, keepdim=True)
+            farthest = distances.masked_fill(~is_known, 0).amax(-1, keepdim=True)
             return -distances.where(is_known, farthest + 1)
 
         return forward
@@ -170,12 +171,13 @@ def _objective(lam: float) -> OnFeatures:
 
 def class_sums(task: Task, models: ClientParams, cohort: Cohort, width: int) -> Float[Tensor, "S C d"]:
     """Each participant's features under its own model, summed by class over all its training data."""
-    data, ids, classes = task.data.train, cohort.clients, task.data.num_classes
-    once = make_plan(data.sizes[ids], data.offsets[ids], ids, [1] * cohort.size, "full", task.seed, "prototypes", 0)
+    ids, classes, sizes = cohort.clients, task.data.num_classes, [task.train_sizes[c] for c in cohort.numbers]
+    starts = task.data.train.offsets[ids]
+    once = make_plan(sizes, starts, ids, [1] * cohort.size, "full", task.seed, "prototypes", 0)
 
     def step(c: Live, batch: Batch) -> Tensor:
         place = torch.arange(batch.y.shape[1], device=task.device)
-        count = torch.tensor(batch.counts, device=task.device)[:, None]
+        count = sent(batch.counts, task.device)[:, None]
         members = F.one_hot(batch.y, classes) * (place < count)[..., None]
         features = task.backend.features(c.of(models), batch.x)
         c.sums.copy_(torch.einsum("ajc,ajd->acd", members.to(features.dtype), features))

@@ -30,9 +30,9 @@ momentum; here each part starts without momentum and the other does not move.
 
 from dataclasses import dataclass
 
-import torch
 from pydantic import Field
 
+from engine.core.devices import sent
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter, weighted_mean
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
@@ -82,7 +82,7 @@ class FedRep(SplitModels):
             weighted_mean(part(bodies.params, task.model.body), cohort.weights),
             scatter(state.personal_params, part(heads.params, task.model.head), cohort.clients),
         )
-        steps = torch.tensor(cohort.plan.steps, dtype=task.dtype, device=task.device)
+        steps = sent(cohort.plan.steps, task.device, task.dtype)
         loss = heads.loss.lerp(bodies.loss, steps / (steps + self.hparams.head_steps))
         return new, Diagnostics(loss, heads.gradient_evaluations + bodies.gradient_evaluations)
 

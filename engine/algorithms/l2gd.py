@@ -38,6 +38,7 @@ from typing import ClassVar
 import torch
 from pydantic import Field
 
+from engine.core.devices import sent
 from engine.core.params import (
     ClientParams,
     SharedParams,
@@ -102,7 +103,7 @@ class L2gd(PersonalModels):
         return State(task.initial_model(), task.initial_clients(), tuple(range(task.num_clients)))
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
-        clients, coins = tuple(sorted(cohort.clients.tolist())), self._coins(task, cohort)
+        clients, coins = tuple(sorted(cohort.numbers)), self._coins(task, cohort)
         start, rates = gather(state.personal_params, cohort.clients), self._rates(task, task.num_clients)
         x = self._walk(task, start, cohort, coins, rates, lambda x: weighted_mean(x, cohort.uniform))
         new = State(
@@ -154,11 +155,11 @@ class L2gd(PersonalModels):
                 live = len(plan.steps)
                 local = local_sgd(task, take(x, slice(live)), cohort, SGD.of(task, lr), plan=plan)
                 x = concat([local.params, take(x, slice(live, None))])
-                loss[:live] += local.loss * torch.tensor(plan.steps, device=task.device)
+                loss[:live] += local.loss * sent(plan.steps, task.device)
                 cost += local.gradient_evaluations
             begin = end
         taken = [coins[:n].count(False) for n in cohort.plan.steps]
-        loss /= torch.tensor(taken, device=task.device).clamp(min=1)
+        loss /= sent(taken, task.device).clamp(min=1)
         if 0 in taken:  # the last ones, which have the fewest steps
             idle = slice(taken.index(0), cohort.size)
             seen = self._loss_at(task, take(x, idle), cohort, idle)

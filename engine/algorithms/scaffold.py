@@ -33,6 +33,7 @@ from dataclasses import dataclass
 import torch
 from pydantic import Field
 
+from engine.core.devices import sent
 from engine.core.params import (
     ClientParams,
     SharedParams,
@@ -93,7 +94,7 @@ class Scaffold(OneGlobalModel):
         received, control = broadcast(state.global_params, cohort.size), broadcast(state.control, cohort.size)
         drift = map_params(torch.sub, control, own)
         local = local_sgd(task, received, cohort, SGD.of(task, drift=drift))
-        path = task.training.lr * torch.tensor(cohort.plan.steps, dtype=task.dtype, device=task.device)  # E lr
+        path = task.training.lr * sent(cohort.plan.steps, task.device, task.dtype)  # E lr
         change = {n: (w - local.params[n]) / each(path, w) - control[n] for n, w in received.items()}
         share = cohort.uniform * (cohort.size / task.num_clients)
         new = State(

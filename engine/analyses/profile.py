@@ -5,7 +5,7 @@ Timing changes no numbers: a run is determined by its configuration and seed.
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any
@@ -85,10 +85,10 @@ class ClockedPlan(Plan):
 class ClockedTask(Task):
     watch: Stopwatch | None = None
 
-    def _plan(self, ids: Tensor, steps: list[int], stream: str, round: int) -> Plan:
+    def _plan(self, ids: Tensor, clients: Sequence[int], steps: list[int], stream: str, round: int) -> Plan:
         assert self.watch is not None
         before = self.watch.now(CHOOSING)
-        plan = super()._plan(ids, steps, stream, round)
+        plan = super()._plan(ids, clients, steps, stream, round)
         self.watch.now(before)
         return ClockedPlan(**_fields(Plan, plan), watch=self.watch)
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.func import grad, grad_and_value, vmap
 
 from engine.backends import Backend, Extras, Objective, batch_weight, cross_entropy, scale_out
+from engine.core.devices import free_bytes
 from engine.core.params import ClientParams, SharedParams
 from engine.federation.batches import Batch
 from engine.models import Model
@@ -86,6 +87,5 @@ def live_chunk(model: Model, batch_bytes: int, device: torch.device) -> int:
     """Clients whose parameters, gradients and batch fit the cache (CPU) or the free memory (GPU)."""
     per_client = 4 * 3 * model.num_parameters + 2 * batch_bytes
     if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        return max(1, int(_GPU_SHARE * free / (8 * per_client)))
+        return max(1, int(_GPU_SHARE * free_bytes(device) / (8 * per_client)))
     return max(1, _LIVE_BYTES // per_client)

@@ -98,4 +98,4 @@ def squared_distance(a: ClientParams, b: ClientParams) -> Float[Tensor, "S"]:
 
 
 def all_finite(params: dict[str, Tensor]) -> bool:
-    return all(bool(p.isfinite().all()) for p in params.values())
+    return not params or bool(torch.stack([p.isfinite().all() for p in params.values()]).all())

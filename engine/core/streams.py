@@ -41,13 +41,14 @@ def cohort_of_round(seed: int, round: int, num_clients: int, participation: floa
 
 
 def permutation_prefix(
-    stream: int, clients: Int[Tensor, "S"], sizes: Int[Tensor, "S"], count: int
+    stream: int, clients: Int[Tensor, "S"], sizes: Int[Tensor, "S"], largest: int, count: int
 ) -> Int[Tensor, "S J"]:
     """The first ``count`` entries of a random permutation of 0..size-1 for each client.
 
-    ``stream`` is a key of everything but the client. Entries beyond a client's size are arbitrary.
+    ``stream`` is a key of everything but the client; ``largest`` is that of the sizes. Entries beyond a client's size
+    are arbitrary.
     """
-    keys = integers(stream, clients, int(sizes.max()))
+    keys = integers(stream, clients, largest)
     places = torch.arange(keys.shape[1], device=sizes.device)
     keys = keys.masked_fill(places >= sizes[:, None], 0x7FFFFFFFFFFFFFFF)
     return keys.topk(min(count, keys.shape[1]), dim=1, largest=False, sorted=True).indices

@@ -5,13 +5,15 @@ Participants are ordered by their number of steps, longest first, so that in ste
 the first ``live(t)`` rows of every stacked tensor: a view, no mask.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from engine.core.devices import sent
 from engine.core.streams import key, permutation_prefix
 from engine.federation.augmentation import CropFlip
 from engine.federation.clients import ClientData
@@ -94,6 +96,7 @@ class Cohort:
 
     round: int
     clients: Int[Tensor, "S"]
+    numbers: tuple[int, ...]  # the same, for code that runs on the host
     weights: Float[Tensor, "S"]  # m_i over the participants' sum
     plan: Plan
     stream: str = "batches"  # the random stream of the plan's batches
@@ -117,7 +120,7 @@ def num_local_steps(size: int, batch_size: int | str, steps: int | None, epochs:
 
 
 def make_plan(
-    sizes: Int[Tensor, "S"],
+    sizes: Sequence[int],
     starts: Int[Tensor, "S"],
     clients: Int[Tensor, "S"],
     steps: list[int],
@@ -128,38 +131,38 @@ def make_plan(
 ) -> Plan:
     """Draws batches for clients with ``sizes`` and first rows ``starts``; ``steps`` are descending.
 
-    Each client's batches are independent of the other clients.
+    Each client's batches are independent of the other clients. Nothing is read from the device.
     """
     if batch_size == "full":
         return _full_plan(sizes, starts, steps)
-    batch = sizes.clamp(max=int(batch_size))
-    per_epoch = (sizes + batch - 1) // batch
-    total = torch.tensor(steps, device=sizes.device)
-    width, num_steps, num = int(batch.max()), max(steps), len(steps)
-    rows = starts[:, None].expand(num, num_steps * width).clone()
-    counts = torch.zeros(num, num_steps, dtype=torch.int64, device=sizes.device)
+    device, num, num_steps, largest = starts.device, len(steps), max(steps), max(sizes)
+    own, total = np.array(sizes), np.array(steps)
+    batch = np.minimum(own, int(batch_size))
+    per_epoch, width = -(-own // batch), int(batch.max())
+    m, b, epoch_steps = (sent(values.tolist(), device)[:, None] for values in (own, batch, per_epoch))
+    rows = starts[:, None].repeat(1, num_steps * width + 1)  # the last column takes what no step uses
     for epoch in range(int((-(-total // per_epoch)).max())):
-        left = ((total - epoch * per_epoch).clamp(min=0) * batch).minimum(sizes)  # samples of this epoch
-        order = permutation_prefix(key(seed, stream, round, epoch), clients, sizes, int(left.max()))
-        place = torch.arange(order.shape[1], device=sizes.device)
-        used = place < left[:, None]
-        step = epoch * per_epoch[:, None] + place // batch[:, None]
-        target = step * width + place % batch[:, None]
-        owner = torch.arange(num, device=sizes.device)[:, None].expand_as(target)
-        rows[owner[used], target[used]] = (starts[:, None] + order)[used]
-        counts.index_put_((owner[used], step[used]), torch.ones_like(target[used]), accumulate=True)
-    return Plan(rows.view(num, num_steps, width), tuple(map(tuple, counts.T.tolist())), tuple(steps), False)
+        left = np.minimum(np.maximum(total - epoch * per_epoch, 0) * batch, own)  # samples of this epoch
+        order = permutation_prefix(key(seed, stream, round, epoch), clients, m[:, 0], largest, int(left.max()))
+        place = torch.arange(order.shape[1], device=device)
+        target = (epoch * epoch_steps + place // b) * width + place % b
+        is_unused = place >= sent(left.tolist(), device)[:, None]
+        rows.scatter_(1, target.masked_fill(is_unused, num_steps * width), starts[:, None] + order)
+    number = np.arange(num_steps)[:, None]
+    counts = np.minimum(batch, own - number % per_epoch * batch) * (number < total)
+    return Plan(rows[:, :-1].view(num, num_steps, width), tuple(map(tuple, counts.tolist())), tuple(steps), False)
 
 
-def _full_plan(sizes: Tensor, starts: Tensor, steps: list[int]) -> Plan:
-    place = torch.arange(int(sizes.max()), device=sizes.device)
-    rows = starts[:, None] + place.where(place < sizes[:, None], 0)
-    return Plan(rows[:, None], (tuple(sizes.tolist()),), tuple(steps), True)
+def _full_plan(sizes: Sequence[int], starts: Tensor, steps: list[int]) -> Plan:
+    m = sent(sizes, starts.device)
+    place = torch.arange(max(sizes), device=starts.device)
+    rows = starts[:, None] + place.expand(len(sizes), -1).masked_fill(place >= m[:, None], 0)
+    return Plan(rows[:, None], (tuple(sizes),), tuple(steps), True)
 
 
 def _weight(counts: tuple[int, ...], data: ClientData) -> Tensor | None:
     width = max(counts)
     if min(counts) == width:
         return None
-    count = torch.tensor(counts, dtype=data.dtype, device=data.y.device)[:, None]
+    count = sent(counts, data.y.device, data.dtype)[:, None]
     return (torch.arange(width, device=count.device) < count) / count

@@ -127,9 +127,8 @@ def move_contexts(old: Contexts, models: ClientParams, cohort: Cohort, labels: n
 
 def match(means: list[dict[str, Tensor]], old: ClientParams) -> list[int]:
     """The old context that each new mean continues: least total squared distance, one to one."""
-    cost = np.array(
-        [[sum(float((old[n][j] - m[n]).double().square().sum()) for n in m) for j in _contexts(old)] for m in means]
-    )
+    pairs = [[(old[n][j] - m[n]).double().square().sum() for n in m] for m in means for j in _contexts(old)]
+    cost = torch.stack([torch.stack(parts).sum() for parts in pairs]).view(len(means), -1).cpu().numpy()
     _, columns = linear_sum_assignment(np.nan_to_num(cost, nan=_FAR, posinf=_FAR))
     return [int(c) for c in columns]
 

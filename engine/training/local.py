@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from engine.backends import Extras, Objective
+from engine.core.devices import sent
 from engine.core.params import ClientParams, clone, concat, map_params, take
 from engine.federation.batches import Batch, Cohort, Plan
 from engine.task import Task
@@ -75,21 +76,34 @@ def for_each_client(
     ``start`` names what changes, [S, ...]: ``c.w`` are the rows of "w" of the clients that train in this step, and
     ``step`` writes them in place. It returns their losses, which are averaged over each client's steps. With several
     plans of the same steps it gets a batch of each: ``step(c, first, second)``. The result is the same for any size of
-    the chunks.
+    the chunks; one that does not fit the memory of a GPU is halved.
     """
     plans = [plans] if isinstance(plans, Plan) else list(plans)
-    count, size = len(plans[0].steps), chunk_size(task, plans[0])
-    chunks = [
-        _train_chunk(task, plans, start, step, begin, min(begin + size, count)) for begin in range(0, count, size)
-    ]
+    count, size, chunks, begin = len(plans[0].steps), chunk_size(task, plans[0]), [], 0
+    while begin < count:
+        end = min(begin + size, count)
+        try:
+            chunks.append(_train_chunk(task, plans, start, step, begin, end))
+            begin = end
+        except torch.OutOfMemoryError:  # of a GPU; a CPU has other errors
+            if end - begin == 1:
+                raise
+            size = (end - begin) // 2
+            task.fitting[_batch_bytes(task, plans[0])] = size
     values = {n: _concat([chunk.values[n] for chunk in chunks]) for n in start}
     return Outcome(values, torch.cat([chunk.loss for chunk in chunks]))
 
 
 def chunk_size(task: Task, plan: Plan) -> int:
-    """Clients to train together."""
-    sample = task.data.train.x[:1].numel() * torch.finfo(task.dtype).bits // 8
-    return task.backend.chunk_size(task.model, plan.rows.shape[-1] * sample, task.device)
+    """Clients to train together: the backend's estimate, or less where that did not fit."""
+    size = _batch_bytes(task, plan)
+    estimate = task.backend.chunk_size(task.model, size, task.device)
+    return min(estimate, task.fitting.get(size, estimate))
+
+
+def _batch_bytes(task: Task, plan: Plan) -> int:
+    """The bytes of a client's batch."""
+    return plan.rows.shape[-1] * task.data.train.x[:1].numel() * torch.finfo(task.dtype).bits // 8
 
 
 @dataclass(frozen=True)
@@ -261,7 +275,7 @@ def _train_chunk(
         if batches[0].size != c.size:
             c = Live(task, begin, batches[0].size, chunk)
         chunk.loss[: c.size] += step(c, *batches)
-    chunk.loss.div_(torch.tensor(parts[0].steps, device=task.device))
+    chunk.loss.div_(sent(parts[0].steps, task.device))
     return chunk
 
 

@@ -25,8 +25,13 @@ def federation(
     features: int = 5,
     dtype: torch.dtype = torch.float64,
     seed: int = 1,
+    shape: tuple[int, ...] | None = None,
+    device: str = "cpu",
 ) -> Federation:
-    """Gaussian features, labels from a different linear rule for each client, and 3 test samples per client."""
+    """Gaussian features, labels from a different linear rule for each client, and 3 test samples per client.
+
+    ``shape``: of a sample, if it is not a vector.
+    """
     rng = np.random.default_rng(seed)
     x, y, train, test, start = [], [], [], [], 0
     for size in sizes:
@@ -36,9 +41,10 @@ def federation(
         train.append(np.arange(start, start + size))
         test.append(np.arange(start + size, start + size + 3))
         start += size + 3
-    pool = Pool(np.concatenate(x), np.concatenate(y).astype(np.int64), classes)
+    samples = np.concatenate(x).reshape(-1, *(shape or (features,)))
+    pool = Pool(samples, np.concatenate(y).astype(np.int64), classes)
     empty = tuple(np.zeros(0, np.int64) for _ in sizes)
-    return lay_out(pool, Partition(tuple(train), empty, tuple(test), None), dtype, torch.device("cpu"))
+    return lay_out(pool, Partition(tuple(train), empty, tuple(test), None), dtype, torch.device(device))
 
 
 def with_newcomers() -> Federation:
@@ -47,9 +53,9 @@ def with_newcomers() -> Federation:
 
 
 def config(algorithm: dict[str, Any] | str, *, model: dict[str, Any] | str = "mlr", **changed: Any) -> RunConfig:
-    """A run in double precision; data is passed to the simulation. Sets ``backend`` and training keys by name."""
+    """A run in double precision; data is passed to the simulation. Sets machine and training keys by name."""
     training = {"rounds": 2, "local_steps": 3, "batch_size": 4, "lr": LR, "dtype": "float64"}
-    training |= {k: v for k, v in changed.items() if k not in ("backend", "seed")}
+    training |= {k: v for k, v in changed.items() if k not in ("backend", "device", "seed")}
     if training.get("local_epochs"):
         training.pop("local_steps")
     if isinstance(algorithm, str):
@@ -61,6 +67,7 @@ def config(algorithm: dict[str, Any] | str, *, model: dict[str, Any] | str = "ml
         "training": training,
         "algorithms": [algorithm],
         "backend": changed.get("backend", "auto"),
+        "device": changed.get("device", "auto"),
         "seeds": [changed.get("seed", 0)],
     }
     return parse_experiment(raw).runs()[0]

@@ -1,0 +1,27 @@
+"""The CPU or GPU of a run: its precision, its free memory, and small tensors sent to it.
+
+Kernels of a GPU are queued. What reads a value back waits until the queue is empty, and so does an ordinary copy to it.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def sent(values: Sequence[float], device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+    """Numbers of the host as a tensor on ``device``, without waiting for the device."""
+    if device.type != "cuda":
+        return torch.tensor(values, dtype=dtype, device=device)
+    return torch.tensor(values, dtype=dtype, pin_memory=True).to(device, non_blocking=True)
+
+
+def use_full_precision() -> None:
+    """Turns off TF32 in convolutions, where PyTorch has it on: 10 bits of mantissa instead of 23."""
+    torch.backends.cudnn.conv.fp32_precision = "ieee"  # type: ignore[attr-defined]
+
+
+def free_bytes(device: torch.device) -> int:
+    """The memory of a GPU that PyTorch can still allocate, including what it keeps cached."""
+    free, _ = torch.cuda.mem_get_info(device)
+    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

@@ -1,0 +1,71 @@
+"""A round on a GPU equals the same round of a loop over clients on the CPU, in double precision."""
+
+import pytest
+import torch
+
+from engine.core.devices import use_full_precision
+from engine.core.errors import Unsupported
+from engine.core.registry import ALGORITHMS
+from tests.support.builders import FEWER, assert_close, federation, shared_model
+from tests.support.builders import simulation as on_any_data
+from tests.support.on_devices import IMAGE, MODELS, all_on, assert_same_models, assert_same_round, reference, simulation
+
+FIVE = ("fedavg", "pfedme", "fedrep", "pfedhn", "plgu_grep")  # on the CPU: enough to test the tests
+CASES = [
+    *(pytest.param("cpu", name, model) for name in FIVE for model in MODELS),
+    *(pytest.param("cuda", name, model, marks=pytest.mark.gpu) for name in ALGORITHMS.names() for model in MODELS),
+]
+
+
+@pytest.mark.parametrize(("device", "name", "model"), CASES)
+def test_a_round_equals_that_of_the_loop_on_the_cpu(device: str, name: str, model: str) -> None:
+    method = {"name": name} | FEWER.get(name, {})
+    if name == "fl_hc":
+        method["at_round"] = 1
+    try:
+        expected = reference(method, model)
+    except Unsupported:
+        with pytest.raises(Unsupported):
+            simulation(method, model, device)
+        return
+    found = simulation(method, model, device)
+    for ours, theirs in zip(found.rounds(), expected.rounds(), strict=True):
+        assert_same_round(ours, theirs)
+    assert_same_models(found, expected)
+    assert all_on(device, found.task.initial_model())
+
+
+@pytest.mark.parametrize("backend", ["loop", "batched", "fused"])
+@pytest.mark.parametrize("name", ["fedavg", "per_fedavg", "ditto"])
+def test_the_backends_agree(device: str, name: str, backend: str) -> None:
+    found, expected = simulation(name, "dnn", device, backend=backend), reference(name, "dnn")
+    for ours, theirs in zip(found.rounds(), expected.rounds(), strict=True):
+        assert_same_round(ours, theirs)
+    assert_same_models(found, expected)
+
+
+@pytest.mark.parametrize("training", [{"momentum": 0.9}, {"clip_norm": 0.1}, {"batch_size": "full"}], ids=str)
+def test_training_options_mean_the_same(device: str, training: dict) -> None:
+    found, expected = simulation("fedavg", "dnn", device, **training), reference("fedavg", "dnn", **training)
+    for ours, theirs in zip(found.rounds(), expected.rounds(), strict=True):
+        assert_same_round(ours, theirs)
+    assert_same_models(found, expected)
+
+
+def test_convolutions_on_a_gpu_are_not_rounded_to_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cudnn.conv, "fp32_precision", "tf32")
+    use_full_precision()
+    assert torch.backends.cudnn.conv.fp32_precision == "ieee"
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+@pytest.mark.gpu
+def test_single_precision_is_as_precise_as_on_the_cpu() -> None:
+    torch.backends.cudnn.conv.fp32_precision = "tf32"
+    data = {d: federation(dtype=torch.float32, features=256, shape=IMAGE, device=d) for d in ("cuda", "cpu")}
+    models = []
+    for device, own in data.items():
+        run = on_any_data("fedavg", own, model=MODELS["cnn"], dtype="float32", device=device, backend="batched")
+        *_, _last = run.rounds()
+        models.append({n: p.cpu() for n, p in shared_model(run).items()})
+    assert_close(*models, 1e-5)
