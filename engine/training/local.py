@@ -5,6 +5,7 @@ methods share. The cohort runs in chunks that fit the cache; inside a chunk, ste
 train (views of the first rows).
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -88,7 +89,7 @@ def for_each_client(
 
 def chunk_size(task: Task, plan: Plan) -> int:
     """Clients to train together."""
-    sample = task.data.train.x[:1].numel() * torch.finfo(task.dtype).bits // 8
+    sample = math.prod(task.data.train.sample_shape) * torch.finfo(task.dtype).bits // 8
     return task.backend.chunk_size(task.model, plan.rows.shape[-1] * sample, task.device)
 
 
