@@ -89,9 +89,7 @@ class _Packer:
                 self._archive.add(f"{ARTIFACTS}/{record.path}", self._artifacts.read(record))
             except ArtifactDamaged as error:
                 self.unreadable.append(record.id)
-                if (
-                    record.kind not in CHECKPOINTS
-                ):  # replaced by its run meanwhile: that run resumes from an earlier one
+                if record.kind not in CHECKPOINTS:  # replaced by its run meanwhile, which resumes from an earlier one
                     self.left_out.append(str(error))
 
 

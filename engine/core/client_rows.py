@@ -1,14 +1,14 @@
 """State by client as rows that exist once touched: ``ClientRows``, a tensor [N, ...] of which most rows are the start.
 
 A tensor with a row for each of a million clients would not fit into memory, and a run trains few of them in a round. A
-``ClientRows`` has one common starting row and the rows that some round has written. They are in blocks of a ``RowStore``,
-in memory up to the limit of its ``RowMemory``, beyond it in a sparse memory-mapped file, which has no name, so that
-nothing of it is left when the process ends.
+``ClientRows`` has one common starting row and the rows that some round has written. They are in blocks of a
+``RowStore``, in memory up to the limit of its ``RowMemory``, beyond it in a sparse memory-mapped file, which has no
+name, so that nothing of it is left when the process ends.
 
-``index_select`` gives rows as an ordinary tensor and ``index_copy`` a new ``ClientRows`` that shares all other rows with
-the old one: state goes in, new state comes out, and a round costs its participants. A row is written once; its place is
-used again when no ``ClientRows`` refers to it. Anything else that torch does with such a tensor sees all N rows, and
-raises Unsupported where they would be too large.
+``index_select`` gives rows as an ordinary tensor and ``index_copy`` a new ``ClientRows`` that shares all other rows
+with the old one: state goes in, new state comes out, and a round costs its participants. A row is written once; its
+place is used again when no ``ClientRows`` refers to it. Anything else that torch does with such a tensor sees all N
+rows, and raises Unsupported where they would be too large.
 """
 
 import mmap
@@ -193,8 +193,8 @@ class ClientRows(Tensor):
         size = self.numel() * self.element_size()
         if size > WHOLE_BYTES:
             raise Unsupported(
-                f"this needs the state of all {len(self)} clients at once, {size / 1e9:,.1f} GB; choose fewer clients, a "
-                "smaller model, or a method that does not"
+                f"this needs the state of all {len(self)} clients at once, {size / 1e9:,.1f} GB; choose fewer clients, "
+                "a smaller model, or a method that does not"
             )
         return self.store.read(self.version.places)
 

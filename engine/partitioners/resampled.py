@@ -1,4 +1,4 @@
-"""Resampled: every client draws its own samples, which other clients may have too, so there can be any number of clients.
+"""Resampled: every client draws its own samples, which others may have too, so there can be any number of clients.
 
 Hsu, Qi, Brown. Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification. 2019.
 https://arxiv.org/abs/1909.06335, section 3: client n has the class mix q_n ~ Dir(alpha p), with p the class mix of the
@@ -79,9 +79,9 @@ class Resampled:
         sizes = {"train": o.samples_per_client - num_val - num_test, "val": num_val, "test": num_test}
         parts = {}
         for (name, size), available in zip(sizes.items(), _parts(pool, o, rng), strict=True):
-            by_class = (
-                [available] if mixes is None else [available[pool.y[available] == c] for c in range(len(mixes[0]))]
-            )
+            by_class = [available]
+            if mixes is not None:
+                by_class = [available[pool.y[available] == c] for c in range(pool.num_classes)]
             counts = np.full((o.num_clients, 1), size) if mixes is None else rng.multinomial(size, mixes)
             _require_enough(name, counts, by_class, o)
             parts[name] = _drawn(counts, by_class, rng)
@@ -137,7 +137,8 @@ def _places(counts: np.ndarray, bounds: np.ndarray, rng: np.random.Generator) ->
         own = zip(bounds[:-1], sizes, counts[client], strict=True)
         places[client] = np.sort(np.concatenate([first + rng.choice(m, n, replace=False) for first, m, n in own]))
     again = np.flatnonzero(~takes_most)
-    classes = np.repeat(np.tile(np.arange(len(sizes)), len(again)), counts[again].ravel()).reshape(len(again), -1)
+    classes = np.repeat(np.tile(np.arange(len(sizes)), len(again)), counts[again].ravel())
+    classes = classes.reshape(len(again), places.shape[1])
     missing = np.ones(classes.shape, bool)
     while len(again):
         drawn, c = places[again], classes[missing]

@@ -40,8 +40,8 @@ class Parts:
 def to_bytes(value: Any, parts: Parts | None = None, write: Write | None = None) -> bytes:
     """Encodes dataclasses, dicts, lists, tuples, tensors, numbers, strings and None, arbitrarily nested.
 
-    With ``write``, which stores a part and returns its name, rows that ``parts`` has not are written as parts, and it is
-    updated; else the rows are included.
+    With ``write``, which stores a part and returns its name, rows that ``parts`` lacks are written as parts, and it is
+    updated; else all rows are included.
     """
     tensors: dict[str, Tensor] = {}
     stores: dict[str, RowStore] = {}

@@ -55,10 +55,8 @@ def test_a_client_may_take_all_samples_there_are():
 
 def test_a_small_alpha_gives_clients_few_classes_and_none_gives_them_all():
     def classes(**options: Any) -> float:
-        counts = np.array(
-            summarize(pool, resampled(pool, num_clients=50, samples_per_client=20, **options)).class_counts
-        )
-        return float((counts > 0).sum(axis=1).mean())
+        partition = resampled(pool, num_clients=50, samples_per_client=20, **options)
+        return float((np.array(summarize(pool, partition).class_counts) > 0).sum(axis=1).mean())
 
     pool = pool_of(4000)
     assert classes(alpha=0.1) < 3 < 8 < classes(alpha=1e5)
