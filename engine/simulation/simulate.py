@@ -144,6 +144,9 @@ class Simulation:
     def rounds(self) -> Iterator[RoundResult]:
         """Yields the rounds after the last one yielded, from 0 (untrained) to ``training.rounds`` or divergence."""
         if self.round < 0:
+            if self.evaluated is not None:
+                measured, N = len(self.evaluated), self.task.num_clients
+                self.task.note(f"{measured:,} of {N:,} clients, drawn once at random, are evaluated")
             yield self._finish(0, None, None, 0.0)
         while self.round < self.config.training.rounds:
             self.task, self.algorithm = self._with_round_rates(self.round + 1)
@@ -357,7 +360,6 @@ def _sample(config: RunConfig, task: Task) -> Tensor | None:
     count, N = config.evaluation.clients, task.num_clients
     if count is None or count >= N:
         return None
-    task.note(f"evaluation.clients={count}: {count:,} of {N:,} clients, drawn once at random, are evaluated")
     drawn = np.sort(numpy_stream(config.seed, "evaluated clients").choice(N, count, replace=False))
     return torch.from_numpy(drawn).to(task.device)
 

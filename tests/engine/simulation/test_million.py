@@ -188,7 +188,8 @@ def test_all_rounds_methods_and_runs_of_a_seed_evaluate_the_same_sample() -> Non
 
 def test_the_run_says_how_many_clients_are_evaluated() -> None:
     run = Simulation(with_sample(config("fedavg"), 3), data=federation(SIZES))
-    assert "evaluation.clients=3: 3 of 6 clients, drawn once at random, are evaluated" in run.provenance.warnings
+    list(run.rounds())
+    assert "3 of 6 clients, drawn once at random, are evaluated" in run.provenance.warnings
 
 
 def test_a_sample_of_all_clients_changes_nothing() -> None:
