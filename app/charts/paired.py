@@ -125,7 +125,7 @@ def signed_rank_p(differences: np.ndarray) -> float:
 def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame, chosen: Sequence[int] = ()) -> go.Figure:
     """B across, A up: above the diagonal A is better. ``methods`` [method, algorithm] gives the colors.
 
-    If clients are ``chosen``, the others fade. Of more than 2,000 clients the points are quantiles, and the chosen ones.
+    If clients are ``chosen``, the others fade. Of more than 2,000 clients the points are quantiles and the chosen ones.
     """
     look, fig, whole = looks(methods), go.Figure(), len(df)
     low, high = 100 * df[["a", "b"]].min().min(), 100 * df[["a", "b"]].max().max()
