@@ -1,7 +1,7 @@
 """Many clients: seconds a round and resident memory over time, and whether a killed run resumes to the same rows.
 
 python -m benchmarks.million [--case mlr|dnn] [--clients N] [--cohort S] [--rounds T] [--methods fedavg ditto]
-python -m benchmarks.million --kill [...]       a run in a worker that is killed at half of the rounds, and one that is not
+python -m benchmarks.million --kill [...]       a run whose worker is killed at half of the rounds, and one undisturbed
 
 mlr: 1,000,000 clients, MLR, cohort 1,000, 20 rounds, FedAvg and Ditto
 dnn: 100,000 clients with a DNN each, cohort 100, 100 rounds, Ditto
