@@ -129,7 +129,7 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame, chosen: Sequ
     """
     look, fig, whole = looks(methods), go.Figure(), len(df)
     low, high = 100 * df[["a", "b"]].min().min(), 100 * df[["a", "b"]].max().max()
-    is_drawn = df["client"].isin(chosen).to_numpy()
+    is_drawn = df["client"].isin(chosen).to_numpy(copy=True)
     is_drawn[quantiles(whole)] = True
     df = df[is_drawn]
     pad = max(1.0, 0.05 * (high - low))

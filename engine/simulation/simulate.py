@@ -332,7 +332,9 @@ class Simulation:
     def _evaluation_failed(self, values: dict[str, np.ndarray]) -> str | None:
         is_measured = self.task.data.test_sizes > 0
         if self.evaluated is not None:
-            is_measured &= np.isin(np.arange(len(is_measured)), self.evaluated.cpu().numpy())
+            is_evaluated = np.zeros(len(is_measured), bool)
+            is_evaluated[self.evaluated.cpu().numpy()] = True
+            is_measured &= is_evaluated
         for model in MODEL_KINDS:
             bad = np.flatnonzero(~np.isfinite(values.get(f"{model}.loss", np.zeros(len(is_measured)))) & is_measured)
             if len(bad):

@@ -143,7 +143,7 @@ class Session:
         """Stores the provenance: at the start, and again at the end if there are new warnings."""
         partition = None
         if self._described is None:
-            partition = dataclasses.asdict(simulation.task.data.summary)
+            partition = simulation.task.data.summary.to_dict()
         elif self._described == simulation.task.notes:
             return
         self._described = [*simulation.task.notes]
