@@ -12,6 +12,7 @@ rows, and raises Unsupported where they would be too large.
 """
 
 import mmap
+import os
 import tempfile
 import weakref
 from collections.abc import Sequence
@@ -43,7 +44,7 @@ class RowMemory:
     folder: Path | None = None  # by default that of temporary files
     used: int = 0  # bytes in memory
     filed: int = 0  # bytes in the file
-    _file: Any = None
+    _file: int | None = None
     _maps: list[mmap.mmap] = field(default_factory=list)
 
     def block(self, size: int) -> Tensor:
@@ -52,10 +53,11 @@ class RowMemory:
             self.used += size
             return torch.empty(size, dtype=torch.uint8)
         if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="fedscape-state-", dir=self.folder)  # noqa: SIM115  lives as long
+            self._file = _nameless(self.folder)
+            weakref.finalize(self, os.close, self._file)
         whole = -(-size // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
-        self._file.truncate(self.filed + whole)
-        mapped = mmap.mmap(self._file.fileno(), whole, offset=self.filed)
+        os.truncate(self._file, self.filed + whole)
+        mapped = mmap.mmap(self._file, whole, offset=self.filed)
         self.filed += whole
         self._maps.append(mapped)
         return torch.frombuffer(mapped, dtype=torch.uint8, count=size)
@@ -64,6 +66,12 @@ class RowMemory:
         """Lets the system write the file's pages and take their memory; the rows stay readable."""
         for mapped in self._maps if hasattr(mmap, "MADV_DONTNEED") else ():
             mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def _nameless(folder: Path | None) -> int:
+    """The descriptor of a new file that ends with the process."""
+    with tempfile.TemporaryFile(prefix="fedscape-state-", dir=folder) as file:
+        return os.dup(file.fileno())
 
 
 def state_bytes() -> int:

@@ -81,6 +81,23 @@ def test_a_checkpoint_is_stored_with_its_rounds_and_two_are_kept(recorder, store
     assert [a.round for a in store.artifacts.list(recorder.run_id, "checkpoint")] == [3, 2]
 
 
+def test_parts_are_kept_while_one_of_the_last_two_checkpoints_has_them(recorder, store):
+    def parts() -> set[str]:
+        return {a.sha256 for a in store.artifacts.list(recorder.run_id, "checkpoint-rows")}
+
+    names: dict[str, str] = {}
+
+    def encode(write: Callable[[bytes], str], letter: str) -> bytes:
+        names[letter] = write(letter.encode())
+        return letter.upper().encode()
+
+    for round, (letter, used) in enumerate([("a", "a"), ("b", "ab"), ("c", "c"), ("d", "cd")]):
+        recorder.add(a_round(round), {})
+        recorder.checkpoint(lambda write, new=letter: encode(write, new), lambda of=used: [names[u] for u in of])
+        kept = {0: "a", 1: "ab", 2: "abc", 3: "cd"}[round]
+        assert parts() == {names[k] for k in kept}
+
+
 def test_checkpoints_are_due_after_an_interval(recorder, clock):
     clock.now = 9.0
     assert not recorder.checkpoint_is_due(10)
