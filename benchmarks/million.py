@@ -95,8 +95,7 @@ def measure(run: RunConfig) -> None:
 def compute(store: Store, run: RunConfig, kill_at: int | None) -> list[RoundRecord]:
     """The rounds of a run in a worker, which is killed with SIGKILL once it has stored round ``kill_at``."""
     experiment = store.experiments.create("many clients", {}, [new_run(run)])
-    run_id = store.queue.ids(["queued"])[0]
-    assert store.queue.get(run_id).experiment_id == experiment.id
+    (run_id,) = (r.id for r in store.queue.runs(experiment_ids=[experiment.id]))
     peak, killed = 0.0, kill_at is None
     stop = threading.Event()
     with Dispatcher.acquire(store, LocalExecutor(1, threads=torch.get_num_threads())) as dispatcher:
@@ -107,13 +106,14 @@ def compute(store: Store, run: RunConfig, kill_at: int | None) -> list[RoundReco
             for worker in workers():
                 try:
                     peak = max(peak, resident(worker.pid)["highest"])
-                    if not killed and kill_at is not None and store.queue.get(run_id).round >= kill_at:
+                    (now,) = store.queue.runs(run_ids=[run_id], with_partition=False)
+                    if not killed and kill_at is not None and now.round >= kill_at:
                         os.kill(worker.pid, signal.SIGKILL)
                         killed = True
-                        print(f"killed the worker {worker.pid} at round {store.queue.get(run_id).round}", flush=True)
+                        print(f"killed the worker at round {now.round}", flush=True)
                 except (FileNotFoundError, ProcessLookupError, KeyError):
                     continue
-    done = store.queue.get(run_id)
+    (done,) = store.queue.runs(run_ids=[run_id], with_partition=False)
     print(f"{run.label}: {done.status} after {done.epoch} claims, worker at most {peak:.2f} GiB resident", flush=True)
     return store.metrics.rounds(run_id)
 
