@@ -241,6 +241,9 @@ def _data_words(config: Mapping[str, Any]) -> list[str]:
     clients = split.get("num_clients") or dataset.get("num_clients")
     if clients:
         words.append(plural(int(clients), "client"))
+        evaluated = (config.get("evaluation") or {}).get("clients")
+        if isinstance(evaluated, int) and evaluated < int(clients):
+            words.append(f"{count(evaluated)} evaluated")
     words.append(_split_words(split))
     participation = (config.get("training") or {}).get("participation", 1.0)
     if isinstance(participation, int | float) and participation < 1:

@@ -98,8 +98,8 @@ def of_mean_digits() -> float:
 def images(config: Mapping[str, Any], count: int) -> list[list[str]]:
     """The first training images of every client as a run of seed 0 has them, in 16 shades of gray."""
     data = Simulation(parse_experiment(config).runs()[0]).task.data.train
-    clients = [data.x[begin:end][:count, 0].numpy() for begin, end in zip(data.offsets, data.offsets[1:], strict=False)]
-    return [[packed(image) for image in client] for client in clients]
+    owned = data.rows.split(data.sizes.tolist())
+    return [[packed(image) for image in data.pool.x[rows[:count], 0].numpy()] for rows in owned]
 
 
 def packed(image: np.ndarray) -> str:

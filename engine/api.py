@@ -101,7 +101,7 @@ def _result(simulation: Simulation, rounds: list[RoundResult]) -> RunResult:
         status="diverged" if diverged else "done",
         rounds=tuple(rounds),
         provenance=asdict(simulation.provenance),
-        partition=asdict(simulation.task.data.summary),
+        partition=simulation.task.data.summary.to_dict(),
         summary=simulation.summary(),
         error=diverged,
     )

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from engine.backends import Backend, Extras, Objective
 from engine.config.schema import Training
+from engine.core.client_rows import RowMemory, for_clients
 from engine.core.devices import sent
-from engine.core.params import ClientParams, SharedParams, broadcast, clone, in_client_order
+from engine.core.params import ClientParams, SharedParams, gather
 from engine.core.streams import cohort_of_round
 from engine.federation.augmentation import CropFlip
 from engine.federation.batches import Batch, Cohort, Plan, make_plan, num_local_steps
@@ -33,14 +34,26 @@ class Predictor:
     params: ClientParams | SharedParams
     is_per_client: bool
     forward: Forward | None = None
+    clients: Int[Tensor, "n"] | None = None  # ascending: the clients whose models the rows are, if not all
 
     @classmethod
     def of_everyone(cls, rows: ClientParams, everyone: Cohort) -> "Predictor":
-        """A model for each client, from the rows of a cohort of all clients in the cohort's order."""
-        return cls(in_client_order(rows, everyone.clients), is_per_client=True)
+        """A model for each client of ``Task.everyone``, from rows in the order of that cohort."""
+        order = everyone.clients.argsort()
+        ids = everyone.clients[order]
+        is_all = len(ids) == 0 or int(ids[-1]) == len(ids) - 1
+        return cls(gather(rows, order), is_per_client=True, clients=None if is_all else ids)
 
     def of_client(self, client: int) -> SharedParams:
-        return {n: p[client] for n, p in self.params.items()} if self.is_per_client else self.params
+        if not self.is_per_client:
+            return self.params
+        row = client if self.clients is None else int(torch.searchsorted(self.clients, client))
+        return {n: p[row] for n, p in self.params.items()}
+
+    def of_clients(self, clients: Int[Tensor, "A"]) -> ClientParams:
+        """The models of some clients, one for each, as copies."""
+        rows = clients if self.clients is None else torch.searchsorted(self.clients, clients)
+        return {n: p[rows] for n, p in self.params.items()}
 
 
 @dataclass(frozen=True)
@@ -86,6 +99,8 @@ class Task:
     tick: Callable[[], None] = lambda: None  # called in every local step: cancellation and pause
     notes: list[str] = field(default_factory=list)
     fitting: dict[int, int] = field(default_factory=dict)  # batch bytes -> clients that a full GPU trains together
+    evaluated: Int[Tensor, "n"] | None = None  # ascending: the clients whose models are evaluated, if not all
+    memory: RowMemory = field(default_factory=RowMemory)  # of the state by client, where it is large
 
     @property
     def num_clients(self) -> int:
@@ -108,7 +123,11 @@ class Task:
 
     def initial_clients(self) -> ClientParams:
         """The initial model for every client."""
-        return clone(broadcast(self.initial_model(), self.num_clients))
+        return self.for_clients(self.initial_model())
+
+    def for_clients(self, start: SharedParams) -> ClientParams:
+        """State by client [N, ...] that begins as ``start``; large state only has the rows that are touched."""
+        return for_clients(start, self.num_clients, self.memory)
 
     def grad(
         self,
@@ -124,7 +143,7 @@ class Task:
 
     def of_unseen(self) -> "Task | None":
         """The same task on the clients that never train; None if none are held out."""
-        return None if self.data.unseen is None else replace(self, data=self.data.unseen)
+        return None if self.data.unseen is None else replace(self, data=self.data.unseen, evaluated=None)
 
     def note(self, message: str) -> None:
         """Add a note for readers of the results, shown once with the run."""
@@ -141,8 +160,9 @@ class Task:
         return chosen
 
     def everyone(self, round: int = 0, stream: str = "batches", steps: int | None = None) -> Cohort:
-        """All clients, for adaptation outside the rounds."""
-        return self.cohort_of(list(range(self.num_clients)), round, stream, steps)
+        """All clients whose models are evaluated, for adaptation outside the rounds."""
+        clients = range(self.num_clients) if self.evaluated is None else self.evaluated.tolist()
+        return self.cohort_of(list(clients), round, stream, steps)
 
     def cohort_of(self, clients: list[int], round: int, stream: str = "batches", steps: int | None = None) -> Cohort:
         """Given clients, ordered by their number of local steps, with ``steps`` or the training's own."""

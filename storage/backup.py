@@ -22,7 +22,7 @@ from storage.records import FINISHED, ArtifactRecord
 from storage.sqlite import SQLite, driver
 
 DATABASE, ARTIFACTS = "fedscape.db", "artifacts"  # names in the archive
-CHECKPOINT = "checkpoint"
+CHECKPOINTS = ("checkpoint", "checkpoint-rows")
 
 Progress = Callable[[int, int], None]  # bytes done, bytes in total
 
@@ -55,9 +55,9 @@ def back_up(database: Database, artifacts: ArtifactStore, path: Path, version: s
             kept, obsolete = _artifacts(connection)
             total = source.size_bytes() + sum(record.size_bytes for record in kept)
             packer = _Packer(archive, artifacts)
-            packer.add(record for record in kept if record.kind == CHECKPOINT)
+            packer.add(record for record in kept if record.kind in CHECKPOINTS)
             source.copy(connection, copy, lambda: count(0))
-        packer.add(record for record in kept if record.kind != CHECKPOINT)
+        packer.add(record for record in kept if record.kind not in CHECKPOINTS)
         runs = _delete_rows(copy, obsolete + packer.unreadable)
         total = done + copy.stat().st_size  # exact, now that the size of the copy is known
         archive.add_file(DATABASE, copy)
@@ -89,13 +89,13 @@ class _Packer:
                 self._archive.add(f"{ARTIFACTS}/{record.path}", self._artifacts.read(record))
             except ArtifactDamaged as error:
                 self.unreadable.append(record.id)
-                if record.kind != CHECKPOINT:  # replaced by its run meanwhile: that run resumes from an earlier one
+                if record.kind not in CHECKPOINTS:  # replaced by its run meanwhile, which resumes from an earlier one
                     self.left_out.append(str(error))
 
 
 def _artifacts(connection: sa.Connection) -> tuple[list[ArtifactRecord], list[int]]:
     """The artifacts to pack, and the ids of those to drop: checkpoints of finished runs."""
-    is_obsolete = sa.and_(Artifact.kind == CHECKPOINT, Run.status.in_(FINISHED))
+    is_obsolete = sa.and_(Artifact.kind.in_(CHECKPOINTS), Run.status.in_(FINISHED))
     rows = connection.execute(
         sa.select(*COLUMNS, is_obsolete.label("is_obsolete")).join(Run).order_by(Artifact.id.desc())
     )

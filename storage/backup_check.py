@@ -19,6 +19,7 @@ import sqlalchemy as sa
 
 from storage import schema
 from storage.archive import Member
+from storage.array_codec import SPARSE
 from storage.artifact_folder import KIND, NAME
 from storage.errors import ArchiveInvalid, StorageError
 from storage.models import (
@@ -41,6 +42,7 @@ CheckRun = Callable[[RunRecord], None]  # raises if a run's JSON documents are i
 
 LEVELS = ("info", "warning", "error")
 RUNS_AT_ONCE = 100  # limits memory
+MAX_SPARSE = 10**7  # values of a sparse array, which are not all in the file
 DTYPE = re.compile(r"[<|][biuf][1248]")
 SHAPE = re.compile(r"([0-9]{1,10}(,[0-9]{1,10})*)?")
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}")
@@ -228,6 +230,8 @@ def _check_arrays(connection: sa.Connection) -> None:
     for run_id, name, dtype, shape, length in layouts:
         with _errors_about(f"{name[:100]} of run {run_id}"):
             sizes = _sizes(dtype, shape, length)
+            if dtype.startswith(SPARSE):
+                _check_sparse(connection, run_id, name, length)
             of = clients if PER_CLIENT.fullmatch(name) else unseen if name.startswith("unseen.") else None
             if of is not None and sizes != (needed := of.setdefault(run_id, sizes[:1])):
                 raise ValueError(f"has shape {list(sizes)}; it must be {list(needed)}")
@@ -260,16 +264,33 @@ def _count(partition: Any) -> int:
 
 
 def _sizes(dtype: str, shape: str, length: int) -> Shape:
-    if not DTYPE.fullmatch(dtype) or not SHAPE.fullmatch(shape):
+    plain = dtype.removeprefix(SPARSE)
+    if not DTYPE.fullmatch(plain) or not SHAPE.fullmatch(shape):
         raise ValueError(f"has an invalid dtype {dtype[:20]!r} or shape {shape[:40]!r}")
     sizes = tuple(int(size) for size in shape.split(",") if size)
     try:
-        needed = np.dtype(dtype).itemsize * prod(sizes)
+        size = np.dtype(plain).itemsize
     except TypeError as error:
         raise ValueError(f"has an invalid dtype {dtype!r}") from error
+    if plain != dtype:
+        if len(sizes) != 1 or sizes[0] > MAX_SPARSE or np.dtype(plain).kind != "f" or length % (4 + size):
+            raise ValueError(f"has {length} bytes and shape {list(sizes)}, which cannot be {dtype}")
+        return sizes
+    needed = size * prod(sizes)
     if length != needed:
         raise ValueError(f"has {length} bytes, but {dtype}[{shape}] needs {needed}")
     return sizes
+
+
+def _check_sparse(connection: sa.Connection, run_id: int, name: str, length: int) -> None:
+    """Checks that the indices of sparse arrays are ascending clients."""
+    c = ClientMetric
+    rows = sa.select(c.dtype, c.shape, c.data).where(c.run_id == run_id, c.name == name, c.dtype.startswith(SPARSE))
+    for dtype, shape, data in connection.execute(rows.where(sa.func.length(c.data) == length)):
+        count = len(data) // (4 + np.dtype(dtype.removeprefix(SPARSE)).itemsize)
+        bounded = np.concatenate([[-1], np.frombuffer(data, "<i4", count), [int(shape)]])
+        if (np.diff(bounded) <= 0).any():
+            raise ValueError("has values of clients that do not exist, or twice")
 
 
 def _check_runs(connection: sa.Connection, check_run: CheckRun) -> int:

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from app.charts import paired
 from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout, ground
+from app.data.thinning import quantile_note, quantiles
 from app.wording import signed_points
 
 
@@ -20,14 +21,19 @@ def data(clients: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
 
 def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame, chosen: Sequence[int] = ()) -> go.Figure:
     """Bars above zero in A's color, below in B's; the dotted line is the median. If clients are ``chosen``, the others
-    fade, and the chosen ones have a dot at zero, which a difference of zero needs to be seen.
+    fade, and the chosen ones have a dot at zero, which a difference of zero needs to be seen. Of more than 2,000
+    clients the bars are quantiles.
     """
+    everyone, is_chosen = 100 * df["difference"].to_numpy(float), df["client"].isin(chosen)
+    ranks, whole, fewest = df["rank"][is_chosen], len(df), float(df["samples"].min())
+    df = df.iloc[quantiles(whole)]
     look, is_lit = looks(methods), df["client"].isin(chosen).to_numpy()
     points = 100 * df["difference"].to_numpy(float)
     fig = go.Figure(
         go.Bar(
             x=df["rank"],
             y=points,
+            width=None if len(df) == whole else whole / len(df),
             marker_line_width=0,
             marker_opacity=np.where(is_lit, 1, paired.FADED) if len(chosen) else 1,
             marker_color=np.where(points > 0, look[a].color, look[b].color),
@@ -37,10 +43,10 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame, chosen: Sequ
             hovertemplate="client %{customdata[0]}: %{text} points<extra></extra>",
         )
     )
-    if is_lit.any():
+    if len(ranks):
         fig.add_scatter(
-            x=df["rank"][is_lit],
-            y=np.zeros(is_lit.sum()),
+            x=ranks,
+            y=np.zeros(len(ranks)),
             mode="markers",
             hoverinfo="skip",
             cliponaxis=False,
@@ -48,9 +54,9 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame, chosen: Sequ
         )
     base_layout(fig, height=350)
     fig.add_hline(y=0, line={"color": ground().ink, "width": 1})
-    if len(points):
-        _notes(fig, points, float(df["samples"].min()), a, b)
-    fig.update_xaxes(title_text="clients, by difference", showticklabels=False, ticks="")
+    if len(everyone):
+        _notes(fig, everyone, fewest, a, b)
+    fig.update_xaxes(title_text="clients, by difference" + quantile_note(whole, "it"), showticklabels=False, ticks="")
     fig.update_yaxes(title_text="difference, points")
     return fig.update_layout(showlegend=False, bargap=0.15 if len(points) <= 80 else 0)
 

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 
 from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout, ground
+from app.data.thinning import quantile_note, quantiles
 from app.wording import percent, plural, signed_points
 
 MIN_DIFFERENCES = 6  # with fewer differences no p-value can be small
@@ -124,10 +125,13 @@ def signed_rank_p(differences: np.ndarray) -> float:
 def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame, chosen: Sequence[int] = ()) -> go.Figure:
     """B across, A up: above the diagonal A is better. ``methods`` [method, algorithm] gives the colors.
 
-    If clients are ``chosen``, the others fade.
+    If clients are ``chosen``, the others fade. Of more than 2,000 clients the points are quantiles and the chosen ones.
     """
-    look, fig = looks(methods), go.Figure()
+    look, fig, whole = looks(methods), go.Figure(), len(df)
     low, high = 100 * df[["a", "b"]].min().min(), 100 * df[["a", "b"]].max().max()
+    is_drawn = df["client"].isin(chosen).to_numpy(copy=True)
+    is_drawn[quantiles(whole)] = True
+    df = df[is_drawn]
     pad = max(1.0, 0.05 * (high - low))
     ends = [low - pad, min(high + pad, 101)]
     fig.add_scatter(
@@ -156,7 +160,9 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame, chosen: Sequ
             hoverinfo="text",
         )
     base_layout(fig, height=350)
-    fig.update_xaxes(title_text=f"{b}, client accuracy, %", range=ends, constrain="domain")
+    fig.update_xaxes(
+        title_text=f"{b}, client accuracy, %" + quantile_note(whole, "difference"), range=ends, constrain="domain"
+    )
     fig.update_yaxes(title_text=f"{a}, %", range=ends, scaleanchor="x", constrain="domain")
     return fig.update_layout(showlegend=False)
 

@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 from scipy.stats import spearmanr
 
 from app.charts.plot.palette import base_layout, ground
+from app.data.thinning import quantile_note, quantiles
 from app.wording import number, percent, plural
 
 
@@ -43,9 +44,10 @@ def finding(df: pd.DataFrame) -> str:
 
 
 def figure(df: pd.DataFrame, client: int | None = None) -> go.Figure:
-    """The chosen client is ringed and named."""
-    fig, shade = go.Figure(), ground()
+    """The chosen client is ringed and named. Of more than 2,000 clients the points are quantiles."""
+    fig, shade, everyone = go.Figure(), ground(), df
     is_log = bool(len(df)) and bool((df["eigenvalue"] > 0).all())
+    df = df.iloc[quantiles(len(everyone))]
     fig.add_scatter(
         x=df["eigenvalue"].to_numpy(np.float32),
         y=100 * df["accuracy"].to_numpy(np.float32),
@@ -57,7 +59,7 @@ def figure(df: pd.DataFrame, client: int | None = None) -> go.Figure:
         hovertemplate="client %{customdata[0]:.0f}: eigenvalue %{x:.3g}, %{text}<br>loss %{customdata[1]:.3g}, worst "
         "nearby +%{customdata[2]:.3g}<extra></extra>",
     )
-    own = df[df["client"] == client]
+    own = everyone[everyone["client"] == client]
     fig.add_scatter(
         x=own["eigenvalue"],
         y=100 * own["accuracy"],
@@ -70,5 +72,5 @@ def figure(df: pd.DataFrame, client: int | None = None) -> go.Figure:
     )
     base_layout(fig, height=400)
     fig.update_xaxes(type="log" if is_log else "linear", title_text="top eigenvalue of the Hessian; right = sharper")
-    fig.update_yaxes(title_text="client accuracy, %")
+    fig.update_yaxes(title_text="client accuracy, %" + quantile_note(len(everyone), "eigenvalue"))
     return fig.update_layout(showlegend=False)

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from app.charts.plot.palette import base_layout, cluster_colors, ground, translucent
+from app.data.thinning import MAX_MARKS, quantile_note, quantiles
 from app.wording import plural
 
 BUBBLES = 60  # clients; more are drawn as a heat map
@@ -38,7 +39,13 @@ def data(partition: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def figure(df: pd.DataFrame, *, height: int = 400) -> go.Figure:
-    """Sizes above (training solid, the rest paler), client x class below."""
+    """Sizes above (training solid, the rest paler), client x class below. Of more than 2,000 clients it draws quantiles
+    by size.
+    """
+    whole = len(df)
+    if whole > MAX_MARKS:
+        by_size = df[["train", "val", "test"]].sum(axis=1).to_numpy().argsort(kind="stable")
+        df = df.iloc[by_size[quantiles(whole)]]
     fig = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.27, 0.73], vertical_spacing=0.06)
     _sizes(fig, df)
     classes = [c for c in df.columns if c.startswith("class ")]
@@ -46,7 +53,7 @@ def figure(df: pd.DataFrame, *, height: int = 400) -> go.Figure:
     if len(df) <= BUBBLES:
         _bubbles(fig, df, counts)
     else:
-        _heat_map(fig, counts)
+        _heat_map(fig, df, counts)
     base_layout(fig, height=height)
     names = [c.removeprefix("class ") for c in classes]
     shown = np.arange(0, len(names), -(-len(names) // 25))
@@ -60,7 +67,9 @@ def figure(df: pd.DataFrame, *, height: int = 400) -> go.Figure:
         col=1,
     )
     fig.update_yaxes(title_text="samples", nticks=4, rangemode="tozero", row=1, col=1)
-    fig.update_xaxes(title_text=_axis_title(df), range=[-0.8, len(df) - 0.2], row=2, col=1)
+    fig.update_xaxes(
+        title_text=_axis_title(df) + quantile_note(whole, "size"), range=[-0.8, len(df) - 0.2], row=2, col=1
+    )
     fig.update_xaxes(showline=False, ticks="", row=1, col=1)
     legend = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1.02, "yanchor": "bottom"}
     fig.update_layout(barmode="stack", bargap=0.25, showlegend=True, margin_t=30, legend=legend)
@@ -94,11 +103,12 @@ def _sizes(fig: go.Figure, df: pd.DataFrame) -> None:
     for part, opacity, pattern in (("train", 1.0, ""), ("val", 0.6, "/"), ("test", 0.3, "")):
         if df[part].any():
             bar = go.Bar(
-                x=df["client"],
+                x=np.arange(len(df)),
                 y=df[part],
+                customdata=df["client"],
                 name={"train": "training", "val": "validation", "test": "test"}[part],
                 marker={"color": translucent(accent, opacity), "line_width": 0, "pattern_shape": pattern},
-                hovertemplate="client %{x}: %{y:,} samples<extra>%{fullData.name}</extra>",
+                hovertemplate="client %{customdata}: %{y:,} samples<extra>%{fullData.name}</extra>",
             )
             fig.add_trace(bar, row=1, col=1)
 
@@ -133,16 +143,17 @@ def _bubbles(fig: go.Figure, df: pd.DataFrame, counts: np.ndarray) -> None:
     )
 
 
-def _heat_map(fig: go.Figure, counts: np.ndarray) -> None:
+def _heat_map(fig: go.Figure, df: pd.DataFrame, counts: np.ndarray) -> None:
     shade = ground()
     bar = {"title": {"text": "samples", "font_size": 12}, "thickness": 8, "len": 0.6, "y": 0.3, "outlinewidth": 0}
     fig.add_trace(
         go.Heatmap(
             z=counts,
+            customdata=np.broadcast_to(df["client"].to_numpy(), counts.shape),
             colorscale=[[0, "rgba(0,0,0,0)"], [1e-6, translucent(shade.accent, 0.15)], [1, shade.accent]],
             zmin=0,
             colorbar=bar,
-            hovertemplate="client %{x}, class %{y}: %{z:,} samples<extra></extra>",
+            hovertemplate="client %{customdata}, class %{y}: %{z:,} samples<extra></extra>",
         ),
         row=2,
         col=1,

@@ -1,6 +1,5 @@
 """The data of the preview: cached pools, and the split that a run would train on."""
 
-import dataclasses
 import json
 import os
 from collections.abc import Hashable
@@ -84,7 +83,7 @@ def split_of(run: RunConfig) -> dict[str, Any]:
     return KEPT.get(
         ("split", *_data_key(run), *_partition_key(run)),
         lambda: split_bytes(run, pool),
-        lambda: dataclasses.asdict(summarize(pool, partition_pool(run, pool))),
+        lambda: summarize(pool, partition_pool(run, pool)).to_dict(),
         lambda _: split_bytes(run, pool),
     )
 

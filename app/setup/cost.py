@@ -78,7 +78,10 @@ def cost_of(run: RunConfig) -> Cost:
     model_bytes = moment.parameters * _itemsize(run.training)
     state = moment.state_bytes or 2 * clients * model_bytes
     evaluated = run.training.rounds // run.evaluation.every + 1
-    rows = evaluated * EVALUATED_ARRAYS * clients * 4 + run.training.rounds * SCALARS * SCALAR_BYTES
+    rows = (
+        evaluated * EVALUATED_ARRAYS * round(_evaluated_share(run, clients) * clients) * 4
+        + run.training.rounds * SCALARS * SCALAR_BYTES
+    )
     return Cost(
         seconds=None if math.isnan(moment.round_s) else START_S + _seconds(moment, run, split, evaluated),
         memory_bytes=PROCESS_BYTES + samples * sample_bytes(run) + 3 * state,
@@ -184,8 +187,14 @@ def _notes(what: str, files: tuple[Hashable, ...], _run: RunConfig) -> tuple[str
 
 def _seconds(moment: Moment, run: RunConfig, split: Mapping[str, Any], evaluated: int) -> float:
     """Training and evaluation; evaluating a sample costs a third of its gradient, for two models."""
-    forward = moment.gradient_s / 3 * 2 * (sum(split["test_sizes"]) + sum(split["val_sizes"]))
+    share = _evaluated_share(run, len(split["test_sizes"]))
+    forward = share * moment.gradient_s / 3 * 2 * (sum(split["test_sizes"]) + sum(split["val_sizes"]))
     return run.training.rounds * moment.round_s + evaluated * (RECORD_S + forward)
+
+
+def _evaluated_share(run: RunConfig, clients: int) -> float:
+    """The share of the clients that is evaluated."""
+    return min(run.evaluation.clients or clients, clients) / clients
 
 
 def _itemsize(training: Training) -> int:

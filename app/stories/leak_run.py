@@ -80,4 +80,4 @@ def _batch(simulation: Simulation) -> tuple[np.ndarray, np.ndarray]:
     at = cohort.clients.tolist().index(CLIENT)
     rows = cohort.plan.rows[at, 0, : cohort.plan.counts[0][at]]
     data = task.data.train
-    return data.features(rows).flatten(1).double().cpu().numpy(), data.y[rows].cpu().numpy()
+    return data.features(rows).flatten(1).double().cpu().numpy(), data.labels(rows).cpu().numpy()

@@ -73,8 +73,8 @@ class FedAvg(OneGlobalModel):
         if not self.hparams.finetune_steps:
             return Predictor(state.global_params, is_per_client=False)
         everyone = task.everyone(stream="finetune", steps=self.hparams.finetune_steps)
-        tuned = local_sgd(task, broadcast(state.global_params, task.num_clients), everyone)
-        return Predictor(tuned.params, is_per_client=True)
+        tuned = local_sgd(task, broadcast(state.global_params, everyone.size), everyone)
+        return Predictor.of_everyone(tuned.params, everyone)
 
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         return self.personalized(state, task)

@@ -105,6 +105,6 @@ def _finetuned(state: State, clients: Cohort, task: Task, steps: int) -> Predict
     """Each client's copy of the whole model after its own steps."""
     start = broadcast(state.body | state.head, clients.size)
     if steps == 0:
-        return Predictor(start, is_per_client=True)
+        return Predictor(broadcast(state.body | state.head, task.num_clients), is_per_client=True)
     theta = local_sgd(task, start, clients, plan=task.plan(clients, "finetune", steps))
     return Predictor.of_everyone(theta.params, clients)

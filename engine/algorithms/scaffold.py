@@ -87,7 +87,7 @@ class Scaffold(OneGlobalModel):
             task.note("scaffold with momentum: the control variates overstate the clients' mean gradients")
         start = task.initial_model()
         none = map_params(torch.zeros_like, start)
-        return State(start, none, map_params(torch.zeros_like, task.initial_clients()))
+        return State(start, none, task.for_clients(none))
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         h, own = self.hparams, gather(state.client_controls, cohort.clients)

@@ -39,7 +39,7 @@ class Confusion:
     def compute(self, subject: Subject) -> Findings:
         predictors = {"personalized": subject.personalized, "global": subject.global_model}
         there = {name: predictor for name, predictor in predictors.items() if predictor is not None}
-        if not len(subject.task.data.test.y):
+        if not subject.task.data.test.num_samples:
             raise Unsupported("no client has test samples; set partition.test_fraction above 0 and rerun it")
         arrays = {}
         for k, (name, predictor) in enumerate(there.items()):

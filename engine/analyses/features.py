@@ -84,7 +84,7 @@ class Features:
         rows, clients = self._draw_rows(subject)
         data = data_of(subject, self.options.data)
         found = features_of(subject, data.features(rows), clients)
-        labels = data.y[rows].cpu().numpy()
+        labels = data.labels(rows).cpu().numpy()
         if not np.isfinite(found).all():
             raise Unsupported("some features are not finite; choose the best round")
         if not np.ptp(found, axis=0).any():
@@ -121,14 +121,14 @@ class Features:
         data = data_of(subject, self.options.data)
         stream = numpy_stream(subject.config.seed, "drawn features", self.options.data, self.options.seed)
         sizes, offsets = data.sizes.cpu().numpy(), data.offsets.cpu().numpy()
-        shuffled = stream.permutation(len(data.y))
+        shuffled = stream.permutation(data.num_samples)
         owner = np.repeat(np.arange(len(sizes)), sizes)[shuffled]
         turn = np.empty(len(shuffled), int)  # index within its client
         turn[np.argsort(owner, kind="stable")] = np.arange(len(shuffled)) - offsets[:-1].repeat(sizes)
         rows = np.sort(shuffled[np.argsort(turn, kind="stable")[: self.options.samples]])
         if len(rows) <= NEIGHBOURS:
             raise Unsupported(f"{len(rows)} {self.options.data} samples are too few; choose other data")
-        return torch.from_numpy(rows).to(data.y.device), np.searchsorted(offsets, rows, side="right") - 1
+        return torch.from_numpy(rows).to(data.rows.device), np.searchsorted(offsets, rows, side="right") - 1
 
     def _tsne(self, components: np.ndarray) -> np.ndarray:
         perplexity = min(self.options.perplexity, (len(components) - 1) / 3)

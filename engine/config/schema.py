@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
 from engine.config.yaml_text import MAX_LEVELS, problem_in, read_text, read_yaml
 from engine.core.errors import MAX_PROBLEMS, MAX_SHOWN, InvalidConfig, UnknownName, cut, shown, suggestion
@@ -102,6 +102,18 @@ class Evaluation(Options):
         title="Evaluate every",
         description="Evaluate rounds divisible by this number, and the last one.",
     )
+    clients: int | None = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        title="Evaluated clients",
+        description="Evaluate the models of this many clients, a fixed random sample; by default of all.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_defaults_of_later_versions(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Absent means all clients, as in runs stored before there was a choice; so their digests stay."""
+        return {name: value for name, value in serialize(self).items() if name != "clients" or value is not None}
 
 
 class Machine(Options):

@@ -68,6 +68,10 @@ class PartitionSummary:
     notes: tuple[str, ...] = ()
     unseen: UnseenSummary | None = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """As ``dataclasses.asdict``, which would copy every count of a million clients."""
+        return {**vars(self), "unseen": None if self.unseen is None else dict(vars(self.unseen))}
+
 
 @dataclass(frozen=True)
 class Provenance:

@@ -18,12 +18,6 @@ from engine.export.artifact_checks import GLOBAL, INITIAL, PERSONALIZED, check_m
 from engine.simulation.simulate import Models
 
 
-def num_bytes(models: Models) -> int:
-    """The approximate size of the file in bytes."""
-    parts = [models.initial, models.global_model or {}, *([] if models.is_common else models.personalized)]
-    return sum(p.nbytes for params in parts for p in params.values())
-
-
 def pack(models: Models) -> bytes:
     tensors = _named(INITIAL, models.initial)
     if models.global_model is not None:

@@ -37,7 +37,7 @@ class Batch:
 class Plan:
     """The batches of one local training: rows of the training data by client, step and index."""
 
-    rows: Int[Tensor, "S T B"]  # T is 1 if every step uses all data
+    rows: Int[Tensor, "S T B"]  # places in the training data; T is 1 if every step uses all data
     counts: tuple[tuple[int, ...], ...]  # [T][S] samples in each batch, 0 after a client's last step
     steps: tuple[int, ...]  # [S], descending
     is_full: bool
@@ -87,7 +87,7 @@ class Plan:
         live, column = self.live(step), 0 if self.is_full else step
         counts = self.counts[column][:live]
         rows = self.rows[:live, column, : max(counts)]
-        return Batch(data.features(rows), data.y[rows], _weight(counts, data), counts)
+        return Batch(data.features(rows), data.labels(rows), _weight(counts, data), counts)
 
 
 @dataclass(frozen=True)
@@ -164,5 +164,5 @@ def _weight(counts: tuple[int, ...], data: ClientData) -> Tensor | None:
     width = max(counts)
     if min(counts) == width:
         return None
-    count = sent(counts, data.y.device, data.dtype)[:, None]
+    count = sent(counts, data.rows.device, data.dtype)[:, None]
     return (torch.arange(width, device=count.device) < count) / count

@@ -1,6 +1,10 @@
-"""The clients' data as tensors: one flat tensor sorted by client, with offsets, so without padding."""
+"""The clients' data as tensors: indices into one pool of samples, sorted by client, with offsets, so without padding.
 
-from collections.abc import Callable
+No client has a copy of its samples, and clients may share them, so a million clients need little more memory than the
+pool.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -17,7 +21,7 @@ from engine.core.registry import DATASETS, PARTITIONERS
 from engine.core.results import PartitionSummary
 from engine.core.streams import numpy_stream
 from engine.datasets import Pool
-from engine.partitioners import Partition, hold_out, summarize
+from engine.partitioners import Owned, Partition, hold_out, summarize
 from engine.partitioners.shifts import Shift
 
 Progress = Callable[[str, float], None]
@@ -25,11 +29,19 @@ _CLIENT_BYTES, _COUNT_BYTES = 1500, 16  # measured per client: three arrays, siz
 
 
 @dataclass(frozen=True)
-class ClientData:
-    """Samples of all clients, sorted by client: client i owns rows ``offsets[i]`` to ``offsets[i + 1]``."""
+class Samples:
+    """A pool of samples, which training, validation and test data of all clients refer to."""
 
-    x: Tensor  # [M, ...] as stored (uint8 or floating point)
-    y: Tensor  # [M] int64
+    x: Tensor  # [P, ...] as stored (uint8 or floating point)
+    y: Tensor  # [P] int64
+
+
+@dataclass(frozen=True)
+class ClientData:
+    """Samples of all clients: client i owns the places ``offsets[i]`` to ``offsets[i + 1]`` of ``rows``."""
+
+    pool: Samples
+    rows: Int[Tensor, "M"]  # index into the pool at each place, sorted by client
     offsets: Int[Tensor, "bounds"]
     scale: float
     dtype: torch.dtype
@@ -42,19 +54,37 @@ class ClientData:
     def num_clients(self) -> int:
         return len(self.offsets) - 1
 
-    def features(self, rows: Tensor) -> Tensor:
-        """Samples at ``rows`` (any shape) as the model sees them: ``[*rows, ...]`` floats."""
-        taken = self.x.index_select(0, rows.reshape(-1)).view(*rows.shape, *self.x.shape[1:])
-        return self.as_floats(taken)
+    @property
+    def num_samples(self) -> int:
+        """Over all clients; samples that clients share count for each."""
+        return len(self.rows)
 
-    def as_floats(self, stored: Tensor) -> Tensor:
-        floats = stored.to(self.dtype)
-        return floats if self.scale == 1.0 else floats.mul_(self.scale) if floats is not stored else floats * self.scale
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        return tuple(self.pool.x.shape[1:])
+
+    def features(self, places: Tensor) -> Tensor:
+        """Samples at ``places`` (any shape) as the model sees them: ``[*places, ...]`` floats."""
+        taken = self.pool.x.index_select(0, self.rows[places.reshape(-1)])
+        return self._as_floats(taken.view(*places.shape, *self.sample_shape))
+
+    def labels(self, places: Tensor) -> Tensor:
+        """Labels at ``places`` (any shape)."""
+        return self.pool.y[self.rows[places]]
 
     def of_client(self, client: int) -> tuple[Tensor, Tensor]:
-        """(features [M_i, ...], labels [M_i]) of one client."""
-        rows = slice(int(self.offsets[client]), int(self.offsets[client + 1]))
-        return self.as_floats(self.x[rows]), self.y[rows]
+        """(features [M_i, ...], labels [M_i]) of one client, as copies."""
+        rows = self.rows[int(self.offsets[client]) : int(self.offsets[client + 1])]
+        return self._as_floats(self.pool.x.index_select(0, rows)), self.pool.y[rows]
+
+    def of_everyone(self) -> tuple[Tensor, Tensor]:
+        """(features [M, ...], labels [M]) of all clients, as copies: for few samples only."""
+        return self._as_floats(self.pool.x.index_select(0, self.rows)), self.pool.y[self.rows]
+
+    def _as_floats(self, taken: Tensor) -> Tensor:
+        """The features of samples, of which ``taken`` is a copy."""
+        floats = taken.to(self.dtype)
+        return floats if self.scale == 1.0 else floats.mul_(self.scale)
 
 
 @dataclass(frozen=True)
@@ -81,9 +111,19 @@ class Federation:
     @cached_property
     def class_counts(self) -> Int[Tensor, "N C"]:
         """[N, C] training samples of each client by class."""
-        owner = torch.repeat_interleave(torch.arange(self.num_clients, device=self.train.y.device), self.train.sizes)
+        train = self.train
+        owner = torch.repeat_interleave(torch.arange(self.num_clients, device=train.rows.device), train.sizes)
+        labels = train.pool.y[train.rows]
         shape = (self.num_clients, self.num_classes)
-        return torch.bincount(owner * self.num_classes + self.train.y, minlength=shape[0] * shape[1]).view(shape)
+        return torch.bincount(owner * self.num_classes + labels, minlength=shape[0] * shape[1]).view(shape)
+
+    @cached_property
+    def test_sizes(self) -> np.ndarray:
+        return np.array(self.summary.test_sizes)
+
+    @cached_property
+    def val_sizes(self) -> np.ndarray:
+        return np.array(self.summary.val_sizes)
 
 
 def load_pool(config: RunConfig, data_dir: Path, progress: Progress | None = None) -> Pool:
@@ -111,7 +151,7 @@ def split_bytes(config: RunConfig, pool: Pool) -> int:
 
 
 def laid_out_bytes(config: RunConfig, pool: Pool) -> int:
-    """The peak memory of ``lay_out`` in bytes: the samples sorted by client, as stored and as floats."""
+    """The peak memory of ``lay_out`` in bytes: the samples as stored, shifted or not, and as floats."""
     is_float = pool.x.dtype.kind == "f"
     converted = pool.x.size * (8 if config.training.dtype == "float64" else 4) if is_float else 0
     return pool.x.nbytes + converted + split_bytes(config, pool)
@@ -146,27 +186,33 @@ def build(config: RunConfig, data_dir: Path, device: torch.device, progress: Pro
 
 
 def lay_out(pool: Pool, partition: Partition, dtype: torch.dtype, device: torch.device) -> Federation:
-    """Converts a partitioned pool to tensors on ``device``, sorted by client."""
+    """Converts a partitioned pool to tensors on ``device``; the clients hold indices into it."""
+    samples = _samples(pool.x, pool.y, dtype, device)
     common = None
     if pool.common_test is not None:
         x, y = pool.common_test
-        common = _client_data(x, y, [len(y)], pool.scale, dtype, device)
-    unseen = None if partition.unseen is None else _federation(pool, partition.unseen, None, dtype, device)
-    return replace(_federation(pool, partition, common, dtype, device), unseen=unseen)
+        common = _in_order(_samples(x, y, dtype, device), [len(y)], pool.scale, dtype)
+    unseen = None if partition.unseen is None else _federation(pool, samples, partition.unseen, None, dtype)
+    return replace(_federation(pool, samples, partition, common, dtype), unseen=unseen)
 
 
 def _federation(
-    pool: Pool, partition: Partition, common: ClientData | None, dtype: torch.dtype, device: torch.device
+    pool: Pool, samples: Samples, partition: Partition, common: ClientData | None, dtype: torch.dtype
 ) -> Federation:
-    def tensors(parts: tuple[np.ndarray, ...]) -> ClientData:
-        rows = np.concatenate(parts) if parts else np.zeros(0, np.int64)
-        x = pool.x[rows] if partition.shifts is None else _shifted(pool, parts, partition.shifts)
-        return _client_data(x, pool.y[rows], [len(p) for p in parts], pool.scale, dtype, device)
+    device = samples.y.device
+
+    def held(parts: Sequence[np.ndarray]) -> ClientData:
+        owned = Owned.of(parts)
+        if partition.shifts is not None:  # shifted samples are the client's own
+            shifted = _shifted(pool, parts, partition.shifts)
+            return _in_order(_samples(shifted, pool.y[owned.indices], dtype, device), owned.sizes, pool.scale, dtype)
+        rows = torch.from_numpy(owned.indices).to(device)
+        return ClientData(samples, rows, torch.from_numpy(owned.offsets).to(device), pool.scale, dtype)
 
     return Federation(
-        tensors(partition.train),
-        tensors(partition.val),
-        tensors(partition.test),
+        held(partition.train),
+        held(partition.val),
+        held(partition.test),
         common,
         pool.num_classes,
         tuple(pool.x.shape[1:]),
@@ -178,9 +224,23 @@ def _federation(
     )
 
 
-def _shifted(pool: Pool, parts: tuple[np.ndarray, ...], shifts: tuple[Shift, ...]) -> np.ndarray:
+def _shifted(pool: Pool, parts: Sequence[np.ndarray], shifts: tuple[Shift, ...]) -> np.ndarray:
     """The clients' samples, concatenated, each with its client's shift."""
     return np.concatenate([shift(pool.x[rows], rows) for rows, shift in zip(parts, shifts, strict=True)])
+
+
+def _samples(x: np.ndarray, y: np.ndarray, dtype: torch.dtype, device: torch.device) -> Samples:
+    """The arrays as tensors, without a copy where they need no conversion."""
+    stored = torch.from_numpy(np.require(x, requirements=("C", "W")))
+    labels = torch.from_numpy(np.require(y, np.int64, ("C", "W")))
+    return Samples((stored.to(dtype) if stored.is_floating_point() else stored).to(device), labels.to(device))
+
+
+def _in_order(samples: Samples, sizes: Sequence[int] | np.ndarray, scale: float, dtype: torch.dtype) -> ClientData:
+    """Samples that are sorted by client."""
+    offsets = torch.from_numpy(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+    device = samples.y.device
+    return ClientData(samples, torch.arange(len(samples.y), device=device), offsets.to(device), scale, dtype)
 
 
 def _truth_of(pool: Pool, partition: Partition) -> dict[str, np.ndarray] | None:
@@ -195,17 +255,6 @@ def _truth_of(pool: Pool, partition: Partition) -> dict[str, np.ndarray] | None:
         clients = np.arange(drawn)
     are_kept = all((pool.client[rows] == i).all() for i, rows in zip(clients, partition.train, strict=True))
     return pool.truth | {"weights": pool.truth["weights"][clients]} if are_kept else None
-
-
-def _client_data(
-    x: np.ndarray, y: np.ndarray, sizes: list[int], scale: float, dtype: torch.dtype, device: torch.device
-) -> ClientData:
-    offsets = torch.from_numpy(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
-    stored = torch.from_numpy(np.ascontiguousarray(x))
-    if stored.is_floating_point():
-        stored = stored.to(dtype)
-    labels = torch.from_numpy(np.ascontiguousarray(y, dtype=np.int64))
-    return ClientData(stored.to(device), labels.to(device), offsets.to(device), scale, dtype)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ def summarize_clients(values: np.ndarray, weights: np.ndarray) -> dict[str, floa
 
 
 def best_round_score(
-    model: str, scalars: Mapping[str, float], arrays: Mapping[str, np.ndarray], val_sizes: Sequence[int]
+    model: str, scalars: Mapping[str, float], arrays: Mapping[str, np.ndarray], val_sizes: Sequence[int] | np.ndarray
 ) -> float:
     """The score of a round: a model's weighted mean accuracy, on validation data if there is any.
 

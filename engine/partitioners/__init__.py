@@ -1,8 +1,9 @@
 """Partitioners: split a pool of samples among clients. One file each, registered in ``PARTITIONERS``.
 
 A partitioner is a frozen dataclass with ``options`` and ``split(pool, rng) -> Partition``. It decides which samples a
-client owns; ``split_clients`` splits them into train, validation and test. All of them guarantee: a sample is used at
-most once, every client has ``min_samples`` training samples, and the same generator gives the same partition.
+client owns; ``split_clients`` splits them into train, validation and test. All of them guarantee: every client has
+``min_samples`` training samples, the same generator gives the same partition, and a sample is used at most once, unless
+the class says ``repeats_samples``.
 """
 
 from collections.abc import Sequence
@@ -66,12 +67,40 @@ class PartitionOptions(SplitOptions):
 
 
 @dataclass(frozen=True, eq=False)
+class Owned(Sequence[np.ndarray]):
+    """An array of indices into the pool for each client, stored as one: a million clients are not a million objects."""
+
+    indices: np.ndarray  # [M] sorted by client
+    offsets: np.ndarray  # [N + 1] client i has the indices from offsets[i] to offsets[i + 1]
+
+    @classmethod
+    def of(cls, parts: Sequence[np.ndarray]) -> "Owned":
+        if isinstance(parts, Owned):
+            return parts
+        offsets = np.concatenate([[0], np.cumsum([part.size for part in parts])]).astype(np.int64)
+        return cls(np.concatenate(parts) if parts else np.zeros(0, np.int64), offsets)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, client: Any) -> Any:
+        if isinstance(client, slice):
+            return [self[i] for i in range(*client.indices(len(self)))]
+        i = range(len(self))[client]
+        return self.indices[self.offsets[i] : self.offsets[i + 1]]
+
+
+@dataclass(frozen=True, eq=False)
 class Partition:
     """Each client's training, validation and test samples: ascending indices into the pool, one array per client."""
 
-    train: tuple[np.ndarray, ...]
-    val: tuple[np.ndarray, ...]
-    test: tuple[np.ndarray, ...]
+    train: Sequence[np.ndarray]
+    val: Sequence[np.ndarray]
+    test: Sequence[np.ndarray]
     contexts: np.ndarray | None = None  # [N] true context, if known
     notes: tuple[str, ...] = ()  # differences from the request, for display
     shifts: tuple[Shift, ...] | None = None  # transformation of each client's samples
@@ -200,12 +229,14 @@ def summarize(pool: Pool, partition: Partition) -> PartitionSummary:
 
 
 def _counts(pool: Pool, partition: Partition) -> dict[str, Any]:
-    owned = [np.concatenate(parts) for parts in zip(partition.train, partition.val, partition.test, strict=True)]
-    counts = [np.bincount(pool.y[indices], minlength=pool.num_classes) for indices in owned]
+    N, C = len(partition.train), pool.num_classes
+    parts = {name: Owned.of(getattr(partition, name)) for name in ("train", "val", "test")}
+    counts = np.zeros(N * C, np.int64)
+    for owned in parts.values():
+        owner = np.repeat(np.arange(N), owned.sizes)
+        counts += np.bincount(owner * C + pool.y[owned.indices], minlength=N * C)
     return {
-        "train_sizes": tuple(part.size for part in partition.train),
-        "val_sizes": tuple(part.size for part in partition.val),
-        "test_sizes": tuple(part.size for part in partition.test),
-        "class_counts": tuple(tuple(row.tolist()) for row in counts),
+        **{f"{name}_sizes": tuple(owned.sizes.tolist()) for name, owned in parts.items()},
+        "class_counts": tuple(map(tuple, counts.reshape(N, C).tolist())),
         "contexts": None if partition.contexts is None else tuple(partition.contexts.tolist()),
     }

@@ -32,7 +32,7 @@ def stored_dtype(task: Task) -> type[np.floating[Any]]:
 def _scores(predictor: Predictor, task: Task) -> dict[str, np.ndarray]:
     arrays = {}
     arrays["accuracy"], arrays["loss"] = evaluate(task, predictor, task.data.test)
-    if sum(task.data.summary.val_sizes):
+    if task.data.val.num_samples:
         arrays["val_accuracy"], arrays["val_loss"] = evaluate(task, predictor, task.data.val)
     if task.data.common_test is not None:
         arrays["common_accuracy"], arrays["common_loss"] = evaluate_common(task, predictor)

@@ -29,7 +29,7 @@ def scores(algorithm: Algorithm, state: Any, task: Task) -> dict[str, np.ndarray
 def summary(accuracy: np.ndarray, task: Task) -> dict[str, float]:
     """The client summaries, as for clients that train."""
     assert task.data.unseen is not None
-    return summarize_clients(accuracy, np.array(task.data.unseen.summary.test_sizes))
+    return summarize_clients(accuracy, task.data.unseen.test_sizes)
 
 
 def _predictor(algorithm: Algorithm, state: Any, task: Task) -> Predictor | None:

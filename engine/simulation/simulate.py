@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,14 @@ from engine.algorithms import Algorithm
 from engine.backends import choose_backend
 from engine.backends.clipped import Clipped
 from engine.config.schema import RunConfig, resolve_hparams
+from engine.core.client_rows import RowMemory
 from engine.core.devices import use_full_precision
 from engine.core.errors import CheckpointInvalid, Unsupported
 from engine.core.params import SharedParams, all_finite
 from engine.core.paths import default_data_dir
 from engine.core.registry import ALGORITHMS
 from engine.core.results import Provenance, RoundResult
+from engine.core.streams import numpy_stream
 from engine.core.vocabulary import COSTS, DIAGNOSTICS, MODEL_KINDS, UNSEEN, When, add_prefix
 from engine.federation.augmentation import require_images
 from engine.federation.batches import Cohort
@@ -32,7 +34,7 @@ from engine.simulation import checkpoint_codec as states
 from engine.simulation import newcomers, option_notes
 from engine.simulation.evaluation import score, stored_dtype
 from engine.simulation.provenance import provenance_of
-from engine.task import Diagnostics, Task
+from engine.task import Diagnostics, Predictor, Task
 
 
 @dataclass
@@ -46,18 +48,43 @@ class Best:
 
 
 @dataclass(frozen=True)
+class OfClients(Sequence[SharedParams]):
+    """The model of each client, taken from the predictor when it is asked for."""
+
+    predictor: Predictor
+    num_clients: int
+
+    def __len__(self) -> int:
+        return self.num_clients
+
+    def __getitem__(self, client: Any) -> Any:
+        if isinstance(client, slice):
+            return [self[i] for i in range(*client.indices(len(self)))]
+        return self.predictor.of_client(range(len(self))[client])
+
+
+@dataclass(frozen=True)
 class Models:
     """The models of a round, as ordinary state dicts."""
 
     initial: SharedParams
     global_model: SharedParams | None
-    personalized: list[SharedParams]
+    personalized: Sequence[SharedParams]
 
     @property
     def is_common(self) -> bool:
         """Whether all clients use the global model, as the same tensors."""
         shared = self.global_model
-        return shared is not None and all(p[n] is shared[n] for p in self.personalized for n in shared)
+        return shared is not None and all(p[n] is shared[n] for p in _different(self.personalized) for n in shared)
+
+    @property
+    def num_bytes(self) -> int:
+        """The size of all parameters that differ between clients or from the global model."""
+        parts = [self.initial, self.global_model or {}]
+        size = sum(p.nbytes for params in parts for p in params.values())
+        if not self.is_common and len(self.personalized):
+            size += len(self.personalized) * sum(p.nbytes for p in self.personalized[0].values())
+        return size
 
     @property
     def is_global_per_client(self) -> bool:
@@ -99,7 +126,7 @@ class Simulation:
         dtype = getattr(torch, config.training.dtype)
         data = data or build(config, data_dir or default_data_dir(), device, progress)
         model = build_model(config.model, data.input_shape, data.num_classes)
-        require_fitting_tokens(model, data.train.x)
+        require_fitting_tokens(model, data.train.pool.x)
         require_images(config.training.augmentation, data.input_shape)
         backend = choose_backend(config.machine.backend, model, device)
         if config.training.clip_norm is not None:
@@ -111,6 +138,8 @@ class Simulation:
             self.task.note(note)
         self.algorithm = _method(self.task, config)
         self.state: Any = self.algorithm.init(self.task)
+        self.evaluated = _sample(config, self.task)
+        self._parts = states.Parts()
         self.round = -1  # the last yielded round
         self.last: dict[str, dict[str, float]] = {}
         self.best = {model: Best() for model in MODEL_KINDS}
@@ -118,6 +147,9 @@ class Simulation:
     def rounds(self) -> Iterator[RoundResult]:
         """Yields the rounds after the last one yielded, from 0 (untrained) to ``training.rounds`` or divergence."""
         if self.round < 0:
+            if self.evaluated is not None:
+                measured, N = len(self.evaluated), self.task.num_clients
+                self.task.note(f"{measured:,} of {N:,} clients, drawn once at random, are evaluated")
             yield self._finish(0, None, None, 0.0)
         while self.round < self.config.training.rounds:
             self.task, self.algorithm = self._with_round_rates(self.round + 1)
@@ -143,8 +175,11 @@ class Simulation:
     def provenance(self) -> Provenance:
         return provenance_of(self.task)
 
-    def checkpoint(self) -> bytes:
-        """The state after the last yielded round, from which a run can continue."""
+    def checkpoint(self, write: states.Write | None = None) -> bytes:
+        """The state after the last yielded round, from which a run can continue.
+
+        With ``write``, large state by client is stored by it in ``parts``, new rows only.
+        """
         best = {
             k: {**dataclasses.asdict(dataclasses.replace(b, state=None)), "state": b.state}
             for k, b in self.best.items()
@@ -158,11 +193,17 @@ class Simulation:
             "best": best_of,
             "notes": list(self.task.notes),
         }
-        return states.to_bytes(whole)
+        return states.to_bytes(whole, self._parts, write)
 
-    def restore(self, data: bytes) -> None:
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the parts that the last checkpoint, written or restored, consists of."""
+        return tuple(self._parts.names)
+
+    def restore(self, data: bytes, read: states.Read | None = None) -> None:
         """Restores a checkpoint of the same configuration. Raises CheckpointInvalid, and changes nothing then."""
-        whole = states.from_bytes(data, type(self.algorithm).__module__, self.task.device)
+        memory = RowMemory()
+        whole, parts = states.from_bytes(data, type(self.algorithm).__module__, self.task.device, memory, read)
         try:
             if whole["digest"] != self.config.digest:
                 raise CheckpointInvalid("the checkpoint is of another configuration; rerun the run")
@@ -171,7 +212,8 @@ class Simulation:
         except (KeyError, TypeError) as error:
             message = f"the checkpoint was written by another version ({error!r} does not fit); rerun the run"
             raise CheckpointInvalid(message) from error
-        self.round, self.state, self.last, self.best = round, state, last, best
+        self.round, self.state, self.last, self.best, self._parts = round, state, last, best, parts
+        self.task = dataclasses.replace(self.task, memory=memory)
         self.task, self.algorithm = self._with_round_rates(round)
         for note in notes:
             self.task.note(note)
@@ -182,7 +224,7 @@ class Simulation:
         state = self.state if when == "last" or best.round < 0 else best.state
         task, algorithm = self._for_final_models()
         personalized, shared = algorithm.personalized(state, task), algorithm.global_model(state, task)
-        clients = [personalized.of_client(i) for i in range(task.num_clients)]
+        clients = OfClients(personalized, task.num_clients)
         return Models(task.initial_model(), shared.params if shared else None, clients)
 
     def _for_final_models(self) -> tuple[Task, Algorithm]:
@@ -251,9 +293,9 @@ class Simulation:
         return scalars, arrays
 
     def _evaluate(self) -> dict[str, np.ndarray]:
-        """Arrays of the current models of all clients."""
+        """Arrays of the current models of all clients that are evaluated; NaN for the others."""
         task, algorithm = self._for_final_models()
-        return score(algorithm, self.state, task)
+        return score(algorithm, self.state, dataclasses.replace(task, evaluated=self.evaluated))
 
     def _measure_unseen(self) -> tuple[dict[str, np.ndarray], dict[str, float]]:
         """Arrays and scalars of clients that never took part; empty if none are held out."""
@@ -268,14 +310,14 @@ class Simulation:
     def _summarize(self, values: dict[str, np.ndarray], may_be_best: bool) -> dict[str, float]:
         """Client summaries as scalars; remembers the last and the best ones."""
         scalars: dict[str, float] = {}
-        sizes = self.task.data.summary
+        data = self.task.data
         for model, best in self.best.items():
             if f"{model}.accuracy" not in values:
                 continue
-            summary = summarize_clients(values[f"{model}.accuracy"], np.array(sizes.test_sizes))
+            summary = summarize_clients(values[f"{model}.accuracy"], data.test_sizes)
             self.last[model] = summary
             scalars |= add_prefix(model, summary)
-            reached = best_round_score(model, scalars, values, sizes.val_sizes)
+            reached = best_round_score(model, scalars, values, data.val_sizes)
             if may_be_best and np.isfinite(reached) and reached > best.score:
                 self.best[model] = Best(self.round, reached, summary, self.state if model == "personalized" else None)
         return scalars
@@ -291,12 +333,21 @@ class Simulation:
         return None
 
     def _evaluation_failed(self, values: dict[str, np.ndarray]) -> str | None:
-        has_samples = np.array(self.task.data.summary.test_sizes) > 0
+        is_measured = self.task.data.test_sizes > 0
+        if self.evaluated is not None:
+            is_evaluated = np.zeros(len(is_measured), bool)
+            is_evaluated[self.evaluated.cpu().numpy()] = True
+            is_measured &= is_evaluated
         for model in MODEL_KINDS:
-            bad = np.flatnonzero(~np.isfinite(values.get(f"{model}.loss", np.zeros(len(has_samples)))) & has_samples)
+            bad = np.flatnonzero(~np.isfinite(values.get(f"{model}.loss", np.zeros(len(is_measured)))) & is_measured)
             if len(bad):
                 return f"the test loss of client {bad[0]}'s {model} model is not finite"
         return None
+
+
+def _different(models: Sequence[SharedParams]) -> Sequence[SharedParams]:
+    """One model if all clients have the same tensors by construction, else all."""
+    return models[:1] if isinstance(models, OfClients) and not models.predictor.is_per_client else models
 
 
 def simulate(config: RunConfig, data_dir: Path | None = None) -> Iterator[RoundResult]:
@@ -307,6 +358,15 @@ def simulate(config: RunConfig, data_dir: Path | None = None) -> Iterator[RoundR
 def check(config: RunConfig, data_dir: Path | None = None) -> Simulation:
     """Checks everything that can be checked before training. Raises what ``Simulation`` raises."""
     return Simulation(config, data_dir=data_dir)
+
+
+def _sample(config: RunConfig, task: Task) -> Tensor | None:
+    """The clients that ``evaluation.clients`` evaluates: the same for every method and round. None: all."""
+    count, N = config.evaluation.clients, task.num_clients
+    if count is None or count >= N:
+        return None
+    drawn = np.sort(numpy_stream(config.seed, "evaluated clients").choice(N, count, replace=False))
+    return torch.from_numpy(drawn).to(task.device)
 
 
 def _method(task: Task, config: RunConfig) -> Algorithm:

@@ -1,10 +1,12 @@
 """Accuracy and mean cross-entropy of every client on its own samples."""
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.func import vmap
 from torch.nn import functional as F
@@ -15,41 +17,61 @@ from engine.task import Predictor, Task
 
 _SLAB_BYTES = 16 * 2**20  # bytes of the samples that are evaluated together on a CPU
 _SLAB_BYTES_GPU = 512 * 2**20
+_MODEL_SLABS = 16  # the models that are evaluated together take at most this many slabs
 
 
 def evaluate(task: Task, predictor: Predictor, data: ClientData) -> tuple[np.ndarray, np.ndarray]:
     """(accuracy [N], loss [N]) as float64; NaN for clients without samples, and accuracies of models not finite.
 
-    A shared model, and one "client" with many models (the common test set), are handled by the same two paths.
+    A shared model, and one "client" with many models (the common test set), are handled by the same two paths. Where
+    the task evaluates a sample of the clients, the values of the others are NaN.
     """
-    correct, loss = _per_client(task, predictor, data) if predictor.is_per_client else _shared(task, predictor, data)
-    sizes = data.sizes.cpu().numpy().astype(np.float64)
+    clients = _evaluated(task, data)
+    compute = _per_client if predictor.is_per_client else _shared
+    correct, loss = compute(task, predictor, data, clients)
+    sizes = data.sizes[clients].cpu().numpy().astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         accuracy, mean_loss = correct / sizes, loss / sizes
     accuracy[~np.isfinite(mean_loss)] = np.nan
-    return accuracy, mean_loss
+    return spread(accuracy, clients, data.num_clients), spread(mean_loss, clients, data.num_clients)
 
 
 def evaluate_common(task: Task, predictor: Predictor) -> tuple[np.ndarray, np.ndarray]:
     """(accuracy [N], loss [N]) of every client's model on the common test set; equal entries for a shared model."""
     common = task.data.common_test
     assert common is not None
-    if not predictor.is_per_client:
-        accuracy, loss = evaluate(task, predictor, common)
-        return accuracy.repeat(task.num_clients), loss.repeat(task.num_clients)
-    values = [
-        evaluate(task, Predictor(predictor.of_client(i), False, predictor.forward), common)
-        for i in range(task.num_clients)
-    ]
-    return np.concatenate([a for a, _ in values]), np.concatenate([b for _, b in values])
+    clients = torch.arange(task.num_clients) if task.evaluated is None else task.evaluated.cpu()
+    task = replace(task, evaluated=None)  # the set is that of one "client"
+    if predictor.is_per_client:
+        of_client = (Predictor(predictor.of_client(i), False, predictor.forward) for i in clients.tolist())
+        values = [evaluate(task, model, common) for model in of_client]
+        accuracy, loss = (np.concatenate([pair[k] for pair in values]) for k in (0, 1))
+    else:
+        accuracy, loss = (value.repeat(len(clients)) for value in evaluate(task, predictor, common))
+    return spread(accuracy, clients, task.num_clients), spread(loss, clients, task.num_clients)
+
+
+def _evaluated(task: Task, data: ClientData) -> Tensor:
+    """The clients [n] to evaluate, ascending."""
+    return torch.arange(data.num_clients, device=task.device) if task.evaluated is None else task.evaluated
+
+
+def spread(values: np.ndarray, clients: Tensor, num_clients: int) -> np.ndarray:
+    """[N] from the values of some clients; NaN for the others."""
+    if len(values) == num_clients:
+        return values
+    everyone = np.full(num_clients, np.nan)
+    everyone[clients.cpu().numpy()] = values
+    return everyone
 
 
 def training_losses(task: Task, models: ClientParams) -> Float[Tensor, "N K"]:
     """Mean loss of each of K models [K, ...] on the training data of every client; each sample is read once."""
     data, K = task.data.train, len(next(iter(models.values())))
+    everyone = torch.arange(data.num_clients, device=task.device)
     totals = torch.zeros(K, data.num_clients, dtype=torch.float64, device=task.device)
     with torch.no_grad():
-        for owner, x, y in _slabs(task, data):
+        for owner, x, y in _slabs(task, data, everyone):
             for k in range(K):
                 task.tick()
                 _, losses = _scores(task.model.logits(row(models, k), x), y)
@@ -57,52 +79,63 @@ def training_losses(task: Task, models: ClientParams) -> Float[Tensor, "N K"]:
     return (totals / data.sizes).T.to(task.dtype)
 
 
-def _shared(task: Task, predictor: Predictor, data: ClientData) -> tuple[np.ndarray, np.ndarray]:
-    """One model over all rows, summed by client."""
-    totals = torch.zeros(2, data.num_clients, dtype=torch.float64, device=task.device)
+def _shared(
+    task: Task, predictor: Predictor, data: ClientData, clients: Int[Tensor, "n"]
+) -> tuple[np.ndarray, np.ndarray]:
+    """One model over all samples of the clients, summed by client."""
+    totals = torch.zeros(2, len(clients), dtype=torch.float64, device=task.device)
     with torch.no_grad():
-        for owner, x, y in _slabs(task, data):
+        for owner, x, y in _slabs(task, data, clients):
             totals.index_add_(1, owner, torch.stack(_scores(_logits(task, predictor, predictor.params, x), y)))
     correct, loss = totals.cpu().numpy()
     return correct, loss
 
 
-def _slabs(task: Task, data: ClientData) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """(client, features, label) of all samples, in pieces."""
-    owner = torch.repeat_interleave(torch.arange(data.num_clients, device=task.device), data.sizes)
-    step = max(1, _slab(task) // _sample_bytes(data))
-    for begin in range(0, len(data.y), step):
+def _slabs(task: Task, data: ClientData, clients: Int[Tensor, "n"]) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """(place in ``clients``, features, label) of all samples of the clients, in pieces."""
+    sizes = data.sizes[clients]
+    ends = sizes.cumsum(0)
+    step, total = max(1, _slab(task) // _sample_bytes(data)), int(sizes.sum())
+    for begin in range(0, total, step):
         task.tick()
-        rows = slice(begin, begin + step)
-        yield owner[rows], data.as_floats(data.x[rows]), data.y[rows]
+        count = torch.arange(begin, min(begin + step, total), device=task.device)
+        owner = torch.searchsorted(ends, count, right=True)
+        rows = data.offsets[clients[owner]] + count - (ends - sizes)[owner]
+        yield owner, data.features(rows), data.labels(rows)
 
 
-def _per_client(task: Task, predictor: Predictor, data: ClientData) -> tuple[np.ndarray, np.ndarray]:
+def _per_client(
+    task: Task, predictor: Predictor, data: ClientData, clients: Int[Tensor, "n"]
+) -> tuple[np.ndarray, np.ndarray]:
     """Clients of similar size together, padded to the largest of the group."""
-    correct, loss = np.zeros(data.num_clients), np.zeros(data.num_clients)
+    correct, loss = np.zeros(len(clients)), np.zeros(len(clients))
     with torch.no_grad():
-        for clients in _groups(task, data):
+        for group in _groups(task, predictor, data, clients):
             task.tick()
-            sizes = data.sizes[clients]
+            own = clients[group]
+            sizes = data.sizes[own]
             place = torch.arange(int(sizes.max()), device=task.device)
-            rows = data.offsets[clients][:, None] + place.minimum(sizes[:, None] - 1)
-            params = {n: p[clients] for n, p in predictor.params.items()}
-            hits, losses = _scores(_stacked_logits(task, predictor, params, data.features(rows)), data.y[rows])
+            rows = data.offsets[own][:, None] + place.minimum(sizes[:, None] - 1)
+            logits = _stacked_logits(task, predictor, predictor.of_clients(own), data.features(rows))
+            hits, losses = _scores(logits, data.labels(rows))
             used = place < sizes[:, None]
-            index = clients.cpu().numpy()
+            index = group.cpu().numpy()
             correct[index] = hits.where(used, 0).sum(1).cpu().numpy()
             loss[index] = losses.where(used, 0).sum(1).cpu().numpy()
     return correct, loss
 
 
-def _groups(task: Task, data: ClientData) -> Iterator[Tensor]:
-    """Clients with samples, largest first, in groups whose padded samples fit the slab."""
-    order = data.sizes.argsort(descending=True, stable=True)
-    order = order[: int((data.sizes > 0).sum())]
-    sizes = data.sizes[order].tolist()
+def _groups(task: Task, predictor: Predictor, data: ClientData, clients: Int[Tensor, "n"]) -> Iterator[Tensor]:
+    """Indices of ``clients`` with samples, largest first, in groups whose padded samples and models fit the slabs."""
+    sizes_of = data.sizes[clients]
+    order = sizes_of.argsort(descending=True, stable=True)
+    order = order[: int((sizes_of > 0).sum())]
+    sizes = sizes_of[order].tolist()
+    model_bytes = sum(p.nbytes // len(p) for p in predictor.params.values())
+    most = max(1, _MODEL_SLABS * _slab(task) // max(1, model_bytes))
     begin = 0
     while begin < len(order):
-        count = max(1, _slab(task) // (sizes[begin] * _sample_bytes(data)))
+        count = min(most, max(1, _slab(task) // (sizes[begin] * _sample_bytes(data))))
         yield order[begin : begin + count]
         begin += count
 
@@ -124,7 +157,7 @@ def _scores(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _sample_bytes(data: ClientData) -> int:
-    return max(1, data.x[:1].numel() * torch.finfo(data.dtype).bits // 8)
+    return max(1, math.prod(data.sample_shape) * torch.finfo(data.dtype).bits // 8)
 
 
 def _slab(task: Task) -> int:

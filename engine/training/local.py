@@ -5,6 +5,7 @@ methods share. The cohort runs in chunks that fit the cache; inside a chunk, ste
 train (views of the first rows).
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -103,7 +104,7 @@ def chunk_size(task: Task, plan: Plan) -> int:
 
 def _batch_bytes(task: Task, plan: Plan) -> int:
     """The bytes of a client's batch."""
-    return plan.rows.shape[-1] * task.data.train.x[:1].numel() * torch.finfo(task.dtype).bits // 8
+    return plan.rows.shape[-1] * math.prod(task.data.train.sample_shape) * torch.finfo(task.dtype).bits // 8
 
 
 @dataclass(frozen=True)

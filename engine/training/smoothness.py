@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from engine.core.errors import Unsupported
+from engine.core.streams import numpy_stream
 from engine.task import Task
 
-_POWER_STEPS = 50
+_POWER_STEPS, _MOST_CLIENTS = 50, 1000
 
 
 def is_linear(task: Task) -> bool:
@@ -20,12 +21,15 @@ def is_linear(task: Task) -> bool:
 
 
 def smoothness(task: Task) -> float:
-    """Largest L over clients, by power iteration on each client's second-moment matrix. Raises Unsupported."""
+    """Largest L over clients, by power iteration on each client's second-moment matrix. Raises Unsupported.
+
+    Of more than 1,000 clients it is the largest of 1,000 that are drawn at random.
+    """
     if not is_linear(task):
         raise Unsupported("the smoothness L is known for linear models only; use model: mlr or logistic")
     known = task.data.train.__dict__.get("_largest_eigenvalue")
     if known is None:
-        known = max(_largest_eigenvalue(task, i) for i in range(task.num_clients))
+        known = max(_largest_eigenvalue(task, i) for i in _some(task))
         task.data.train.__dict__["_largest_eigenvalue"] = known
     columns = next(m for m in task.model.module.modules() if isinstance(m, nn.Linear)).out_features
     return known * (0.25 if columns == 1 else 0.5) + task.model.l2
@@ -41,6 +45,16 @@ def note_if_unstable(task: Task, lr: float, lam: float) -> None:
             f"lr {lr:g} times (smoothness + lambda) {steepness:.3g} is {lr * steepness:.3g}, above 2: steps may grow "
             f"without bound; take a learning rate below {2 / steepness:.2g}, or a smaller lambda"
         )
+
+
+def _some(task: Task) -> list[int]:
+    """The clients to compute it for."""
+    if task.num_clients <= _MOST_CLIENTS:
+        return list(range(task.num_clients))
+    drawn: list[int] = (
+        numpy_stream(task.seed, "smoothness").choice(task.num_clients, _MOST_CLIENTS, replace=False).tolist()
+    )
+    return drawn
 
 
 def _largest_eigenvalue(task: Task, client: int) -> float:

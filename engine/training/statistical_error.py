@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from engine.task import Predictor, Task
+from engine.training.evaluate import spread
 from engine.training.smoothness import is_linear
 
 _NEWTON_STEPS = 50
@@ -34,10 +35,18 @@ def is_known(task: Task) -> bool:
 
 
 def total_error(task: Task, predictor: Predictor, is_global: bool) -> np.ndarray:
-    """[N] squared distances: of each client's model to its own truth, of the global one to the mean of the truths."""
+    """[N] squared distances: of each client's model to its own truth, of the global one to the mean of the truths.
+
+    NaN for clients that the task does not evaluate.
+    """
     truth, weight = _truth(task), predictor.params["head.weight"]
+    mean = truth.mean(0)
     model = _direction(weight if predictor.is_per_client else weight[None]).double()
-    return (model - (truth.mean(0) if is_global else truth)).expand_as(truth).square().sum(1).cpu().numpy()
+    if task.evaluated is not None:
+        truth = truth[task.evaluated]
+        model = model[task.evaluated] if predictor.is_per_client and predictor.clients is None else model
+    errors = (model - (mean if is_global else truth)).expand_as(truth).square().sum(1).cpu().numpy()
+    return errors if task.evaluated is None else spread(errors, task.evaluated, task.num_clients)
 
 
 def heterogeneity(models: Float[Tensor, "N P"]) -> float:

@@ -4,7 +4,7 @@ import logging
 from datetime import timedelta
 
 from engine.worker.limits import enforce_model_limit
-from engine.worker.recorder import CHECKPOINT
+from engine.worker.recorder import CHECKPOINT_KINDS
 from storage import Store
 
 TRASH_RETENTION = timedelta(days=7)
@@ -23,7 +23,8 @@ def clean_up(store: Store) -> None:
             runs = "1 run" if count == 1 else f"{count} runs"
             message = f"{runs} deleted more than {TRASH_RETENTION.days} days ago were removed from the trash"
             store.events.add(None, "info", "trash", message)
-        store.artifacts.drop_of_finished(CHECKPOINT)
+        for kind in CHECKPOINT_KINDS:
+            store.artifacts.drop_of_finished(kind)
         store.engines.forget(MACHINE_RETENTION)
         enforce_model_limit(store)
     except OSError as error:  # the rows are gone; the next start deletes the files

@@ -1,5 +1,6 @@
 """Limits from environment variables: disk for models, and what each owner of experiments may use."""
 
+from engine.core.client_rows import state_bytes
 from engine.core.environment import nonnegative_number, whole_number
 from storage import Limits, Store
 
@@ -18,7 +19,7 @@ def max_models_bytes() -> int:
 
 def enforce_model_limit(store: Store) -> None:
     """Deletes the models of the oldest finished runs while all models exceed the limit; the runs' logs record it."""
-    max_models_bytes()  # validates both when the dispatcher starts, not when a long run ends
+    max_models_bytes(), state_bytes()  # validates all when the dispatcher starts, not in a long run
     limit = nonnegative_number(KEEP_GB)
     if limit is not None:
         store.artifacts.trim_models(round(GIB * limit), f"since the models of all runs exceeded {KEEP_GB}={limit:g}")

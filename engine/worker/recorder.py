@@ -5,7 +5,7 @@ memory, up to WAITING_BYTES of them; then training waits too, for as long as it 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -30,7 +30,10 @@ from storage import (
 WRITE_S = 0.5  # interval for writing rounds and reading requests
 PACE_S = 2.0  # how often seconds per round are stored
 MAX_PENDING_BYTES = 64 * 2**20
-CHECKPOINT = "checkpoint"
+CHECKPOINT, CHECKPOINT_ROWS = "checkpoint", "checkpoint-rows"  # the rows: parts that several checkpoints share
+CHECKPOINT_KINDS = (CHECKPOINT, CHECKPOINT_ROWS)
+Encode = Callable[[Callable[[bytes], str]], bytes]
+"""(a function that stores a part and returns its name) -> a checkpoint."""
 
 
 class Stop(Exception):
@@ -59,6 +62,7 @@ class Recorder:
         self._outage = Outage(clock)
         self._may_be_stored = False  # the outcome of the last write is unknown
         self._lacks_checkpoints = False
+        self.parts: list[set[str]] = []  # of the last two checkpoints
 
     def add(self, result: RoundResult, summary: dict[str, Any], is_last: bool = False) -> None:
         """Adds a round to the next write. Raises Stop, but does not pause after the last round."""
@@ -96,13 +100,14 @@ class Recorder:
     def checkpoint_is_due(self, every_s: float) -> bool:
         return self._clock() - self._checkpointed >= every_s and not self._outage.lasts
 
-    def checkpoint(self, data: bytes) -> None:
+    def checkpoint(self, encode: Encode, parts: Callable[[], Sequence[str]] = tuple) -> None:
         """Registers a checkpoint in one transaction with the rounds up to it. The last two are kept.
 
+        ``parts`` gives the names of the parts that the encoded checkpoint consists of, new ones and earlier ones.
         On a full disk the run continues without it, logs that once, and tries again when the next one is due.
         """
         try:
-            self._checkpoint(data)
+            self._checkpoint(encode, parts)
         except ArtifactNotWritten as error:
             if not self._lacks_checkpoints:
                 self.warn(CHECKPOINT, f"the run continues without new checkpoints: {error}")
@@ -160,18 +165,34 @@ class Recorder:
             return self.store.queue.heartbeat(self.run_id, self.epoch)
         return ""
 
-    def _checkpoint(self, data: bytes) -> None:
-        file = self.store.artifacts.write_file(self.run_id, CHECKPOINT, self.round, data)
+    def _checkpoint(self, encode: Encode, parts: Callable[[], Sequence[str]]) -> None:
+        try:
+            self._store(CHECKPOINT, encode(lambda part: self._store(CHECKPOINT_ROWS, part)))
+        except Transient:
+            return
+        self.parts = [*self.parts[-1:], set(parts())]
+        if self._lacks_checkpoints:
+            self._lacks_checkpoints = False
+            self.warn(CHECKPOINT, f"checkpoints are stored again, from round {self.round} on")
+        until_available(lambda: self.store.artifacts.keep_last(self.run_id, CHECKPOINT, 2))
+        until_available(lambda: self._drop_parts(set().union(*self.parts)))
+
+    def _store(self, kind: str, data: bytes) -> str:
+        """Writes and registers a file of a checkpoint; its SHA-256. Raises Transient, and keeps no file then."""
+        file = self.store.artifacts.write_file(self.run_id, kind, self.round, data)
         try:
             self._register(file)
         except Transient:
             if not self._may_be_stored:
                 self.store.artifacts.remove_files([file.path])
-            return
-        if self._lacks_checkpoints:
-            self._lacks_checkpoints = False
-            self.warn(CHECKPOINT, f"checkpoints are stored again, from round {self.round} on")
-        until_available(lambda: self.store.artifacts.keep_last(self.run_id, CHECKPOINT, 2))
+            raise
+        return file.sha256
+
+    def _drop_parts(self, kept: set[str]) -> None:
+        """Deletes the parts that no kept checkpoint consists of."""
+        stored = self.store.artifacts.list(self.run_id, CHECKPOINT_ROWS)
+        if old := [record.id for record in stored if record.sha256 not in kept]:
+            self.store.artifacts.delete(old)
 
     def _attempt(self, write: Callable[[], T]) -> T:
         """Runs a write that includes everything pending. A Transient failure begins an outage and is raised."""

@@ -16,7 +16,7 @@ from engine.simulation.simulate import Simulation
 from engine.worker.executor import Ticket
 from engine.worker.failures import reason
 from engine.worker.limits import MIB, MODELS_MB, enforce_model_limit, max_models_bytes
-from engine.worker.recorder import CHECKPOINT, Recorder, Stop
+from engine.worker.recorder import CHECKPOINT, CHECKPOINT_KINDS, CHECKPOINT_ROWS, Recorder, Stop
 from engine.worker.retry import until_available
 from storage import FINISHED, ArtifactDamaged, ArtifactNotWritten, NewArtifact, Status, StorageError, Store
 
@@ -43,7 +43,8 @@ class Session:
         if self.simulation is not None:
             self._describe(self.simulation)  # warnings added during the run
         if self.recorder.finish(outcome.status, outcome.error) in FINISHED:  # it will not be resumed
-            until_available(lambda: self.store.artifacts.keep_last(self.ticket.run_id, CHECKPOINT, 0))
+            for kind in CHECKPOINT_KINDS:
+                until_available(partial(self.store.artifacts.keep_last, self.ticket.run_id, kind, 0))
             until_available(lambda: enforce_model_limit(self.store))
 
     def _outcome(self) -> Outcome:
@@ -72,11 +73,11 @@ class Session:
         """Restores the newest usable checkpoint and deletes the rounds after it, which are computed again."""
         for record in until_available(lambda: self.store.artifacts.list(self.ticket.run_id, CHECKPOINT)):
             try:
-                simulation.restore(self.store.artifacts.read(record))
+                simulation.restore(self.store.artifacts.read(record), self._read_part)
                 break
             except (CheckpointInvalid, ArtifactDamaged) as error:
                 self.recorder.warn(CHECKPOINT, f"the checkpoint of round {record.round} is skipped: {error}")
-        self.recorder.round = simulation.round
+        self.recorder.round, self.recorder.parts = simulation.round, [set(simulation.parts)]
         if stored_round > simulation.round:
             until_available(lambda: self.store.metrics.rewind(self.ticket.run_id, self.ticket.epoch, simulation.round))
         for kind in MODELS_OF.values() if stored_round >= 0 else ():
@@ -91,9 +92,19 @@ class Session:
                 why = f"{result.diverged} in round {result.round}; try a smaller learning rate"
                 return Outcome(status="diverged", error=why)
             if self.recorder.checkpoint_is_due(config.machine.checkpoint_s):
-                self.recorder.checkpoint(simulation.checkpoint())
+                self._checkpoint(simulation)
         self._store_models(simulation)
         return Outcome(status="done")
+
+    def _checkpoint(self, simulation: Simulation) -> None:
+        self.recorder.checkpoint(simulation.checkpoint, lambda: simulation.parts)
+
+    def _read_part(self, sha256: str) -> bytes:
+        """A part of a checkpoint. Raises CheckpointInvalid if it is gone."""
+        for record in self.store.artifacts.list(self.ticket.run_id, CHECKPOINT_ROWS):
+            if record.sha256 == sha256:
+                return self.store.artifacts.read(record)
+        raise CheckpointInvalid("a part of it is gone")
 
     def _stopped(self, stop: Stop) -> Outcome:
         if stop.control == "cancel":
@@ -101,7 +112,7 @@ class Session:
         simulation = self.simulation
         # Stopped during an evaluation: the state is a round ahead of the stored rounds, so keep the last checkpoint.
         if simulation is not None and 0 <= simulation.round == self.recorder.round:
-            self.recorder.checkpoint(simulation.checkpoint())
+            self._checkpoint(simulation)
         return Outcome(status="paused")
 
     def _store_models(self, simulation: Simulation) -> None:
@@ -117,7 +128,7 @@ class Session:
     def _models_file(self, simulation: Simulation, when: When, round: int) -> NewArtifact | None:
         """Returns None, and logs why, if the models are too large or the disk is full."""
         models = simulation.models(when)
-        size, limit = saved_models.num_bytes(models), max_models_bytes()
+        size, limit = models.num_bytes, max_models_bytes()
         why = f"{size / MIB:.3g} MiB exceed {MODELS_MB}={limit / MIB:g}"
         if size <= limit:
             try:
@@ -132,7 +143,7 @@ class Session:
         """Stores the provenance: at the start, and again at the end if there are new warnings."""
         partition = None
         if self._described is None:
-            partition = dataclasses.asdict(simulation.task.data.summary)
+            partition = simulation.task.data.summary.to_dict()
         elif self._described == simulation.task.notes:
             return
         self._described = [*simulation.task.notes]

@@ -83,7 +83,7 @@ def test_the_shipped_numbers_match_the_engine(clients: str) -> None:
 
 def test_the_shipped_images_are_the_clients_own() -> None:
     data = simulation("2").task.data.train
-    first = np.minimum(data.x[int(data.offsets[1]), 0].numpy(), 15)
+    first = np.minimum(data.pool.x[data.rows[data.offsets[1]], 0].numpy(), 15)
     assert pack(example().pictures["2"][4]) == pack(first)
 
 

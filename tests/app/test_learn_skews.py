@@ -66,7 +66,7 @@ def test_the_shown_clients_are_every_second(skew: str) -> None:
 
 def test_the_shipped_images_are_the_clients_own() -> None:
     data = simulations_of(steps(experiment("features", "strong")))[0].task.data.train
-    second = data.x[int(data.offsets[EVERY]), 0].numpy()
+    second = data.pool.x[data.rows[data.offsets[EVERY]], 0].numpy()
     assert (example().pictures["features strong 1"][0] == np.minimum(second, 15)).all()
 
 

@@ -52,7 +52,7 @@ def rewrite(store: Store, records: list[ArtifactRecord], change: Callable[[dict]
         data = store.artifacts.read(record)
         tree = json.loads(metadata(data)["tree"])
         change(tree["dict"])
-        described = {"tree": json.dumps(tree)}
+        described = {"tree": json.dumps(tree), "parts": "[]"}
         replace(store, record, safetensors.torch.save(safetensors.torch.load(data), metadata=described))
 
 

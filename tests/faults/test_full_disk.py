@@ -127,9 +127,9 @@ def test_a_checkpoint_without_room_is_retried_and_logged_once(store, recorder):
     with no_file_beyond(1000):
         for round in range(3):
             recorder.add(RoundResult(round, np.array([1], np.int32), {}, {}), {})
-            recorder.checkpoint(bytes(2000))
+            recorder.checkpoint(lambda _: bytes(2000))
     assert kinds(store, recorder.run_id) == []
-    recorder.checkpoint(bytes(2000))
+    recorder.checkpoint(lambda _: bytes(2000))
     recorder.finish("paused")
     assert kinds(store, recorder.run_id) == ["checkpoint"]
     first, second = store.events.list(recorder.run_id)
@@ -148,13 +148,13 @@ def test_a_slow_disk_leaves_time_for_training(recorder, clock, store, monkeypatc
 
     monkeypatch.setattr(store.artifacts, "write_file", slowly)
     recorder.add(RoundResult(0, np.array([1], np.int32), {}, {}), {})
-    recorder.checkpoint(b"state")
+    recorder.checkpoint(lambda _: b"state")
     assert not recorder.checkpoint_is_due(10)
 
 
 def test_a_checkpoint_that_cannot_be_registered_leaves_no_file(store, recorder, clock, full):
     recorder.add(large(0), {})
-    recorder.checkpoint(b"state")
+    recorder.checkpoint(lambda _: b"state")
     clock.now = 1000.0
     assert not recorder.checkpoint_is_due(10)
     full.close()

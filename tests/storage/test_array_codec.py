@@ -37,3 +37,15 @@ def test_rounds_are_stacked_along_the_first_axis() -> None:
 def test_object_arrays_are_refused() -> None:
     with pytest.raises(TypeError, match="object"):
         pack(np.array([{}]))
+
+
+def test_long_arrays_with_few_known_values_are_stored_without_the_others() -> None:
+    array = np.full(20_000, np.nan, np.float32)
+    array[[3, 19_999]] = 1.5, np.inf
+    packed = pack(array)
+    assert packed.dtype == "sparse <f4" and packed.shape == "20000" and len(packed.data) == 16
+    assert unpack(*packed).tobytes() == array.tobytes()
+    whole = np.zeros(20_000, np.float32)
+    assert pack(whole).dtype == "<f4"
+    np.testing.assert_array_equal(unpack_stack("x", [packed, pack(whole)]), np.stack([array, whole]))
+    np.testing.assert_array_equal(unpack_stack("x", [packed, packed]), np.stack([array, array]))

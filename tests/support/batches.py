@@ -16,5 +16,5 @@ def samples_of(task: Task, clients: torch.Tensor, plan: Plan) -> dict[int, Batch
         for t in range(plan.steps[s]):
             column = 0 if plan.is_full else t
             rows = plan.rows[s, column, : plan.counts[column][s]]
-            found[client].append((task.data.train.features(rows), task.data.train.y[rows]))
+            found[client].append((task.data.train.features(rows), task.data.train.labels(rows)))
     return found

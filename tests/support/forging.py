@@ -527,6 +527,17 @@ BACKUPS: dict[str, Case] = {
     "sizes that are text": rows("UPDATE partitions SET partition = json_set(partition, '$.test_sizes[0]', 'x')"),
     "a blob cut short": rows("UPDATE client_metrics SET data = x'00'"),
     "a shape without end": rows("UPDATE client_metrics SET shape = '9999999999,9999999999'"),
+    "sparse values cut short": rows("UPDATE client_metrics SET dtype = 'sparse <f4', data = x'000000'"),
+    "sparse values of unknown clients": rows(
+        "UPDATE client_metrics SET dtype = 'sparse <f4', data = x'FFFFFF7F00000000' WHERE shape NOT LIKE '%,%'"
+    ),
+    "sparse values of a client twice": rows(
+        "UPDATE client_metrics SET dtype = 'sparse <f4', data = x'00000000000000000000000000000000' "
+        "WHERE shape NOT LIKE '%,%'"
+    ),
+    "a sparse shape without end": rows(
+        "UPDATE client_metrics SET dtype = 'sparse <f4', shape = '9999999999', data = x'' WHERE shape NOT LIKE '%,%'"
+    ),
     "a shape below zero": rows("UPDATE client_metrics SET shape = '-1'"),
     "a shape of other clients": rows("UPDATE client_metrics SET shape = '2,2' WHERE name LIKE 'personalized.%'"),
     "values that are objects": rows("UPDATE client_metrics SET dtype = '|O8'"),

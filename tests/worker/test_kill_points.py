@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 import storage.metrics
+from engine.core import client_rows
 from engine.simulation.simulate import Simulation
 from engine.worker import session
 from engine.worker.process import work_on
+from engine.worker.recorder import CHECKPOINT_KINDS
 from storage import Store
 from storage.artifacts import ArtifactStore
 from storage.metrics import Metrics
@@ -66,11 +68,15 @@ finish = RunQueue.finish
 
 
 @pytest.mark.parametrize("point", KILL_POINTS)
-@pytest.mark.parametrize("checkpoint_s", [1e-6, 1000], ids=["checkpoints", "no checkpoint"])
+@pytest.mark.parametrize(
+    ("checkpoint_s", "dense_bytes"), [(1e-6, 10**6), (1e-6, 0), (1000, 10**6)], ids=["checkpoints", "parts", "none"]
+)
 def test_a_killed_and_resumed_run_equals_an_undisturbed_one(
-    store: Store, undisturbed_run: Callable[..., Undisturbed], monkeypatch, point, checkpoint_s
+    store: Store, undisturbed_run: Callable[..., Undisturbed], monkeypatch, point, checkpoint_s, dense_bytes
 ):
     undisturbed = undisturbed_run()
+    monkeypatch.setattr(client_rows, "DENSE_BYTES", dense_bytes)
+    monkeypatch.setenv("FEDSCAPE_STATE_MB", "0")
     queue(store, checkpoint_s=checkpoint_s)
     killed = claim(store)
     with monkeypatch.context() as patch:
@@ -85,5 +91,5 @@ def test_a_killed_and_resumed_run_equals_an_undisturbed_one(
     again = store.queue.get(killed.run_id)
     assert (again.status, again.round, again.summary) == ("done", undisturbed.run.round, undisturbed.run.summary)
     assert rows(store, killed.run_id) == undisturbed.rows
-    assert [k for k in kinds(store, killed.run_id) if k != "checkpoint"] == undisturbed.kinds
+    assert [k for k in kinds(store, killed.run_id) if k not in CHECKPOINT_KINDS] == undisturbed.kinds
     assert store.artifacts.sweep() == 0

@@ -76,9 +76,26 @@ def test_a_worker_that_lost_its_run_cannot_write(recorder, store, clock):
 def test_a_checkpoint_is_stored_with_its_rounds_and_two_are_kept(recorder, store):
     for round in range(4):
         recorder.add(a_round(round), {})
-        recorder.checkpoint(b"state %d" % round)
+        recorder.checkpoint(lambda _, at=round: b"state %d" % at)
     assert stored_rounds(store, recorder.run_id).tolist() == [0, 1, 2, 3]
     assert [a.round for a in store.artifacts.list(recorder.run_id, "checkpoint")] == [3, 2]
+
+
+def test_parts_are_kept_while_one_of_the_last_two_checkpoints_has_them(recorder, store):
+    def parts() -> set[str]:
+        return {a.sha256 for a in store.artifacts.list(recorder.run_id, "checkpoint-rows")}
+
+    names: dict[str, str] = {}
+
+    def encode(write: Callable[[bytes], str], letter: str) -> bytes:
+        names[letter] = write(letter.encode())
+        return letter.upper().encode()
+
+    for round, (letter, used) in enumerate([("a", "a"), ("b", "ab"), ("c", "c"), ("d", "cd")]):
+        recorder.add(a_round(round), {})
+        recorder.checkpoint(lambda write, new=letter: encode(write, new), lambda of=used: [names[u] for u in of])
+        kept = {0: "a", 1: "ab", 2: "abc", 3: "cd"}[round]
+        assert parts() == {names[k] for k in kept}
 
 
 def test_checkpoints_are_due_after_an_interval(recorder, clock):
@@ -119,7 +136,7 @@ def test_finishing_writes_pending_rounds_and_the_summary(recorder, store):
 @pytest.mark.parametrize("kind", ["checkpoint", "models"])
 def test_a_file_written_by_a_previous_owner_is_removed(recorder, store, kind):
     write = {
-        "checkpoint": lambda: recorder.checkpoint(b"state"),
+        "checkpoint": lambda: recorder.checkpoint(lambda _: b"state"),
         "models": lambda: recorder.store_file(store.artifacts.write_file(recorder.run_id, "model-last", 0, b"models")),
     }[kind]
     recorder.round = 0

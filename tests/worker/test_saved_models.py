@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from engine.core.errors import CheckpointInvalid
-from engine.export.saved_models import num_bytes, pack, unpack
+from engine.export.saved_models import pack, unpack
 from engine.simulation.simulate import Models
 
 
@@ -26,7 +26,7 @@ def test_a_method_without_a_global_model_saves_none():
 def test_one_model_for_all_clients_is_stored_once():
     common = model(1)
     models = Models(model(0), common, [common] * 100)
-    assert num_bytes(models) == 2 * 8 * 4
+    assert models.num_bytes == 2 * 8 * 4
     assert len(pack(models)) < 1000
     back = unpack(pack(models))
     assert len(back.personalized) == 100
@@ -35,7 +35,7 @@ def test_one_model_for_all_clients_is_stored_once():
 
 def test_the_size_is_computed_before_packing():
     models = Models(model(0), model(1), [model(2), model(3)])
-    assert num_bytes(models) == 4 * 8 * 4
+    assert models.num_bytes == 4 * 8 * 4
 
 
 @pytest.mark.parametrize("data", [b"", b"rubbish that is long enough", pack(Models(model(0), None, [model(1)]))[:-4]])

@@ -90,7 +90,7 @@ def own_samples(subject: Subject, options: OnSamples) -> Samples:
 def pooled_samples(subject: Subject, options: OnSamples) -> Samples:
     """Samples of all clients, drawn uniformly."""
     data = data_of(subject, options.data)
-    return _draw(subject, data, 0, len(data.y), options, "everyone")
+    return _draw(subject, data, 0, data.num_samples, options, "everyone")
 
 
 def data_of(subject: Subject, name: DataName) -> ClientData:
@@ -101,10 +101,10 @@ def _draw(subject: Subject, data: ClientData, start: int, end: int, options: OnS
     """All rows from ``start`` to ``end`` if there are few enough, else a sample without replacement."""
     count = end - start
     if count <= options.samples:
-        rows = torch.arange(start, end, device=data.y.device)
+        rows = torch.arange(start, end, device=data.rows.device)
     else:
         stream = numpy_stream(subject.config.seed, "analysed samples", options.data, whose)
         drawn = stream.choice(count, options.samples, replace=False)
         drawn.sort()
-        rows = torch.from_numpy(drawn + start).to(data.y.device)
-    return Samples(data.features(rows), data.y[rows])
+        rows = torch.from_numpy(drawn + start).to(data.rows.device)
+    return Samples(data.features(rows), data.labels(rows))

@@ -40,14 +40,15 @@ def test_cgpfl_beta_is_the_step_of_the_paper():
 
 def test_renumbering_clients_permutes_cgpfl():
     data, order = federation(sizes=(6, 6, 6, 6)), [2, 0, 3, 1]
-    x = data.train.x.view(4, 6, 5).clone()
+    x, y = data.train.of_everyone()
+    x, y = x.view(4, 6, 5), y.view(4, 6)
     x[:2] += 5  # two well separated contexts
     x[2:] -= 5
     changed = {}
     for name, rows in (("as is", [0, 1, 2, 3]), ("renumbered", order)):
         one = federation(sizes=(6, 6, 6, 6))
-        one.train.x.copy_(x[rows].flatten(0, 1))
-        one.train.y.copy_(data.train.y.view(4, 6)[rows].flatten())
+        one.train.pool.x[one.train.rows] = x[rows].flatten(0, 1)
+        one.train.pool.y[one.train.rows] = y[rows].flatten()
         changed[name] = trained(CGPFL | {"K": 2}, one, batch_size="full", rounds=3)
     assert_close({n: p[order] for n, p in personalized(changed["as is"]).items()}, personalized(changed["renumbered"]))
     a, b = changed["as is"].state.assigned[order].tolist(), changed["renumbered"].state.assigned.tolist()

@@ -39,7 +39,7 @@ def model(name) -> object:
 
 def all_tensors(state) -> dict[str, torch.Tensor]:
     found: dict[str, torch.Tensor] = {}
-    states._describe(state, "", found)
+    states._describe(state, "", found, {})
     return found
 
 
@@ -171,7 +171,8 @@ def test_a_newcomer_gets_its_own_model_and_the_server_does_not_change(name, mode
 def test_a_newcomers_model_depends_only_on_its_training_data(name, model):
     run = trained(name, with_newcomers(), model=model)
     models, data = adapted(run), run.task.data
-    unknown = replace(data.unseen.test, x=torch.full_like(data.unseen.test.x, torch.nan))
+    pool = data.unseen.test.pool
+    unknown = replace(data.unseen.test, pool=replace(pool, x=torch.full_like(pool.x, torch.nan)))
     run.task = replace(run.task, data=replace(data, unseen=replace(data.unseen, test=unknown)))
     assert_close(adapted(run), models, 0)
     run.task = replace(run.task, data=replace(data, unseen=federation(NEWCOMERS[:2], seed=7)))

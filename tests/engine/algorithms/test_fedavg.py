@@ -19,7 +19,7 @@ def test_fedavg_with_one_client_is_plain_sgd():
 def test_fedavg_with_one_full_step_is_a_gradient_step_on_the_pooled_loss():
     run = trained("fedavg", rounds=1, local_steps=1, batch_size="full", model={"name": "mlr", "init": "zeros"})
     data = run.task.data.train
-    pooled = reference.gradient(np.zeros((3, 6)), data.x.numpy(), data.y.numpy())
+    pooled = reference.gradient(np.zeros((3, 6)), *(samples.numpy() for samples in data.of_everyone()))
     np.testing.assert_allclose(as_matrix(shared_model(run)), -0.1 * pooled, atol=1e-12)
 
 

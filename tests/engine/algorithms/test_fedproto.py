@@ -19,8 +19,10 @@ def few_classes() -> Federation:
     """Client 0 has only class 0, the others 1 and 2; no client has class 3."""
     data = federation(classes=4)
     first = int(data.train.offsets[1])
-    data.train.y[:first] = 0
-    data.train.y[first:] = 1 + data.train.y[first:] % 2
+    own, others = data.train.rows[:first], data.train.rows[first:]
+    labels = data.train.pool.y
+    labels[own] = 0
+    labels[others] = 1 + labels[others] % 2
     return data
 
 

@@ -69,7 +69,7 @@ def test_progress_is_reported_for_every_client() -> None:
 
 def test_an_analysis_without_test_samples_is_refused() -> None:
     subject, _ = trained(tiny_config())
-    empty = dataclasses.replace(subject.task.data.test, y=subject.task.data.test.y[:0])
+    empty = dataclasses.replace(subject.task.data.test, rows=subject.task.data.test.rows[:0])
     data = dataclasses.replace(subject.task.data, test=empty)
     bare = dataclasses.replace(subject, task=dataclasses.replace(subject.task, data=data))
     with pytest.raises(Unsupported, match="test_fraction"):

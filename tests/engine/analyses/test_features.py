@@ -23,13 +23,13 @@ def test_every_client_gives_equally_many_samples_with_labels() -> None:
     assert sorted(np.bincount(found.arrays["client"])) == [4, 5, 5, 6]
     assert found.arrays["tsne"].shape == found.arrays["pca"].shape == (20, 2)
     whole = compute(run, samples=100)
-    np.testing.assert_array_equal(whole.arrays["label"], run.task.data.test.y.numpy())
+    np.testing.assert_array_equal(whole.arrays["label"], run.task.data.test.of_everyone()[1].numpy())
     assert whole.values["width"] == 4 and not whole.values["are_inputs"]
 
 
 def test_features_are_computed_by_each_clients_body() -> None:
     run = subject_of("ditto", model=DNN)
-    x, clients = run.task.data.test.x, np.tile(np.arange(4), 3)
+    x, clients = run.task.data.test.of_everyone()[0], np.tile(np.arange(4), 3)
     found = features_of(run, x, clients)
     for i in (0, 3):
         own = run.task.model.features(run.models.personalized[i], x[clients == i])
@@ -39,20 +39,20 @@ def test_features_are_computed_by_each_clients_body() -> None:
 def test_without_a_body_the_features_are_the_samples() -> None:
     run = subject_of("fedavg")
     assert compute(run).values["are_inputs"]
-    x = run.task.data.test.x
+    x, _ = run.task.data.test.of_everyone()
     np.testing.assert_allclose(features_of(run, x, np.zeros(len(x), int)), x.numpy())
 
 
 def test_gpfl_shows_its_conditioned_features() -> None:
     run = subject_of("gpfl", model=DNN)
-    x, own = run.task.data.test.x[:3], run.models.personalized[0]
+    x, own = run.task.data.test.of_everyone()[0][:3], run.models.personalized[0]
     (expected,) = valves(own, run.task.model.features(own, x), own[CONDITION][None])
     np.testing.assert_allclose(features_of(run, x, np.zeros(3, int)), expected.numpy())
 
 
 def test_prediction_by_prototypes_shows_features_of_the_body() -> None:
     run = subject_of({"name": "fedproto", "predict": "prototype"}, model=DNN)
-    x, own = run.task.data.test.x[:3], run.models.personalized[0]
+    x, own = run.task.data.test.of_everyone()[0][:3], run.models.personalized[0]
     np.testing.assert_allclose(features_of(run, x, np.zeros(3, int)), run.task.model.features(own, x).numpy())
 
 

@@ -38,7 +38,7 @@ def test_training_samples_are_those_of_the_client() -> None:
     (x, y), own = run.task.data.train.of_client(2), run.models.personalized[2]
     expected = float(torch.nn.functional.cross_entropy(run.task.model.logits(own, x), y))
     assert found.values["centres"]["personalized_own"] == pytest.approx(expected, rel=1e-6)
-    assert found.values["samples"] == {"own": len(y), "everyone": len(run.task.data.train.y)}
+    assert found.values["samples"] == {"own": len(y), "everyone": run.task.data.train.num_samples}
 
 
 def test_both_models_get_the_same_random_directions() -> None:

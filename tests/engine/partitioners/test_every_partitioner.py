@@ -45,7 +45,11 @@ SETTINGS = [
     ("feature_shift", {"kind": "noise", "num_groups": 2}),
 ]
 NAMED = {name for name, _ in SETTINGS}
-SETTINGS += [(e.name, {}) for e in PARTITIONERS if e.name not in NAMED and issubclass(e.options, PartitionOptions)]
+SETTINGS += [
+    (e.name, {})
+    for e in PARTITIONERS
+    if e.name not in NAMED and issubclass(e.options, PartitionOptions) and not hasattr(e.make, "repeats_samples")
+]
 
 
 @pytest.mark.parametrize(("name", "options"), SETTINGS)

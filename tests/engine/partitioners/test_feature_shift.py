@@ -35,7 +35,7 @@ def seen(pool: Pool, **options: Any) -> list[np.ndarray]:
 
 def samples(pool: Pool, partition: Partition, which: str = "train") -> list[np.ndarray]:
     data = getattr(lay_out(pool, partition, torch.float32, torch.device("cpu")), which)
-    return list(np.split(data.x.numpy(), data.offsets[1:-1].tolist()))
+    return list(np.split(data.pool.x[data.rows].numpy(), data.offsets[1:-1].tolist()))
 
 
 def test_groups_are_rotated_by_quarter_turns_counterclockwise():
@@ -135,7 +135,7 @@ def test_zero_strength_is_no_shift(kind: str):
 def test_a_common_test_set_is_not_shifted():
     pool = images(common_test=(images().x[:3], images().y[:3]))
     common = lay_out(pool, shifted(pool), torch.float32, torch.device("cpu")).common_test
-    assert (common.x.numpy() == CORNER).all()
+    assert (common.pool.x.numpy() == CORNER).all()
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_bytes_count_one_model_down_and_up_per_participant():
 
 def test_a_nan_in_the_data_makes_the_run_diverge():
     data = federation()
-    data.train.x[0] = float("nan")
+    data.train.pool.x[data.train.rows[0]] = float("nan")
     results = list(simulation("local_train", data, rounds=5).rounds())
     assert results[-1].diverged == "the training loss of client 0 is not finite"
     accuracy = results[-1].arrays["personalized.accuracy"]

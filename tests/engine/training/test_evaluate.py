@@ -30,7 +30,7 @@ def test_a_long_evaluation_can_be_stopped_between_its_slabs(monkeypatch, is_per_
     ticks: list[int] = []
     task = replace(run.task, tick=lambda: ticks.append(1))
     evaluate.evaluate(task, Predictor(params, is_per_client), task.data.test)
-    assert len(ticks) == (4 if is_per_client else len(task.data.test.y))
+    assert len(ticks) == (4 if is_per_client else task.data.test.num_samples)
 
 
 def test_a_shared_model_and_stacked_copies_of_it_score_the_same(monkeypatch):
