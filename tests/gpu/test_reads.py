@@ -103,7 +103,7 @@ def test_a_round_needs_no_values(name: str, model: str) -> None:
 def test_methods_whose_server_decides_by_values_read_them(name: str) -> None:
     method, model = with_model(name, "mlr")
     run = on_cpu(method, model=MODELS[model])
-    with pytest.raises(Reading, match="(?i)meta"):
+    with pytest.raises(Reading, match=r"(?i)meta"):
         loss_without_values(run)
 
 
@@ -127,7 +127,7 @@ def test_no_backend_and_no_option_needs_values(backend: str, training: dict[str,
 def test_a_value_that_is_read_is_noticed() -> None:
     sizes = without_values(federation()).train.sizes
     for read in (lambda: int(sizes.max()), sizes.tolist, lambda: sizes[sizes > 3], lambda: sizes.cpu().numpy()):
-        with pytest.raises(Reading, match="(?i)meta"):
+        with pytest.raises(Reading, match=r"(?i)meta"):
             read()
     with OnOneDevice(), pytest.raises(RuntimeError, match=r"aten\.where"):
         sizes.where(sizes > 3, 0)  # the number becomes a tensor of the host
