@@ -1,7 +1,7 @@
 """Rounds on a GPU beside a loop over clients on the same GPU, and beside its fastest matrix product.
 
     python -m benchmarks.gpu [--models mlr dnn cnn resnet18] [--methods fedavg pfedme fedrep plgu_grep pfedhn]
-        [--clients 100] [--cohorts 10 100] [--samples 100] [--repeats 5] [--seconds 570] [--device cuda]
+        [--clients 100] [--cohorts 10 100] [--samples 100] [--repeats 5] [--seconds 520] [--device cuda]
 
 Clients with random images (28x28; 3x32x32 for resnet18), batch 32, float32 without TF32, training and aggregation
 without evaluation. A round of the method, one of the same method with ``backend: loop`` and a matrix product take
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     for name, default in (("clients", 100), ("samples", 100), ("repeats", 5)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--seconds", type=float, default=570.0)
+    parser.add_argument("--seconds", type=float, default=520.0)
     given = parser.parse_args(arguments)
     if given.device == "cuda" and not torch.cuda.is_available():
         parser.exit(1, "benchmarks.gpu: PyTorch finds no GPU here; --device cpu runs without one\n")

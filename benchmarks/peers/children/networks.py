@@ -71,8 +71,8 @@ class Counter:
             self._turns.samples = 0
             functional.cross_entropy = self._counted
 
-    def _counted(self, logits: Tensor, *rest: Any, **options: Any) -> Tensor:
-        if logits.requires_grad and self._turns.samples is not None:
-            self._turns.samples += len(logits)
-        loss: Tensor = self._loss(logits, *rest, **options)
+    def _counted(self, input: Tensor, *rest: Any, **options: Any) -> Tensor:
+        if input.requires_grad and self._turns.samples is not None:
+            self._turns.samples += len(input)
+        loss: Tensor = self._loss(input, *rest, **options)
         return loss
