@@ -18,7 +18,6 @@ from engine.core.paths import default_data_dir
 from engine.core.registry import DATASETS
 from engine.datasets import Pool, Progress
 from engine.federation.clients import (
-    ClientData,
     Federation,
     laid_out_bytes,
     lay_out,
@@ -137,6 +136,8 @@ def _num_bytes(pool: Pool) -> float:
 
 
 def _federation_bytes(data: Federation) -> float:
-    parts: list[ClientData | None] = [data.train, data.val, data.test, data.common_test]
-    unseen = 0.0 if data.unseen is None else _federation_bytes(data.unseen)
-    return unseen + sum(part.x.nbytes + part.y.nbytes for part in parts if part is not None)
+    """The size of the samples, which the parts may have in common, and of the clients' indices into them."""
+    federations = [data, *([data.unseen] if data.unseen else [])]
+    found = [part for f in federations for part in (f.train, f.val, f.test, f.common_test) if part is not None]
+    pools = {id(part.pool): part.pool for part in found}.values()
+    return sum(p.x.nbytes + p.y.nbytes for p in pools) + sum(part.rows.nbytes for part in found)

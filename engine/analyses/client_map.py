@@ -9,7 +9,7 @@ reported as ``difference``.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,7 +109,7 @@ def add(replayed: ReplayedRounds, plane: Plane, round: int, models: Models) -> N
     replayed.shown.append(_share_shown(clients, models.personalized))
 
 
-def _share_shown(clients: np.ndarray, models: list[SharedParams]) -> float:
+def _share_shown(clients: np.ndarray, models: Sequence[SharedParams]) -> float:
     """The share of the variance captured by the plane; 1 if the clients are equal."""
     whole = spread(models)
     inside = float(np.square(clients - clients.mean(0)).sum())
@@ -126,7 +126,7 @@ def _shared(plane: Plane, models: Models) -> np.ndarray:
     return np.stack([plane.place(p) for p in given]) if plane.holds(given[0]) else np.zeros((0, 2))
 
 
-def difference(stored: list[SharedParams], again: list[SharedParams]) -> float:
+def difference(stored: Sequence[SharedParams], again: Sequence[SharedParams]) -> float:
     """max_i ||again_i - stored_i|| / max_i ||stored_i||."""
     gaps = [{n: p.double() - old[n].double() for n, p in new.items()} for new, old in zip(again, stored, strict=True)]
     return max(map(norm, gaps)) / (max(map(norm, stored)) or 1.0)

@@ -206,11 +206,11 @@ class ClientRows(Tensor):
             )
         return self.store.read(self.version.places)
 
-    def __repr__(self, **_: Any) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"ClientRows({list(self.shape)}, {self.dtype}, {len(self.touched)} touched)"
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         aten, first = torch.ops.aten, args[0] if args else None
         if isinstance(first, ClientRows):
             match func:

@@ -77,7 +77,7 @@ class Resampled:
             mixes[:, p > 0] = rng.dirichlet(o.alpha * p[p > 0], size=o.num_clients)
         num_val, num_test = o.held_out()
         sizes = {"train": o.samples_per_client - num_val - num_test, "val": num_val, "test": num_test}
-        parts = {}
+        parts: dict[str, Owned] = {}
         for (name, size), available in zip(sizes.items(), _parts(pool, o, rng), strict=True):
             by_class = [available]
             if mixes is not None:
@@ -85,7 +85,7 @@ class Resampled:
             counts = np.full((o.num_clients, 1), size) if mixes is None else rng.multinomial(size, mixes)
             _require_enough(name, counts, by_class, o)
             parts[name] = _drawn(counts, by_class, rng)
-        return Partition(**parts)
+        return Partition(parts["train"], parts["val"], parts["test"])
 
 
 def _parts(pool: Pool, options: ResampledOptions, rng: np.random.Generator) -> list[np.ndarray]:
@@ -137,8 +137,8 @@ def _places(counts: np.ndarray, bounds: np.ndarray, rng: np.random.Generator) ->
         own = zip(bounds[:-1], sizes, counts[client], strict=True)
         places[client] = np.sort(np.concatenate([first + rng.choice(m, n, replace=False) for first, m, n in own]))
     again = np.flatnonzero(~takes_most)
-    classes = np.repeat(np.tile(np.arange(len(sizes)), len(again)), counts[again].ravel())
-    classes = classes.reshape(len(again), places.shape[1])
+    repeated = np.repeat(np.tile(np.arange(len(sizes)), len(again)), counts[again].ravel())
+    classes = repeated.reshape(len(again), places.shape[1])
     missing = np.ones(classes.shape, bool)
     while len(again):
         drawn, c = places[again], classes[missing]
