@@ -24,11 +24,9 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from engine.core.environment import nonnegative_number
+from engine.core.environment import state_bytes
 from engine.core.errors import Unsupported
 
-STATE_MB = "FEDSCAPE_STATE_MB"
-DEFAULT_STATE_MB = 1024
 DENSE_BYTES = 64 * 2**20  # up to which the state of all clients is an ordinary tensor
 DENSE_SHARE_GPU = 0.25  # of a GPU's memory, likewise
 WHOLE_BYTES = 2 * 2**30  # of all N rows, where an operation needs them
@@ -40,7 +38,7 @@ _UNTOUCHED = -1
 class RowMemory:
     """Blocks of bytes for the rows of a run: in memory up to a limit, then in a file."""
 
-    limit: int = field(default_factory=lambda: state_bytes())
+    limit: int = field(default_factory=state_bytes)
     folder: Path | None = None  # by default that of temporary files
     used: int = 0  # bytes in memory
     filed: int = 0  # bytes in the file
@@ -72,12 +70,6 @@ def _nameless(folder: Path | None) -> int:
     """The descriptor of a new file that ends with the process."""
     with tempfile.TemporaryFile(prefix="fedscape-state-", dir=folder) as file:
         return os.dup(file.fileno())
-
-
-def state_bytes() -> int:
-    """The limit of the state in memory, of all clients of a run."""
-    limit = nonnegative_number(STATE_MB)
-    return round(2**20 * (DEFAULT_STATE_MB if limit is None else limit))
 
 
 @dataclass(eq=False)

@@ -5,6 +5,9 @@ import os
 
 from engine.core.errors import InvalidConfig
 
+STATE_MB = "FEDSCAPE_STATE_MB"
+DEFAULT_STATE_MB = 1024
+
 
 def whole_number(name: str, minimum: int = 1, maximum: int | None = None) -> int | None:
     """A whole number from ``minimum`` to ``maximum``, or None if the variable is not set. Raises InvalidConfig."""
@@ -35,3 +38,9 @@ def finite_number(text: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
+
+
+def state_bytes() -> int:
+    """The limit of the state by client that a run keeps in memory, in bytes. Raises InvalidConfig."""
+    limit = nonnegative_number(STATE_MB)
+    return round(2**20 * (DEFAULT_STATE_MB if limit is None else limit))

@@ -1,7 +1,6 @@
 """Limits from environment variables: disk for models, and what each owner of experiments may use."""
 
-from engine.core.client_rows import state_bytes
-from engine.core.environment import nonnegative_number, whole_number
+from engine.core.environment import nonnegative_number, state_bytes, whole_number
 from storage import Limits, Store
 
 MODELS_MB, KEEP_GB = "FEDSCAPE_MODELS_MB", "FEDSCAPE_KEEP_GB"  # for the models of one round, and of all runs

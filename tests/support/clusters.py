@@ -20,8 +20,9 @@ def two_rules(sizes: tuple[int, ...] = (8,) * 6) -> Federation:
     rule = torch.randn(5, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     for part in (data.train, data.test):
         owner = torch.repeat_interleave(torch.from_numpy(TRUTH[: len(sizes)]), part.sizes)
-        logits = part.x @ rule
-        part.y.copy_(torch.where(owner == 0, logits.argmax(1), logits.argmin(1)))
+        features, _ = part.of_everyone()
+        logits = features @ rule
+        part.pool.y[part.rows] = torch.where(owner == 0, logits.argmax(1), logits.argmin(1))
     return replace(data, contexts=TRUTH[: len(sizes)])
 
 
