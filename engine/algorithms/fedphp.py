@@ -160,7 +160,7 @@ def discrepancy(
     distance = (squares[..., None] + squares[..., None, :] - 2 * both @ both.mT).clamp(min=0)
     share = torch.cat([weight, weight], dim=-1) / 2
     mean = (_form(distance, share) / (1 - share.square().sum(-1))).detach()  # over pairs of different samples
-    scale = mean.masked_fill(~(mean > 0), 1.0)[..., None, None]
+    scale = torch.where(mean > 0, mean, 1.0)[..., None, None]
     kernel = torch.stack([torch.exp(-distance / (scale * width)) for width in BANDWIDTHS]).sum(0)
     return _form(kernel, torch.cat([weight, -weight], dim=-1))
 
