@@ -163,7 +163,7 @@ def discrepancy(
     distance = (squares[..., None] + squares[..., None, :] - 2 * products).clamp(min=0)
     share = torch.cat([weight, weight], dim=-1) / 2
     mean = _form(distance.detach(), share) / (1 - share.square().sum(-1))  # over pairs of different samples
-    scale = mean.masked_fill(~(mean > 0), 1.0)[..., None, None]
+    scale = torch.where(mean > 0, mean, 1.0)[..., None, None]
     return _form(_kernel(distance / scale), torch.cat([weight, -weight], dim=-1))
 
 

@@ -144,7 +144,7 @@ class FedProto:
         def forward(params: SharedParams, x: Tensor) -> Tensor:
             features, is_known = model.features(params, x), params["is_known"]
             distances = (features[:, None] - params["prototypes"]).square().sum(-1)
-            farthest = distances.masked_fill(~is_known, 0).amax(-1, keepdim=True)
+            farthest = distances.where(is_known, 0).amax(-1, keepdim=True)
             return -distances.where(is_known, farthest + 1)
 
         return forward

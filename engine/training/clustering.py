@@ -33,7 +33,7 @@ def average_inside(
     count = len(next(iter(models.values())))
     members = F.one_hot(labels, count).T * weights  # [K, S]
     total = members.sum(1)
-    share = members / total.masked_fill(total == 0, 1)[:, None]
+    share = members / total.where(total > 0, 1)[:, None]
 
     def mean(old: Tensor, new: Tensor) -> Tensor:
         has_members = (total > 0).view(-1, *[1] * (old.dim() - 1))
@@ -56,5 +56,5 @@ def cosine_similarity(updates: ClientParams) -> Float[np.ndarray, "S S"]:
     """Between the flattened updates of all pairs; 0 where one of them is zero."""
     matrix = flatten(updates).double()
     norms = matrix.norm(dim=1, keepdim=True)
-    unit = matrix / norms.masked_fill(norms == 0, 1)
+    unit = matrix / norms.where(norms > 0, 1)
     return (unit @ unit.T).nan_to_num().clamp(-1, 1).cpu().numpy()

@@ -29,7 +29,7 @@ def uphill(gradient: ClientParams, rho: float, p: float = 2.0) -> ClientParams:
     q = p / (p - 1)
     unit = gradient if p == 2 else _in_unit_range(gradient)
     norm = _norm(unit, q)
-    length = rho / norm.masked_fill(norm == 0, 1.0).pow(q - 1)  # (||g||_q^q)^(1/p) is ||g||_q^(q-1)
+    length = rho / norm.where(norm != 0, 1.0).pow(q - 1)  # (||g||_q^q)^(1/p) is ||g||_q^(q-1)
     steep = unit if p == 2 else map_params(lambda u: u.sign().mul_(u.abs().pow_(q - 1)), unit)
     return map_params(lambda s: s * each(length, s), steep)
 
@@ -50,7 +50,7 @@ def layer_scores(theta: ClientParams, w: ClientParams, layers: Layers) -> Float[
         columns.append(squares.sqrt() / sum(w[n][0].numel() for n in names))
     scores = torch.stack(columns, dim=1)
     total = scores.sum(1, keepdim=True)
-    return (scores / total.masked_fill(total == 0, 1.0)).masked_fill(total == 0, 1 / len(layers))
+    return torch.where(total == 0, 1 / len(layers), scores / total.where(total != 0, 1.0))
 
 
 def most_personal(scores: Float[Tensor, "S L"], count: int) -> Float[Tensor, "S L"]:
@@ -146,5 +146,5 @@ def _norm(params: ClientParams, order: float) -> Float[Tensor, "S"]:
 def _in_unit_range(gradient: ClientParams) -> ClientParams:
     """Gradients over their largest entry, which cancels in ``uphill``: no power of them over- or underflows."""
     largest = torch.stack([g.abs().flatten(1).amax(1) for g in gradient.values()]).amax(0)
-    scale = largest.masked_fill(largest == 0, 1.0)
+    scale = largest.where(largest != 0, 1.0)
     return map_params(lambda g: g / each(scale, g), gradient)

@@ -52,11 +52,15 @@ def test_training_options_mean_the_same(device: str, training: dict) -> None:
     assert_same_models(found, expected)
 
 
-def test_convolutions_on_a_gpu_are_not_rounded_to_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.backends.cudnn.conv, "fp32_precision", "tf32")
-    use_full_precision()
-    assert torch.backends.cudnn.conv.fp32_precision == "ieee"
-    assert torch.get_float32_matmul_precision() == "highest"
+def test_convolutions_on_a_gpu_are_not_rounded_to_tf32() -> None:
+    conv = torch.backends.cudnn.conv
+    before = conv.fp32_precision
+    try:
+        conv.fp32_precision = "tf32"
+        use_full_precision()
+        assert conv.fp32_precision == "ieee" and torch.get_float32_matmul_precision() == "highest"
+    finally:
+        conv.fp32_precision = before
 
 
 @pytest.mark.gpu
