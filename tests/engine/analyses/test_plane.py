@@ -69,9 +69,8 @@ def test_the_initial_model_replaces_a_missing_one(method, models) -> None:
 def test_collinear_models_span_no_plane() -> None:
     run = subject_of("ditto", model={"name": "dnn", "hidden": 4})
     w, alone = run.models.global_model, trained_alone(run, 1)
-    personalized = list(run.models.personalized)
-    personalized[1] = {n: torch.lerp(w[n], alone[n], 0.3) for n in w}
-    run = replace(run, models=replace(run.models, personalized=personalized))
+    between = {n: torch.lerp(w[n], alone[n], 0.3) for n in w}
+    run = replace(run, models=replace(run.models, personalized=[between] * 4))
     found = plane(run, client=1)
     assert found.values["models"] == ["global", "personalized", "initial"]
     assert abs(found.arrays["places"][2, 1]) > 1e-3
