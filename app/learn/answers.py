@@ -24,7 +24,7 @@ LARGEST_DOT = 18
 ON_A_SLIDE = 1.5  # larger
 LEAST_ROWS = 8
 MOST_TICKS = 11
-LINE = 15  # letters of an answer in a line, so that three fit on a phone
+LINE = 18  # letters of an answer in a line, so that three fit on a phone
 
 
 def answers_plot(question: Question, room: RoomRecord) -> None:
@@ -90,6 +90,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
         tickvals=list(range(len(df)))[::every],
         ticktext=["<br>".join(textwrap.wrap(answer, LINE)) for answer in df["answer"]][::every],
         tickangle=0,
+        tickfont={"size": 12 * scale},
         range=[-0.6, len(df) - 0.4],
         showgrid=False,
         fixedrange=True,
