@@ -2,10 +2,10 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-from app.data.comparison import Method, run_name
+from app.data.comparison import Method, method_name, run_name
 from app.wording import names, plural
 from engine.core.run_json import recorded
 from storage import RunRecord
@@ -33,24 +33,41 @@ def notes(methods: Sequence[Method]) -> list[str]:
     if (rounds := _apart(methods, lambda run: plural(run.rounds, "round"))) is not None:
         found.append(f"The numbers of rounds differ: {rounds}.")
     if len({method.seeds for method in methods}) > 1:
-        found.append(
-            "The seeds differ: " + "; ".join(f"{m.name} {', '.join(map(str, m.seeds))}" for m in methods) + "."
-        )
+        found.append(f"The seeds differ: {_with_seeds({method.name: method.seeds for method in methods})}.")
     for method in methods:
         found += [f"{method.name}, seed {run.seed}: {_state(run)}." for run in method.runs if run.status != "done"]
     return found
 
 
 def missing(runs: Sequence[RunRecord]) -> list[str]:
-    """Sentences on chosen runs without rounds: how many are pending, and which have ended."""
+    """Sentences on chosen runs without rounds: how many are pending, and which have ended for the same reason."""
     without = [run for run in runs if run.round < 0]
     coming = [run for run in without if not run.is_finished]
     found = [f"{plural(len(coming), 'run')} pending; results appear after the first round."] if coming else []
-    return found + [
-        f"{run_name(run)}: {run.status} before its first round" + (f" ({run.error})." if run.error else ".")
-        for run in without
-        if run.is_finished
-    ]
+    ended: dict[tuple[str, str], list[RunRecord]] = defaultdict(list)
+    for run in without:
+        if run.is_finished:
+            ended[run.status, run.error or ""].append(run)
+    return found + [_ended(status, error, own) for (status, error), own in ended.items()]
+
+
+def _ended(status: str, error: str, runs: Sequence[RunRecord]) -> str:
+    """``FedAvg, seed 0: failed before its first round (no data).``, and ``Ditto (seeds 0 and 1): ...`` for several."""
+    reason = f" ({error})" if error else ""
+    if len(runs) == 1:
+        return f"{run_name(runs[0])}: {status} before its first round{reason}."
+    seeds: dict[str, list[int]] = defaultdict(list)
+    for run in runs:
+        seeds[method_name(run.label, run.algorithm)].append(run.seed)
+    return f"{_with_seeds(seeds)}: {status} before their first round{reason}."
+
+
+def _with_seeds(seeds: Mapping[str, Sequence[int]]) -> str:
+    """``FedAvg and Ditto (seeds 0 and 1); CGPFL (seed 0)``."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name, own in seeds.items():
+        groups[_seed_words(sorted(own))].append(name)
+    return "; ".join(f"{names(own)} ({words})" for words, own in groups.items())
 
 
 def same_clients(a: Method, b: Method) -> bool:

@@ -12,7 +12,7 @@ from app.compare import tables
 from app.compare.view import METHOD, View
 from app.components import page
 from app.state import url_state, widgets
-from app.wording import names, plain, setting
+from app.wording import MISSING, names, plain, setting
 from engine.core.registry import ALGORITHMS
 from engine.core.vocabulary import MODEL_KINDS, ModelKind, When
 
@@ -32,6 +32,7 @@ def numbers(view: View) -> None:
         hide_index=True,
         key="numbers",
         column_config=_columns(list(shown.columns), table, view.tail),
+        placeholder=MISSING,
         alt=f"Accuracy and cost of {names(here['method'], 12)}",
     )
     st.caption(about(view, here))
@@ -67,7 +68,7 @@ def rows_of(view: View, rules: Sequence[Rule]) -> tuple[pd.DataFrame, pd.DataFra
 
 def handbook_links(view: View) -> None:
     with st.container(horizontal=True, key="compare_handbook"):
-        st.caption("In the handbook:")
+        st.caption("In the handbook:", width="content")
         for algorithm in dict.fromkeys(method.runs[0].algorithm for method in view.methods):
             if algorithm in ALGORITHMS:
                 page.link("handbook", plain(ALGORITHMS.get(algorithm).title), method=algorithm)
@@ -82,4 +83,4 @@ def _columns(names_: list[str], table: pd.DataFrame, tail: int) -> dict[str, Any
         else config.TextColumn(titles[name], pinned=name == "method")
         for name in names_
     }
-    return columns | {"bars": config.BarChartColumn(titles["bars"], y_min=0, y_max=100)}
+    return columns | {"bars": config.BarChartColumn(titles["bars"], y_min=0, y_max=100, width=110)}

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 from streamlit.errors import StreamlitAPIException
 
 from app import endpoints, pages
@@ -90,17 +91,24 @@ def titled(what: str, name: str) -> None:
     st.set_page_config(pages.tab_title(what, pages.title(name)))
 
 
-def header(kicker: str, question: str, lead: str | None = None, *, skip_to: str | None = None) -> None:
+def header(kicker: str, question: str, lead: str | None = None, *, skip_to: str | None = None) -> DeltaGenerator:
     """A line in capitals with the setting, the title of the page, and one sentence.
 
-    ``skip_to`` names a ``landing``: a link to it comes first, which is seen while it has the focus.
+    ``skip_to`` names a ``landing``: a link to it comes first, which is seen while it has the focus. Returns the first
+    line, for a ``kicker`` that is known only after the rest of the page.
     """
-    skip = f'<a class="skip" href="#{_anchor(skip_to)}">Skip to {html.escape(skip_to)}</a>' if skip_to else ""
     with st.container(key="page_header"):
-        st.html(f'{skip}<p class="kicker">{html.escape(capitals(kicker))}</p>')
+        first = st.html(kicker_html(kicker, skip_to))
         st.title(plain(unbroken(question)), anchor=False)
         if lead:
             st.html(f'<p class="lead">{terms.marked(unbroken(lead), "lead")}</p>')
+    return first
+
+
+def kicker_html(kicker: str, skip_to: str | None = None) -> str:
+    """The first line of the header."""
+    skip = f'<a class="skip" href="#{_anchor(skip_to)}">Skip to {html.escape(skip_to)}</a>' if skip_to else ""
+    return f'{skip}<p class="kicker">{html.escape(capitals(kicker))}</p>'
 
 
 def landing(name: str) -> None:

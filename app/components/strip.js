@@ -17,6 +17,8 @@ class Strip {
     this.line = root.querySelector(".strip");
     this.alerts = root.querySelector(".strip-alerts");
     this.toast = new Toast(root.querySelector(".strip-toast"));
+    this.resized = new ResizeObserver(() => makeRoom(this.alerts.offsetHeight));
+    this.resized.observe(this.alerts);
     this.polling = new Polling(
       () => this.address(),
       (overview) => this.received(overview),
@@ -36,7 +38,8 @@ class Strip {
     this.closed = true;
     this.polling.close();
     this.toast.close();
-    document.body.classList.remove("has-alerts");
+    this.resized.disconnect();
+    makeRoom(0);
   }
 
   update({ text, alerts }) {
@@ -46,8 +49,6 @@ class Strip {
     this.shown = shown;
     this.alerts.replaceChildren(...(alerts ?? []).map((alert) => element("p", { textContent: alert })));
     this.alerts.hidden = !alerts?.length;
-    // A class, because body:has() would be evaluated at every change of the page and slow down charts by half.
-    document.body.classList.toggle("has-alerts", !this.alerts.hidden);
   }
 
   received(overview) {
@@ -96,6 +97,11 @@ class Toast {
     this.ids = "";
     this.box.replaceChildren();
   }
+}
+
+// The page ends above the alerts, and so does what is fixed at its foot.
+function makeRoom(height) {
+  document.body.style.setProperty("--alerts", `${height}px`);
 }
 
 function element(name, properties) {

@@ -195,7 +195,7 @@ def _many() -> Scene:
             lambda run: float(run.now.accuracies[1].mean()),
         ),
         "Both ends of the dial are now known: share when data is scarce, learn alone when it is plentiful. Most "
-        "clients are in between, which is where the next story begins.",
+        "clients are in between, where the story about λ begins.",
     )
 
 

@@ -177,7 +177,7 @@ def _one_round() -> Scene:
         {"clients": "5"},
         "Press Step to see one phase at a time. A model is 650 numbers of 4 bytes. The images of a client, a byte for "
         f"each pixel, are {images}: the benefit is not less traffic, but that the images stay with the client.",
-        f"Only models travel: {model} to each client and {model} back in each round; its images take {images}.",
+        f"Only models travel: {model} to each client and {model} back in each round; a client's images take {images}.",
         Choice(f"A client has {IMAGES} images of 64 pixels. How much does it send in a round?", answers, right),
         "Ask what leaves the client before you step to phase 3. The squares show the part of the model that looks for "
         "a 0; each copy differs, and their average is smoother.",
@@ -192,7 +192,7 @@ def _more_clients() -> Scene:
         f"server none. {example().scope}",
         finding("10"),
         Estimate(
-            f"The first client alone recognizes {_pm(ALONE, '1')}. How much do ten reach together?",
+            f"Alone, ten clients recognize {_pm(ALONE, '10')} on average. How much do they reach together?",
             example().values_at(TOGETHER, "10"),
             example().over,
             lambda run: float(run.value),
@@ -211,7 +211,7 @@ def _exercises() -> Sequence[Exercise]:
         ),
         Exercise(
             "What helps more: to go from 2 clients to 5, or from 5 to 10?",
-            f"From 2 to 5: {percent(two, 0)}, {percent(five, 0)} and {percent(ten, 0)} are reached.",
+            f"From 2 to 5: two clients reach {percent(two, 0)}, five {percent(five, 0)} and ten {percent(ten, 0)}.",
         ),
         Exercise(
             "Why are the copies not simply kept, and the model of each client used for itself?",

@@ -73,7 +73,7 @@ class LambdaDial:
             st.header(picture.title, anchor=False)
             picture.draw()
         with side:
-            st.header("Ten clients: ○ true model ● trained model + shared model", anchor=False)
+            st.header("Ten clients: ○ true ● trained + shared", anchor=False)
             moves = client_plane.moving(
                 client_plane.data(example(), R, standing.models),
                 None if standing.shared is None else example().in_plane(R, standing.shared),
@@ -273,8 +273,8 @@ def _adaptive() -> Scene:
         _place(R, ADAPTIVE),
         "The best λ is not known in advance. The adaptive choice estimates it from the number of samples and the "
         f"distance between clients: {curve.adaptive:.2f} here. Move R and watch the star follow the minimum.",
-        f"The adaptive λ {'beats' if is_below else 'does not beat'} both ends without tuning: {curve.adaptive:.2f}; "
-        f"the best λ reaches {curve.best:.2f}.",
+        f"The adaptive λ {'beats' if is_below else 'does not beat'} both ends without tuning: {curve.adaptive:.2f} "
+        f"against {curve.alone:.2f} alone and {curve.together:.2f} together; the best λ reaches {curve.best:.2f}.",
         Choice(
             "Clients differ more now (R = 3 instead of 1). The best λ is …",
             answers,

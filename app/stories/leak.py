@@ -149,16 +149,16 @@ def finding(place: Place) -> str:
     """How similar the server's pictures are at this stop."""
     noise, batch = place["noise"], place["batch"]
     images = "one image" if batch == "1" else f"{batch} images"
-    what = "the image" if batch == "1" else "them"
+    what, true = ("image", "one") if batch == "1" else ("images", "ones")
     found = at(noise, batch)
     if found > 1 - EXACT:
-        return f"From the update of {images}, the server computes {what} exactly (correlation {found:.2f})."
+        return f"From the update of {images}, the server computes the {what} exactly (correlation {found:.2f})."
     added = "" if noise == "0" else f"noise {noise} × the update"
     given = added if added and batch == "1" else " and ".join(filter(None, (images, added)))
-    like = word(_against_mean(found), ("more like {} than", "about as much like {} as", "less like {} than"))
+    close = word(_against_mean(found), ("closer to {} than", "about as close to {} as", "less close to {} than"))
     return (
-        f"With {given}, the result is {like.format(what)} the {REFERENCE} (correlation {found:.2f} and "
-        f"{_reference():.2f}, {example().over})."
+        f"With {given}, the server's {what} {'is' if batch == '1' else 'are'} {close.format(f'the true {true}')} the "
+        f"{REFERENCE} is (correlation {found:.2f} against {_reference():.2f}, {example().over})."
     )
 
 
@@ -228,7 +228,7 @@ def _sixteen() -> Scene:
         "batches alone are no protection.",
         finding(place),
         Choice(
-            "Sixteen images in one update: is what the server computes still more like them than the mean digit?",
+            "Sixteen images in one update: are the server's images still closer to them than the mean digit is?",
             answers,
             answers[0] if _against_mean(at("0", "16")) > 0 else answers[1],
         ),

@@ -20,7 +20,7 @@ from app.stories.figures import cross_section, left_behind, radius
 from app.stories.questions import Choice, Estimate, Exercise
 from app.stories.sharpness_curve import NUM_CLIENTS, NUM_LEFT_BEHIND, RADII, SAMPLES, STEPS, Standing, example
 from app.stories.story import Dial, Mark, Place, Scene, reading
-from app.wording import percent, percent_pm, signed_points
+from app.wording import percent, percent_pm, points, signed_points
 from engine.core.statistics import ROUNDING
 
 if TYPE_CHECKING:
@@ -272,11 +272,12 @@ def _twice() -> Scene:
 def _larger_step() -> Scene:
     rho, there = 0.3, example().checks["fedavg, larger step"].lowest5
     both, gap = example().checks["rho = 0.2, larger step"].lowest5, side(_lowest_of(rho), there)
+    change = float((both - there).mean())
     return Scene(
         "Larger step",
         {"rho": f"{rho:g}"},
         f"The control is FedAvg with a learning rate of {LARGER_LR:g} instead of {LR:g}, at no extra cost. On top of "
-        f"that, ρ = 0.2 adds {signed_points(float((both - there).mean()), SAMPLES)} points. These numbers do not show "
+        f"that, ρ = 0.2 {'adds' if change >= 0 else 'costs'} {points(abs(change), SAMPLES)}. These numbers do not show "
         "that flatness is the cause.",
         f"FedSAM with ρ = {rho:g} {word(gap)} plain FedAvg with a larger learning rate: {_lowest(rho)} against "
         f"{_pm(there)} ({DRAWS}).",
@@ -332,12 +333,12 @@ def _exercises() -> Sequence[Exercise]:
 
 
 def _gain_text(rho: float) -> str:
-    """``Over 10 draws of such clients, the lowest 5 % changes by +6 points on average: up in 9, down in 1.``"""
+    """``Over 10 draws of such clients, the lowest 5 % change by +6 points on average: up in 9, down in 1.``"""
     gains = example().gains(rho)
     up, down, same = (int(found.sum()) for found in (gains > ROUNDING, gains < -ROUNDING, abs(gains) <= ROUNDING))
     unchanged = f", unchanged in {same}" if same else ""
     return (
-        f"Over {len(gains)} draws of such clients, the lowest 5 % changes by "
+        f"Over {len(gains)} draws of such clients, the lowest 5 % change by "
         f"{signed_points(float(gains.mean()), SAMPLES)} points on average: up in {up}, down in {down}{unchanged}."
     )
 

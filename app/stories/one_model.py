@@ -224,8 +224,8 @@ def _exercises() -> Sequence[Exercise]:
         ),
         Exercise(
             "Why does learning alone hardly change along the dial?",
-            "Each client trains and tests at its own angle, so rotation costs it nothing. It goes from "
-            f"{_pm('each alone', TURNS[0])} at 0° to {_pm('each alone', TURNS[-1])} at 360°.",
+            "Each client trains and tests at its own angle, so rotation costs it nothing. It is "
+            f"{_pm('each alone', TURNS[0])} at 0° and {_pm('each alone', TURNS[-1])} at 360°.",
         ),
     ]
 

@@ -111,7 +111,7 @@ def story_row(reader: Reader) -> None:
 def below(reader: Reader, place: Place) -> None:
     """The link to Set up, notes and handout, the numbers and their source."""
     story = reader.desk.story
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with st.container(horizontal=True, vertical_alignment="center", key="below"):
         link = links.setup_link(story.config(place))
         st.html(f'<a href="{html.escape(link)}">Open in Set up: {html.escape(story.setup_label(place))}</a>')
         page.table_button(

@@ -196,7 +196,7 @@ def inside(runs: Sequence[RunRecord]) -> None:
     if not started or palette.is_presenting():
         return
     with st.container(horizontal=True, vertical_alignment="center", key="live_inside"):
-        st.caption("Inside each run:")
+        st.caption("Inside each run:", width="content")
         for run in started:
             page.link("run", wording.plain(run_name(run)), id=run.id)
 

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from app import wording
-from app.components.page import header
+from app.components.page import header, kicker_html
 from app.data import pools
 from app.data.experiment_names import automatic_name
 from app.forms import Form
@@ -19,21 +19,23 @@ from app.state import url_state
 from engine.config.schema import parse_experiment
 
 STYLE = Path(sections.__file__).with_name("setup.css")
+LEAD = "All methods use the same data split, initial model, client samples and batches."
 
 
 def render() -> None:
     form = Form("setup_form")
     draft = drafts.current(form)
     st.html(STYLE)
-    top = st.container()
+    before = kicker({"name": "untitled", **draft})
+    first_line = header(before, "New experiment", LEAD, skip_to=preview.QUEUE)  # before the form, which it would move
     written, shown = st.columns([7, 5], gap="large")
     with written:
         raw = configuration(form, draft)
     drafts.keep(raw)
     complete = {"name": automatic_name(raw), **raw}
     problems = drafts.problems_of(complete)
-    with top:
-        _title(complete, problems)
+    if (now := kicker(complete, problems)) != before:
+        first_line.html(kicker_html(now, preview.QUEUE))
     with shown, st.container(key="setup_preview"):
         outcome(form, complete, problems)
 
@@ -84,14 +86,10 @@ def outcome(form: Form, raw: Mapping[str, Any], problems: list[str]) -> None:
         preview.yaml_panel(raw)
 
 
-def _title(raw: Mapping[str, Any], problems: list[str]) -> None:
-    kicker = "Set up" if problems else wording.kicker(raw)
-    header(
-        kicker,
-        "New experiment",
-        "All methods use the same data split, initial model, client samples and batches.",
-        skip_to=preview.QUEUE,
-    )
+def kicker(raw: Mapping[str, Any], problems: list[str] | None = None) -> str:
+    """The setting, unless it has ``problems``, which are looked for if they are not given."""
+    found = drafts.problems_of(raw) if problems is None else problems
+    return "Set up" if found else wording.kicker(raw)
 
 
 with url_state.page("setup"):

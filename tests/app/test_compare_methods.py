@@ -95,7 +95,7 @@ def test_different_seeds_rounds_and_statuses_are_noted() -> None:
     )
     assert text == [
         "The numbers of rounds differ: Ditto (5 rounds); FedAvg (9 rounds).",
-        "The seeds differ: Ditto 0; FedAvg 1.",
+        "The seeds differ: Ditto (seed 0); FedAvg (seed 1).",
         "FedAvg, seed 1: diverged at round 3 (not finite).",
     ]
 
@@ -109,6 +109,15 @@ def test_runs_that_failed_before_round_one_are_named_with_a_reason() -> None:
     assert missing(runs) == [
         "1 run pending; results appear after the first round.",
         "FedAvg, seed 0: failed before its first round (no data).",
+    ]
+
+
+def test_runs_that_ended_before_round_one_for_the_same_reason_share_a_sentence() -> None:
+    methods = [("ditto", 0), ("fedavg", 0), ("ditto", 1), ("fedavg", 1), ("local_train", 1)]
+    runs = [run_record(i, name, seed, round=-1, status="cancelled") for i, (name, seed) in enumerate(methods)]
+    assert missing([*runs, run_record(9, "ditto", 2, round=-1, status="failed", error="no data")]) == [
+        "Ditto and FedAvg (seeds 0 and 1); LocalTrain (seed 1): cancelled before their first round.",
+        "Ditto, seed 2: failed before its first round (no data).",
     ]
 
 

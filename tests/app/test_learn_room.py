@@ -382,7 +382,8 @@ def test_every_possible_answer_has_a_column_and_unknown_ones_have_none() -> None
 def test_each_reader_is_a_dot() -> None:
     dots = answers.figure(answers.data(WHICH, {"Alone": 1, "Neither": 3})).data[0]
     assert list(zip(dots.x, dots.y, strict=True)) == [(0, 1), (2, 1), (2, 2), (2, 3)]
-    full = answers.figure(answers.data(WHICH, {"Alone": 200})).data[0]
+    full, count = answers.figure(answers.data(WHICH, {"Alone": 200})).data
+    assert list(count.text) == ["200"] and list(count.x) == list(full.x[:1])
     assert len(full.x) == 200 and 200 * full.marker.size <= answers.COLUMN
 
 

@@ -55,6 +55,15 @@ def queue_button(page: AppTest) -> Any:
     return page.button(key="queue")
 
 
+def test_the_title_is_drawn_before_the_form_and_the_line_above_it_follows_the_form(empty_store: Store):
+    page = opened()
+    drawn = [element.type for element in page.main]
+    assert drawn.index("title") < drawn.index("selectbox")
+    assert "DIGITS · 20 CLIENTS" in words(page)
+    page.number_input(key="setup_form.partition.classes_per_client.num_clients").set_value(12).run()
+    assert "DIGITS · 12 CLIENTS" in words(page) and "20 CLIENTS" not in words(page)
+
+
 def test_the_page_starts_with_a_valid_experiment(empty_store: Store):
     page = opened()
     assert queue_button(page).label == "Queue 6 runs" and not queue_button(page).disabled

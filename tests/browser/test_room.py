@@ -1,4 +1,4 @@
-"""A room with two browsers: the reader's page follows the lecturer's without a press."""
+"""A room with two browsers: the reader's page follows the lecturer's without a press; axe finds nothing on either."""
 
 from collections.abc import Iterator
 
@@ -7,6 +7,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from app.learn import classroom
 from app.stories import stories
+from tests.browser.accessible import violations
 from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server
 
 STORY = stories()["one-model"]
@@ -41,6 +42,7 @@ def test_a_reader_follows_leaves_comes_back_and_answers(
     expect(reader.get_by_role("heading", level=1)).to_have_text(STORY.title, timeout=LOAD_MS)
     at_scene(reader, "a")
     assert reader.evaluate("document.documentElement.scrollWidth") <= 390
+    assert violations(page) == violations(reader) == []
 
     page.get_by_role("radio", name="b · ").click()
     at_scene(reader, "b")
@@ -60,6 +62,7 @@ def test_a_reader_follows_leaves_comes_back_and_answers(
     page.get_by_role("button", name="Show answers").click()
     expect(reader.get_by_role("heading", name="Answers of the class")).to_be_visible(timeout=LOAD_MS)
     expect(reader.get_by_text("1 answer. Most frequent: “Each alone”, 1.").first).to_be_visible(timeout=LOAD_MS)
+    assert violations(page) == violations(reader) == []
     assert page_problems == PageProblems()
 
     page.get_by_role("button", name="Close room").click()
