@@ -16,7 +16,7 @@ from engine.backends import choose_backend
 from engine.backends.clipped import Clipped
 from engine.config.schema import RunConfig, resolve_hparams
 from engine.core.client_rows import RowMemory
-from engine.core.devices import use_full_precision
+from engine.core.devices import keep_freed_batches, use_full_precision
 from engine.core.errors import CheckpointInvalid, Unsupported
 from engine.core.params import SharedParams, all_finite
 from engine.core.paths import default_data_dir
@@ -123,6 +123,8 @@ class Simulation:
         device = choose_device(config.machine.device)
         if device.type == "cuda":
             use_full_precision()
+        else:
+            keep_freed_batches()
         dtype = getattr(torch, config.training.dtype)
         data = data or build(config, data_dir or default_data_dir(), device, progress)
         model = build_model(config.model, data.input_shape, data.num_classes)
