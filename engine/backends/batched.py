@@ -83,9 +83,9 @@ class Batched(Backend):
         return loss
 
 
-def live_chunk(model: Model, batch_bytes: int, device: torch.device) -> int:
-    """Clients whose parameters, gradients and batch fit the cache (CPU) or the free memory (GPU)."""
-    per_client = 4 * 3 * model.num_parameters + 2 * batch_bytes
+def live_chunk(model: Model, batch_bytes: int, device: torch.device, copies: int = 3) -> int:
+    """Clients whose ``copies`` of the parameters and batch fit the cache (CPU), or the free memory (GPU)."""
     if device.type == "cuda":
+        per_client = 4 * 3 * model.num_parameters + 2 * batch_bytes
         return max(1, int(_GPU_SHARE * free_bytes(device) / (8 * per_client)))
-    return max(1, _LIVE_BYTES // per_client)
+    return max(1, _LIVE_BYTES // (4 * copies * model.num_parameters + 2 * batch_bytes))

@@ -62,7 +62,7 @@ class Fused(Backend):
         return sum(f"{layer}.weight" in self.model.body for layer in self.chain)
 
     def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
-        return live_chunk(model, batch_bytes, device)
+        return live_chunk(model, batch_bytes, device, copies=1)  # steps write no gradients
 
     def accumulate(
         self,
