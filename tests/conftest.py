@@ -63,14 +63,16 @@ TOGETHER = {
     "cli/test_process.py": "engines",
     "test_dispatchers.py": "engines",
     "app/test_web_servers.py": "engines",
+    "datasets/test_cifar.py": "torchvision",
+    "datasets/test_idx.py": "torchvision",
 }
 
 
 class Together(LoadScopeScheduling):
     """Gives single tests to any free worker; a group goes to one worker, and first, because it takes longest.
 
-    All browser tests share a browser and an app, those of PostgreSQL a server. Tests that start whole engines run one
-    after the other, so that they do not compete for the processors.
+    All browser tests share a browser and an app, those of PostgreSQL a server, those of torchvision its import. Tests
+    that start whole engines run one after the other, so that they do not compete for the processors.
     """
 
     def _split_scope(self, nodeid: str) -> str:
