@@ -6,6 +6,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the same tests on every machine; `mak
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ jaxtyping.install_import_hook(tests.shapes.modules(), "tests.shapes.checked")
 
 import hypothesis
 import pytest
+import sqlalchemy as sa
 import torch
+from sqlalchemy.engine.default import DefaultDialect
 from xdist.scheduler import LoadScopeScheduling
 
 from engine.core.registry import ALGORITHMS, ANALYSES, DATASETS, METRICS, MODELS, PARTITIONERS
@@ -67,14 +70,16 @@ TOGETHER = {
     "cli/test_process.py": "engines",
     "test_dispatchers.py": "engines",
     "app/test_web_servers.py": "engines",
+    "datasets/test_cifar.py": "torchvision",
+    "datasets/test_idx.py": "torchvision",
 }
 
 
 class Together(LoadScopeScheduling):
     """Gives single tests to any free worker; a group goes to one worker, and first, because it takes longest.
 
-    All browser tests share a browser and an app, those of PostgreSQL a server. Tests that start whole engines run one
-    after the other, so that they do not compete for the processors.
+    All browser tests share a browser and an app, those of PostgreSQL a server, those of torchvision its import. Tests
+    that start whole engines run one after the other, so that they do not compete for the processors.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -104,6 +109,22 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.section("THE TESTS ON A GPU WERE LEFT OUT: make gpu RUNS THEM", red=True, bold=True)
     if what := postgres.missing():
         terminalreporter.section(f"NO {what}: THE POSTGRESQL TESTS WERE LEFT OUT", red=True, bold=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _statements_compiled_once() -> Iterator[None]:
+    """Each test has a database of its own, for which SQLAlchemy would compile all statements anew: half of its time."""
+
+    def parts(dialect: Any) -> tuple[Any, ...]:
+        return type(dialect), dialect.dbapi, getattr(dialect, "_json_serializer", None)
+
+    create_engine = partial(sa.create_engine, execution_options={"compiled_cache": {}})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sa, "create_engine", create_engine)
+        # A compiled statement is looked up by its dialect, and each engine has a dialect of its own.
+        patch.setattr(DefaultDialect, "__eq__", lambda one, other: parts(one) == parts(other))
+        patch.setattr(DefaultDialect, "__hash__", lambda one: hash(parts(one)))
+        yield
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torchvision
 
 from engine.core.errors import DataUnavailable
 from engine.datasets.cifar import CifarFiles
@@ -50,6 +49,8 @@ def archive_of(files: dict[str, bytes]) -> bytes:
 @pytest.fixture
 def archive(monkeypatch: pytest.MonkeyPatch) -> bytes:
     """The archive of the tiny set, registered with torchvision during a test."""
+    import torchvision  # here, since it takes a second
+
     files = official_files()
     packed = archive_of(files)
     md5 = {name: hashlib.md5(content).hexdigest() for name, content in files.items()}
@@ -219,6 +220,8 @@ def test_cifar100_has_a_hundred_classes_in_official_order():
 
 @pytest.mark.parametrize("name", ["cifar10", "cifar100"])
 def test_torchvision_has_the_files_and_urls(name):
+    import torchvision
+
     files = importlib.import_module(f"engine.datasets.{name}").FILES
     official = getattr(torchvision.datasets, files.torchvision_class)
     known = {entry[0] for entry in (*official.train_list, *official.test_list)} | {official.meta["filename"]}
