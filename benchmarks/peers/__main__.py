@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.peers.beside import Program, Row, compare, difference, table
+from benchmarks.peers.beside import Program, compare, difference, heading
 from benchmarks.peers.known import PEERS
 from benchmarks.peers.settings import CHECKED, SETTINGS
 
@@ -49,13 +49,12 @@ def main() -> None:
                     check(ours, theirs[-1], model, method, checked)
         setting.write(folder)
         print(f"\n{setting}. One thread each, {options.clock.replace('_', ' ')}, median (range) of {options.repeats}")
-        rows: list[Row] = []
+        print(f"Load {os.getloadavg()[0]:.1f}\n\n{heading(list(peer.variants))}", flush=True)
         for model in models:
             for method in methods[model]:
                 job = setting.job(method, model, folder)
-                rows.append(compare(ours, theirs, job, options.repeats, options.clock))
-                print(f"{method} {model} done, load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
-    print(table(list(peer.variants), rows))
+                print(compare(ours, theirs, job, options.repeats, options.clock), flush=True)
+    print(f"\nLoad {os.getloadavg()[0]:.1f}")
 
 
 def check(ours: Program, theirs: Program, model: str, method: str, folder: Path) -> None:

@@ -149,9 +149,10 @@ class Row:
     ratios: tuple[Ratio, ...]
     work: float | None  # sample gradients, theirs over ours
 
-    def cells(self) -> list[str]:
+    def __str__(self) -> str:
+        """A line of the table."""
         work = "-" if self.work is None else f"{self.work:.2f}"
-        return [self.method, self.model, *map(str, self.ratios), work]
+        return _line([self.method, self.model, *map(str, self.ratios), work])
 
 
 def compare(ours: Program, theirs: Sequence[Program], job: Job, repeats: int, clock: str) -> Row:
@@ -174,11 +175,14 @@ def difference(ours: Program, theirs: Program, job: Job, rounds: int = 2) -> tup
     return apart, moved
 
 
-def table(names: Sequence[str], rows: Sequence[Row]) -> str:
-    """Markdown."""
-    head = ["method", "model", *(f"{name} / Fedscape" for name in names), "sample gradients"]
-    lines = [head, ["---"] * len(head), *(row.cells() for row in rows)]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+def heading(names: Sequence[str]) -> str:
+    """The first two lines of a Markdown table."""
+    cells = ["method", "model", *(f"{name} / Fedscape" for name in names), "sample gradients"]
+    return f"{_line(cells)}\n{_line(['---'] * len(cells))}"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _short(ratio: float) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.peers.beside import ChildFailed, Program, Ratio, Row, compare, difference, table
+from benchmarks.peers.beside import ChildFailed, Program, Ratio, Row, compare, difference, heading
 from benchmarks.peers.children.networks import network
 from benchmarks.peers.known import OF_SPLIT_MODELS, PEERS, Peer
 from benchmarks.peers.settings import SETTINGS, Setting, options
@@ -92,11 +92,9 @@ def test_the_ratio_is_the_median_over_turns_without_the_counted_one() -> None:
 
 
 def test_the_table_is_markdown() -> None:
-    rows = [
-        Row("fedavg", "mlr", (Ratio(14.71, 9.94, 123.4), Ratio(6.7, 0.512, 7.25)), 1.0),
-        Row("ditto", "dnn", (Ratio(2, 2, 2), Ratio(1, 1, 1)), None),
-    ]
-    assert table(["PFLlib", "in memory"], rows).splitlines() == [
+    first = Row("fedavg", "mlr", (Ratio(14.71, 9.94, 123.4), Ratio(6.7, 0.512, 7.25)), 1.0)
+    second = Row("ditto", "dnn", (Ratio(2, 2, 2), Ratio(1, 1, 1)), None)
+    assert f"{heading(['PFLlib', 'in memory'])}\n{first}\n{second}".splitlines() == [
         "| method | model | PFLlib / Fedscape | in memory / Fedscape | sample gradients |",
         "| --- | --- | --- | --- | --- |",
         "| fedavg | mlr | 15x (9.9 to 123) | 6.7x (0.51 to 7.2) | 1.00 |",
