@@ -83,4 +83,4 @@ def _columns(names_: list[str], table: pd.DataFrame, tail: int) -> dict[str, Any
         else config.TextColumn(titles[name], pinned=name == "method")
         for name in names_
     }
-    return columns | {"bars": config.BarChartColumn(titles["bars"], y_min=0, y_max=100, width=110)}
+    return columns | {"bars": config.BarChartColumn(titles["bars"], y_min=0, y_max=100, width=128)}
