@@ -149,16 +149,16 @@ def finding(place: Place) -> str:
     """How similar the server's pictures are at this stop."""
     noise, batch = place["noise"], place["batch"]
     images = "one image" if batch == "1" else f"{batch} images"
-    what, true = ("image", "one") if batch == "1" else ("images", "ones")
+    what = "the image" if batch == "1" else "them"
     found = at(noise, batch)
     if found > 1 - EXACT:
-        return f"From the update of {images}, the server computes the {what} exactly (correlation {found:.2f})."
+        return f"From the update of {images}, the server computes {what} exactly (correlation {found:.2f})."
     added = "" if noise == "0" else f"noise {noise} × the update"
     given = added if added and batch == "1" else " and ".join(filter(None, (images, added)))
-    close = word(_against_mean(found), ("closer to {} than", "about as close to {} as", "less close to {} than"))
+    like = word(_against_mean(found), ("more like {} than", "about as much like {} as", "less like {} than"))
     return (
-        f"With {given}, the server's {what} {'is' if batch == '1' else 'are'} {close.format(f'the true {true}')} the "
-        f"{REFERENCE} is (correlation {found:.2f} against {_reference():.2f}, {example().over})."
+        f"With {given}, the result is {like.format(what)} the {REFERENCE} is (correlation {found:.2f} vs "
+        f"{_reference():.2f}, {example().over})."
     )
 
 

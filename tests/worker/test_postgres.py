@@ -40,7 +40,7 @@ def test_a_killed_worker_loses_nothing(
     store: Store, undisturbed_run: Callable[..., Undisturbed], monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
     kill_points.test_a_killed_and_resumed_run_equals_an_undisturbed_one(
-        store, undisturbed_run, monkeypatch, point, 1e-6
+        store, undisturbed_run, monkeypatch, point, 1e-6, dense_bytes=0
     )
 
 
