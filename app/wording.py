@@ -71,7 +71,7 @@ def percent_pm(mean: float | None, std: float | None, *, samples: float | None =
     """``97.41 ± 0.12 %``: a mean over seeds and its standard deviation, both fractions.
 
     A wide one has fewer decimals, ``81.4 ± 3.2 %`` and ``64 ± 12 %``, and so has one of few ``samples``; one too narrow
-    for these is ``95 ± <1 %``.
+    for these is ``95 % (± under 1)``.
     """
     if not _is_number(mean):
         return MISSING
@@ -79,8 +79,9 @@ def percent_pm(mean: float | None, std: float | None, *, samples: float | None =
     if not _is_number(std):
         return percent(mean, digits)
     least = 1 / 10**digits
-    spread = f"<{least:g}" if 0 < 100 * std < least / 2 else f"{std * 100:.{digits}f}"
-    return f"{mean * 100:.{digits}f} ± {spread} %"
+    if 0 < 100 * std < least / 2:
+        return f"{percent(mean, digits)} (± under {least:g})"
+    return f"{mean * 100:.{digits}f} ± {std * 100:.{digits}f} %"
 
 
 def decimals_pm(std: float | None, samples: float | None = None) -> int:

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
+from app.data import config_fields
 from app.data.comparison import Method, method_name, run_name
 from app.wording import names, plural
 from engine.core.run_json import recorded
@@ -14,11 +15,11 @@ from storage import RunRecord
 def conflicts(methods: Sequence[Method]) -> list[str]:
     """Differences that make numbers incomparable: other data, or other clients. ``RunRecord.partition`` is needed."""
     found = []
-    if (data := _apart(methods, lambda run: _json(run.config["dataset"]))) is not None:
+    if (data := _parts_apart(methods, "dataset")) is not None:
         found.append(f"The data sets differ: {data}. Their accuracies answer different questions.")
     elif seeds := _seeds_apart(methods, lambda run: recorded(run.provenance).dataset_fingerprint):
         found.append(f"The data set changed between runs for {_seed_words(seeds)} (its fingerprint differs).")
-    if (splits := _apart(methods, lambda run: _json(run.config["partition"]))) is not None:
+    if (splits := _parts_apart(methods, "partition")) is not None:
         found.append(f"The partitions differ: {splits}. Clients with the same number are not the same clients.")
     elif not found and (seeds := _seeds_apart(methods, _clients)):
         found.append(f"The same partition gave different clients for {_seed_words(seeds)}; rerun these methods.")
@@ -28,7 +29,7 @@ def conflicts(methods: Sequence[Method]) -> list[str]:
 def notes(methods: Sequence[Method]) -> list[str]:
     """Notes on runs that may be compared."""
     found = []
-    if (models := _apart(methods, lambda run: _json(run.config["model"]))) is not None:
+    if (models := _parts_apart(methods, "model")) is not None:
         found.append(f"The models differ: {models}.")
     if (rounds := _apart(methods, lambda run: plural(run.rounds, "round"))) is not None:
         found.append(f"The numbers of rounds differ: {rounds}.")
@@ -77,26 +78,35 @@ def same_clients(a: Method, b: Method) -> bool:
 
 def _apart(methods: Sequence[Method], what: Callable[[RunRecord], str]) -> str | None:
     """``FedAvg and Ditto (this); CGPFL (that)``, or None where all are equal."""
+    groups = _groups(methods, what)
+    return None if len(groups) < 2 else "; ".join(f"{names(own)} ({value})" for value, own in groups.items())
+
+
+def _parts_apart(methods: Sequence[Method], section: str) -> str | None:
+    """``FedAvg (Dirichlet, α = 0.1); CGPFL (Dirichlet, α = 1)``: that part's name, and its fields that differ."""
+    groups = _groups(methods, lambda run: _json(run.config[section]))
+    if len(groups) < 2:
+        return None
+    parts: dict[str, Mapping[str, Any]] = {value: json.loads(value) for value in groups}
+    fields = dict.fromkeys(field for part in parts.values() for field in part if field != "name")
+    varied = [field for field in fields if len({_json(part.get(field)) for part in parts.values()}) > 1]
+    shown = {
+        value: [
+            config_fields.text(f"{section}.name", part["name"]),
+            *(config_fields.setting_in_words(section, field, part) for field in varied if field in part),
+        ]
+        for value, part in parts.items()
+    }
+    return "; ".join(f"{names(own)} ({', '.join(shown[value])})" for value, own in groups.items())
+
+
+def _groups(methods: Sequence[Method], what: Callable[[RunRecord], str]) -> dict[str, list[str]]:
+    """value -> the methods with a run that has it."""
     groups: dict[str, list[str]] = defaultdict(list)
     for method in methods:
         for value in dict.fromkeys(what(run) for run in method.runs):
             groups[value].append(method.name)
-    if len(groups) < 2:
-        return None
-    shown = _differences(list(groups))
-    return "; ".join(f"{names(own)} ({shown[value]})" for value, own in groups.items())
-
-
-def _differences(values: Sequence[str]) -> dict[str, str]:
-    """The name of each JSON object and its fields that differ; other text unchanged."""
-    if not all(value.startswith("{") for value in values):
-        return dict(zip(values, values, strict=True))
-    parsed = [json.loads(value) for value in values]
-    varied = [k for k in dict.fromkeys(k for p in parsed for k in p) if len({_json(p.get(k)) for p in parsed}) > 1]
-    return {
-        value: ", ".join([own["name"], *(f"{k} = {own[k]}" for k in varied if k in own and k != "name")])
-        for value, own in zip(values, parsed, strict=True)
-    }
+    return groups
 
 
 def _seeds_apart(methods: Sequence[Method], what: Callable[[RunRecord], Hashable]) -> list[int]:

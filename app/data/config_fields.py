@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from app.data.comparison import NOT_THE_METHOD, Method, method_name
-from app.forms import parameters_of
+from app.forms import name_in_words, parameters_of
 from app.wording import MISSING, plural
 from engine.config.schema import Evaluation, Training
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Options, Parameter, Registry
@@ -86,7 +86,7 @@ def title(name: str, methods: Sequence[Method]) -> str:
     if option == "name" or not option:
         return SECTIONS.get(section, section)
     parameter = parameter_of(name, [run.config for method in methods for run in method.runs])
-    return f"{SECTIONS.get(section, section)}: {parameter.symbol.replace('_', ' ') if parameter else option}"
+    return f"{SECTIONS.get(section, section)}: {name_in_words(parameter) if parameter else option}"
 
 
 def parameter_of(name: str, configs: Sequence[Mapping[str, Any]]) -> Parameter | None:
@@ -121,6 +121,13 @@ def value_of(name: str, run: RunRecord) -> str:
         return value
     parameter = parameter_of(name, [run.config])
     return f"{parameter.symbol if parameter else name.rpartition('.')[2]} = {value}"
+
+
+def setting_in_words(section: str, option: str, own: Mapping[str, Any]) -> str:
+    """``clients = 40``: an option of the part ``own`` of a configuration."""
+    name = f"{section}.{option}"
+    parameter = parameter_of(name, [{section: own}])
+    return f"{name_in_words(parameter) if parameter else option} = {text(name, own[option])}"
 
 
 def names_along(runs: Sequence[RunRecord], axis: str) -> dict[int, str]:

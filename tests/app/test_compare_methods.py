@@ -54,7 +54,7 @@ def test_summaries_aggregate_clients_and_then_seeds() -> None:
 def test_different_data_is_a_named_conflict() -> None:
     methods = methods_of([run_record(1), run_record(2, "fedavg", dataset={"name": "mnist"})])
     assert conflicts(methods) == [
-        "The data sets differ: Ditto (digits); FedAvg (mnist). Their accuracies answer different questions."
+        "The data sets differ: Ditto (Digits); FedAvg (MNIST). Their accuracies answer different questions."
     ]
     assert not same_clients(*methods)
 
@@ -68,7 +68,7 @@ def test_different_fingerprints_of_a_data_set_are_a_conflict() -> None:
 def test_the_conflict_of_partitions_names_the_differences() -> None:
     other = {"name": "iid", "num_clients": 8}
     methods = methods_of([run_record(1), run_record(2, "fedavg", partition_config=other)])
-    assert "Ditto (iid, num_clients = 4); FedAvg (iid, num_clients = 8)" in conflicts(methods)[0]
+    assert "Ditto (IID, clients = 4); FedAvg (IID, clients = 8)" in conflicts(methods)[0]
 
 
 def test_different_clients_of_one_partition_are_a_conflict() -> None:

@@ -63,7 +63,7 @@ def test_runs_on_different_data_are_shown_with_a_warning_and_no_leader(filled_st
     other["partition"] = DIGITS["partition"] | {"classes_per_client": 2}
     store_experiment(filled_store, other)
     page = opened(runs="1,2,9,10")
-    assert "The partitions differ: FedAvg (classes_per_client, classes_per_client = 3)" in words(page)
+    assert "The partitions differ: FedAvg (Classes per client, classes per client = 3)" in words(page)
     assert page.title[0].value == "These runs cannot be ranked"
     assert [header.value for header in page.header] == ["Accuracy by client", "All numbers"]
     assert "no clients in common" in words(opened(runs="1,2,9,10", section="clients"))
