@@ -5,6 +5,7 @@
 A round has the size that a method with a global model stores: 16 numbers and 5 arrays of 100 clients. A commit holds
 the rounds of half a second. A reader sends a page's queries four times a second. ``--postgres`` also measures
 PostgreSQL: in a new database on the server of TEST_POSTGRES_URL, or on a temporary server with default durability.
+``--synchronous`` compares SQLite's settings, in turns.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Barrier
 from typing import TypeVar
@@ -23,8 +24,8 @@ import numpy as np
 
 from engine.core.results import RoundResult
 from engine.core.vocabulary import MODEL_KINDS
-from engine.worker.recorder import Recorder
-from storage import NewRun, Store, Transient
+from engine.worker import recorder
+from storage import NewRun, Store, Transient, sqlite
 from tests.support import postgres
 
 CLIENTS = 100
@@ -44,6 +45,7 @@ class Tally:
     refused: int = 0
     rounds: int = 0
     seconds: float = 0.0
+    processor_s: float = 0.0
 
     def timed(self, call: Callable[[], T]) -> T:
         started = time.perf_counter()
@@ -64,6 +66,8 @@ class Load:
     writers: int
     readers: int
     rate: float  # rounds per second and writer
+    synchronous: str = sqlite.SYNCHRONOUS
+    write_s: float = recorder.WRITE_S  # between the commits of a writer
 
     @property
     def rounds(self) -> int:
@@ -72,22 +76,24 @@ class Load:
 
 def write(url: str, artifacts: Path, load: Load, start: Barrier) -> Tally:
     """Writes one run at the given rate, as far as the database keeps up."""
+    sqlite.SYNCHRONOUS, recorder.WRITE_S = load.synchronous, load.write_s
     store, tally = Store(url, artifacts), Tally()
     run = store.queue.claim()
     assert run is not None
-    recorder = Recorder(store, run.id, run.epoch)
+    writer = recorder.Recorder(store, run.id, run.epoch)
     append = store.metrics.append
     store.metrics.append = lambda *a, **k: tally.timed(lambda: append(*a, **k))  # type: ignore[method-assign]
     random = np.random.default_rng(run.seed)
     start.wait()
-    began = time.perf_counter()
+    began, processor = time.perf_counter(), time.process_time()
     for number in range(load.rounds):
         time.sleep(max(0.0, began + number / load.rate - time.perf_counter()))
-        recorder.add(a_round(number, random), {})
+        writer.add(a_round(number, random), {})
         if time.perf_counter() - began > load.seconds:
             break
-    recorder.append()
-    tally.rounds, tally.seconds = recorder.round + 1, time.perf_counter() - began
+    writer.append()
+    tally.rounds, tally.seconds = writer.round + 1, time.perf_counter() - began
+    tally.processor_s = time.process_time() - processor
     store.close()
     return tally
 
@@ -148,6 +154,8 @@ def report(name: str, load: Load, writers: list[Tally], readers: list[Tally]) ->
         times = np.concatenate([tally.milliseconds for tally in tallies])
         median, p99 = np.percentile(times, [50, 99])
         print(f"  {what}: p50 {median:.1f} ms, p99 {p99:.1f} ms, max {times.max():.1f} ms ({len(times)} of them)")
+    print(f"  writers: {1e3 * sum(t.processor_s for t in writers) / sum(t.rounds for t in writers):.2f} ms", end=" ")
+    print("of processor time per round")
 
 
 @contextmanager
@@ -166,14 +174,19 @@ def main() -> None:
     parser.add_argument("--writers", type=int, default=8)
     parser.add_argument("--readers", type=int, default=4)
     parser.add_argument("--rate", type=float, default=50, help="rounds per second of each writer")
+    parser.add_argument("--write-s", type=float, default=recorder.WRITE_S, help="0: a commit for each round")
     parser.add_argument("--postgres", action="store_true", help="also measure PostgreSQL")
+    parser.add_argument("--synchronous", nargs="+", choices=["OFF", "NORMAL", "FULL"], default=[sqlite.SYNCHRONOUS])
+    parser.add_argument("--repeats", type=int, default=1)
     arguments = parser.parse_args()
-    load = Load(arguments.seconds, arguments.writers, arguments.readers, arguments.rate)
-    with tempfile.TemporaryDirectory() as folder:
-        report("SQLite", load, *measure(f"sqlite:///{folder}/fedscape.db", Path(folder), load))
-        if arguments.postgres:
-            with postgres_database() as url:
-                report("PostgreSQL", load, *measure(url, Path(folder), load))
+    load = Load(arguments.seconds, arguments.writers, arguments.readers, arguments.rate, write_s=arguments.write_s)
+    for synchronous in arguments.repeats * arguments.synchronous:
+        with tempfile.TemporaryDirectory() as folder:
+            tallies = measure(f"sqlite:///{folder}/fedscape.db", Path(folder), replace(load, synchronous=synchronous))
+        report(f"SQLite, synchronous={synchronous}", load, *tallies)
+    if arguments.postgres:
+        with tempfile.TemporaryDirectory() as folder, postgres_database() as url:
+            report("PostgreSQL", load, *measure(url, Path(folder), load))
 
 
 if __name__ == "__main__":

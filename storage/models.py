@@ -157,7 +157,7 @@ class RoundMetric(Base):
     """One number per round. The key order is that of reading curves; NULL means NaN."""
 
     __tablename__ = "round_metrics"
-    __table_args__ = {"sqlite_with_rowid": False}  # the row is little more than its key: store that once
+    __table_args__ = {"sqlite_with_rowid": False}  # little more than its key, which rowids would store twice
 
     run_id: Mapped[int] = _of_run(primary_key=True)
     name: Mapped[str] = mapped_column(primary_key=True)

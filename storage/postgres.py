@@ -51,7 +51,7 @@ class PostgreSQL(Database):
         return Path(os.environ.get("ARTIFACTS_DIR", "var/artifacts")).absolute()
 
     def back_up(self, label: str) -> Path | None:
-        return None  # backups are up to the server's owner
+        return None  # the server's administrator makes backups
 
     def size_bytes(self) -> int:
         with self.read() as connection:
@@ -96,7 +96,7 @@ class PostgreSQL(Database):
         if state == DISK_FULL:
             return DiskFull(f"{self.name}: {text}; the server's disk is full; free some space there")
         if state in (NO_TABLE, NO_COLUMN):
-            return SchemaOutdated(f"{self.name} has no or old tables; start the app, which migrates them")
+            return SchemaOutdated(f"the tables of {self.name} are missing or old; start the app, which migrates them")
         is_unavailable = isinstance(error, OperationalError) and (state or "08").startswith(UNAVAILABLE)
         if error.connection_invalidated or is_unavailable or state == TOO_LONG_IDLE:
             return DatabaseUnavailable(

@@ -250,7 +250,7 @@ class RoomRecord:
     position: dict[str, Any]
     question: str  # "" if the position has none
     shows_answers: bool
-    readers: int  # that polled lately, or have answered the question
+    readers: int  # that polled recently, or have answered the question
     answered: int
 
 
@@ -279,9 +279,9 @@ class DiskUse:
 
 @dataclass(frozen=True)
 class EngineRecord:
-    """A machine that computes, for display only: that of the dispatcher, or a node of its cluster.
+    """A machine that computes, for display only: the dispatcher's own, or a node of its cluster.
 
-    One without a device is that of a dispatcher that reaches no machine; ``problem`` is the message of the outage.
+    Without a device, it is the machine of a dispatcher that cannot reach any machine; ``problem`` is the message then.
     """
 
     id: str

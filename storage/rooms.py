@@ -41,7 +41,7 @@ class Rooms:
         with self._database.write() as connection:
             hold_lock(connection, LOCK)
             connection.execute(sa.delete(Room).where(~_is_open(at)))
-            _make_place(connection, at)
+            _make_space(connection, at)
             code = _unused_code(connection)
             new = sa.insert(Room).values(code=code, key=key_of(code), owner=owner, created_at=at, lecturer_at=at)
             new = new.values(version=1, position=position, question=question, shows_answers=False)
@@ -148,7 +148,7 @@ def _unused_code(connection: sa.Connection) -> str:
     return code
 
 
-def _make_place(connection: sa.Connection, at: datetime) -> None:
+def _make_space(connection: sa.Connection, at: datetime) -> None:
     """Deletes the room whose lecturer polled longest ago, if all are taken. Raises RoomsFull if it is not stale."""
     rooms = connection.execute(sa.select(Room.code, Room.lecturer_at).order_by(Room.lecturer_at)).all()
     if len(rooms) < MAX_ROOMS:

@@ -107,7 +107,7 @@ class RunQueue:
     def claim(self, run_ids: Sequence[int] | None = None, limits: Limits = NO_LIMITS) -> RunRecord | None:
         """Claims the next queued run (of ``run_ids``), or returns None. Only the new epoch may write to it now.
 
-        Runs of owners who reached a limit wait.
+        Runs of owners who have reached a limit stay queued.
         """
         at = now()
         with self._database.write() as connection:
@@ -218,7 +218,7 @@ class RunQueue:
             end = {"status": "paused"}
         values = {name: sa.case((running, getattr(Run, name)), else_=value) for name, value in end.items()}
         values["control"] = sa.case((running, control), else_="")
-        with self._database.write() as connection:  # one statement, so that no claim comes in between
+        with self._database.write() as connection:  # one statement, so that no run is claimed in between
             connection.execute(selected.where(Run.id.in_(run_ids)).values(values))
 
     def resume(self, run_ids: Sequence[int]) -> None:

@@ -96,7 +96,7 @@ def keep_compute(connection: sa.Connection, runs: sa.ColumnElement[bool], analys
 
 
 def lock_usage(connection: sa.Connection) -> None:
-    """Serialize checks of limits until the transaction ends: two requests could each be within them, but not both."""
+    """Serialize checks of limits until the transaction ends. Otherwise two requests could exceed a limit together."""
     hold_lock(connection, LOCK)
 
 

@@ -54,6 +54,7 @@ NETWORK_FILE_SYSTEMS = frozenset(
     }
 )
 PAGES = 4096  # per step of a copy
+SYNCHRONOUS = "FULL"  # each commit waits for the disk; with NORMAL a power cut undoes some: DECISIONS.md, 110
 LOCK_TRIES, LOCK_PAUSE_S = 10, 0.02
 WRITE_LOCK = 120  # the byte of the -shm file locked by a writer (sqlite.org/walformat.html)
 READONLY, BUSY, LOCKED, IOERR, CORRUPT, FULL, CANTOPEN, NOTADB = 8, 5, 6, 10, 11, 13, 14, 26
@@ -93,7 +94,7 @@ class SQLite(Database):
 
     def _prepare_connection(self, connection: Any, _: Any) -> None:
         connection.isolation_level = None  # _begin starts transactions, not the driver
-        for pragma in (f"busy_timeout={round(1000 * self.timeout_s)}", "synchronous=NORMAL", "foreign_keys=ON"):
+        for pragma in (f"busy_timeout={round(1000 * self.timeout_s)}", f"synchronous={SYNCHRONOUS}", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}").close()
         self._enable_wal(connection)
 
@@ -208,7 +209,7 @@ class SQLite(Database):
         except OSError as error:
             raise StorageError(
                 f"cannot write {self.lock_path} ({error.strerror}); check the owner, the permissions and the free "
-                "space of the folder, or set DATABASE_URL to a file in another one"
+                "space of the folder, or set DATABASE_URL to a file in another folder"
             ) from error
         try:
             fcntl.flock(handle, kind | fcntl.LOCK_NB)
@@ -220,7 +221,7 @@ class SQLite(Database):
     def explain(self, error: DBAPIError) -> StorageError:
         code = _code(error.orig)
         text = str(error.orig)
-        if code in (FULL, IOERR):  # a quota that is used up, and a disk too full to open a file, look like the latter
+        if code in (FULL, IOERR):  # an exceeded quota, and a disk too full to open a file, are IOERR
             return DiskFull(
                 f"{self.path} cannot be written ({text}): the disk or a quota is full, or the disk is failing; free "
                 "some space, and check the disk if there is enough"
@@ -242,7 +243,9 @@ class SQLite(Database):
                 f"({self.path.name}.backup-*.db) in its place"
             )
         if "no such table" in text or "no such column" in text:
-            return SchemaOutdated(f"{self.path} has no tables or old ones ({text}); start the app, which migrates them")
+            return SchemaOutdated(
+                f"the tables of {self.path} are missing or old ({text}); start the app, which migrates them"
+            )
         advice = {
             READONLY: "the file cannot be written: check its owner and permissions",
             CANTOPEN: "it is a folder: set DATABASE_URL to a file in it, like fedscape.db"

@@ -137,7 +137,7 @@ class Store:
         return restore(self._database, self.artifacts, path, replace, progress, check_run)
 
     def try_dispatcher_lock(self) -> DispatcherLock | None:
-        """The lock that allows to claim runs and to migrate, or None while another process holds it."""
+        """The lock that is required to claim runs and to migrate; None while another process holds it."""
         return self._database.try_lock()
 
     def dispatcher_is_running(self) -> bool:

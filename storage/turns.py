@@ -1,8 +1,8 @@
-"""The order of claims: owners take turns by what they have running, and each owner's runs go by priority.
+"""The order in which runs are claimed: owners take turns, and each owner's runs are ordered by priority.
 
-A queued run's turn is the number of runs its owner has running, plus its place among the owner's queued runs. Lower
-turns go first; of equal ones, that of the owner whose last claim is oldest. With one owner this is the order by
-priority.
+A queued run's turn is the number of running runs of its owner, plus its position among the owner's queued runs. The
+lowest turn is claimed first; among equal turns, that of the owner whose last claim is oldest. With one owner this is
+the order by priority.
 """
 
 from functools import cache
@@ -62,8 +62,8 @@ def next_run(of_ids: bool, with_limit: bool, with_held: bool) -> sa.Select:
 def in_turn(found: sa.Subquery) -> tuple[Any, ...]:
     """The order of ``turns``, for a query that joins it with runs.
 
-    It is the order of all claims to come if no run ends meanwhile: of equal turns, the owner with more runs now comes
-    first, since the others will just have had a claim. Each owner has one run of a turn.
+    Runs are claimed in this order if none ends meanwhile. Among equal turns, the owner with more running runs comes
+    first: the others will have had a claim since. Each owner has at most one run per turn.
     """
     never_served_first = found.c.served_at.is_not(None)
     return (found.c.turn, found.c.running.desc(), never_served_first, found.c.served_at, Run.id)

@@ -1,8 +1,9 @@
 """The files that web pages and their runs may read: those below DATA_DIR, which includes uploads.
 
 Otherwise any visitor could read any file of this machine, or learn from an error whether it exists. The message is the
-same for a file elsewhere and for a missing one. ``FEDSCAPE_ANY_PATH=1`` lifts this on a personal machine. The command
-line and Python read any path. Members and visitors only use uploads, also of others: everyone sees every run.
+same for a file elsewhere and for a missing one. ``FEDSCAPE_ANY_PATH=1`` removes the limit on a personal machine. The
+command line and the Python API read any path. With sign-in, members and visitors can use only uploaded files, including
+those of other people, since everyone can see every run.
 """
 
 import os
@@ -21,7 +22,7 @@ MAX_LETTERS = 80  # of a path in a message
 
 
 def problem(dataset: Mapping[str, Any]) -> str | None:
-    """Why the pages do not read the files of this data set, ``{"name": "custom", "path": ...}``; None if they do."""
+    """Why pages may not read the files of this data set, ``{"name": "custom", "path": ...}``; None if they may."""
     path = dataset.get("path")
     if not isinstance(path, str):
         return None
@@ -29,11 +30,11 @@ def problem(dataset: Mapping[str, Any]) -> str | None:
     if permits.refusal("paths"):
         if _is_below(path, default_data_dir() / UPLOADS):
             return None
-        return f"path={shown!r}: no such uploaded file, and only admins use other files of the server; upload the file"
+        return f"path={shown!r}: no such uploaded file; upload it, since only admins can use other files on the server"
     if os.environ.get(FLAG) == "1" or _is_below(path, default_data_dir()):
         return None
     return (
-        f"path={shown!r}: no such file below DATA_DIR ({default_data_dir()}), and the app reads no others; "
+        f"path={shown!r}: no such file below DATA_DIR ({default_data_dir()}), and the app reads only files there; "
         f"upload the file, move it there, or start the app with {FLAG}=1"
     )
 
@@ -56,7 +57,7 @@ def problem_of(run: RunRecord) -> str | None:
 
 
 def _is_below(path: str, folder: Path) -> bool:
-    """Whether it exists below ``folder``, by name: a symlink that the owner put there may point elsewhere."""
+    """Whether the path exists below ``folder``. Symlinks are not resolved: the owner may link to files elsewhere."""
     given = Path(os.path.expanduser(path))
     if ".." in given.parts or str(given).startswith("~"):  # an unknown user
         return False

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def mean_of_known(values: np.ndarray) -> np.ndarray:
-    """[R, N] -> [R]: the mean over the clients that have a value; NaN where none has."""
+    """[R, N] -> [R]: the mean over the clients that have a value; NaN if no client has one."""
     known = np.isfinite(values)
     n = known.sum(axis=1)
     total = np.where(known, values, 0.0).sum(axis=1, dtype=np.float64)

@@ -30,12 +30,12 @@ Heads = Mapping[str, Head]
 
 
 def percent(title: str) -> Head:
-    """The head of a fraction."""
+    """The head of a column of fractions, shown in percent."""
     return Head(f"{title}, %", 100.0, 2)
 
 
 def in_percent(title: str) -> Head:
-    """The head of a number that is already a percentage."""
+    """The head of a column that is already in percent."""
     return Head(f"{title}, %", 1.0, 2)
 
 

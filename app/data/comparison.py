@@ -16,7 +16,7 @@ from engine.metrics import tail_size
 from storage import RunRecord
 
 SUMMARIES = ("mean", "weighted_mean", "lowest", "top", "std", "cv")
-COUNTS = ("clients", "tail", "samples", "tail_samples")  # and how many test samples are behind all, and behind a tail
+COUNTS = ("clients", "tail", "samples", "tail_samples")  # samples: test samples of all clients, and of those in a tail
 REFERENCES = ("fedavg", "local_train")  # both ends of personalization, always drawn
 FEW_SEEDS = {1: "one seed", 2: "two seeds"}  # too few to distinguish methods
 NOT_THE_METHOD = {"seed", "name", "label", "device", "backend", "threads", "checkpoint_s", "version"}

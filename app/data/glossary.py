@@ -1,4 +1,4 @@
-"""The terms of docs/glossary.md, the one source of definitions, also of tooltips; and where a text uses them."""
+"""Finds the terms of docs/glossary.md in a text. That file is the only source of definitions, also for tooltips."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from engine.core.paths import ROOT
 FILE = ROOT / "docs" / "glossary.md"
 _ENTRY = re.compile(r"\*\*(.+?)\.\*\*\s+(.+)", re.DOTALL)
 _SENTENCE = re.compile(r"(?<=[.])\s+(?=[A-Z])")
-# Also verbs, or parts of people: these count as terms only after a word that comes before nouns.
+# These words are also verbs or parts of the body: they count as terms only after a word that precedes nouns.
 _AMBIGUOUS = ("Archive", "Body", "Drift", "Head", "Queue", "Run", "Sweep")
 _BEFORE_NOUNS = re.compile(
     r"(?i)(?:\b(?:a|all|an|any|both|during|each|every|its|more|no|of|one|other|per|same|the|these|this|those|with)"

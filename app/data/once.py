@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Once(Generic[T]):
-    """The value of ``compute``, computed when first needed. An exception is raised and not kept."""
+    """The value of ``compute``, computed when first needed. After an exception, the next ``get`` tries again."""
 
     def __init__(self, compute: Callable[[], T]) -> None:
         self._compute: Callable[[], T] | None = compute

@@ -74,7 +74,7 @@ def _demo_words() -> list[str]:
 
 
 def _open_alert() -> list[str]:
-    """The alert that the app is open to the network; not in a demo, in which nothing can be changed."""
+    """The alert that the app is open to the network; none in a demo, where nothing can be changed."""
     if not is_open(os.environ) or is_read_only(os.environ):
         return []
     return [
@@ -96,7 +96,7 @@ def _time_words(end_s: float | None) -> list[str]:
 
 
 def _outage(store: Store, now: Activity) -> str:
-    """Why the dispatcher reaches no machine; usually empty."""
+    """Why the dispatcher cannot reach any machine; usually empty."""
     if now.devices:
         return ""
     return next((machine.problem for machine in store.engines.list() if machine.is_outage), "")

@@ -77,7 +77,7 @@ def pool_of(run: RunConfig, progress: Progress | None = None) -> Pool:
 
 
 def split_of(run: RunConfig) -> dict[str, Any]:
-    """The ``partition`` that this run would be stored with. Raises DataUnavailable or ImpossiblePartition."""
+    """The ``partition`` that would be stored with this run. Raises DataUnavailable or ImpossiblePartition."""
     pool = pool_of(run)
     return KEPT.get(
         ("split", *_data_key(run), *_partition_key(run)),
@@ -136,7 +136,7 @@ def _num_bytes(pool: Pool) -> float:
 
 
 def _federation_bytes(data: Federation) -> float:
-    """The size of the samples, which the parts may have in common, and of the clients' indices into them."""
+    """The size of the samples, which training and test data may share, and of the clients' indices into them."""
     federations = [data, *([data.unseen] if data.unseen else [])]
     found = [part for f in federations for part in (f.train, f.val, f.test, f.common_test) if part is not None]
     pools = {id(part.pool): part.pool for part in found}.values()

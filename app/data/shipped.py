@@ -28,7 +28,7 @@ from engine.metrics import summarize_clients
 from storage import RunRecord
 
 FOLDER = ASSETS / "examples" / "papers"
-MAX_EXPERIMENTS = 1_000  # of a preset; their numbers are negative, as those of its runs
+MAX_EXPERIMENTS = 1_000  # of a preset; their ids are negative, like those of its runs
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)  # a shipped run has no times
 
 

@@ -18,7 +18,7 @@ def expander() -> None:
     if not permits.current().name or permits.refusal("audit"):
         return
     entries = queries.store().audit.list(MAX_ENTRIES)
-    with st.expander("Who did what", key="library_audit"):
+    with st.expander("Audit log", key="library_audit"):
         if not entries:
             st.caption("Nothing yet. Everything that people queue, change or delete is listed here.")
             return
@@ -30,7 +30,7 @@ def expander() -> None:
             height=min(38 + 35 * len(entries), 390),
             key="library_audit_table",
             column_config=COLUMNS | {"when": times("When")},
-            alt="Who did what, newest first",
+            alt="Audit log, newest first",
         )
 
 

@@ -20,7 +20,7 @@ def choose(run_ids: Sequence[int]) -> None:
 
 
 def turn() -> int:
-    """Rises whenever the selection changes outside the table."""
+    """A number that increases whenever the selection changes outside the table."""
     return int(st.session_state.get(TURN, 0))
 
 

@@ -38,7 +38,7 @@ def panel(passing: Sequence[RunRecord], of: int) -> list[int]:
 
 
 def nothing(of: int) -> None:
-    """No run is listed: say why, and offer to clear the filters."""
+    """Explain why no run is listed, and offer to clear the filters."""
     with st.container(horizontal=True, vertical_alignment="center", key="library_nothing"):
         st.write(f"No runs match these filters; {wording.count(of)} without them.")
         st.button("Clear filters", key="clear", on_click=filters.clear)

@@ -23,7 +23,7 @@ def expander(found: Sequence[EngineRecord]) -> None:
 
 
 def known(found: Sequence[EngineRecord], now: datetime) -> list[EngineRecord]:
-    """Machines that are alive, and those that are gone unless their host is back; by host. And a current outage."""
+    """Machines to list, by host: those with a heartbeat, a current outage, and hosts without a heartbeat since."""
     shown = [machine for machine in found if is_alive(machine, now)]
     back = {machine.host for machine in shown if not machine.is_outage}
     lost = [m for m in sorted(found, key=lambda m: m.heartbeat_at) if m not in shown and not m.is_outage]
@@ -32,12 +32,12 @@ def known(found: Sequence[EngineRecord], now: datetime) -> list[EngineRecord]:
 
 
 def is_alive(machine: EngineRecord, now: datetime) -> bool:
-    """A clock may be set back, so a heartbeat of the near future counts, too."""
+    """Whether the last heartbeat is recent. One of the near future counts, since a clock may have been set back."""
     return abs(_silent_s(machine, now)) <= FRESH_S
 
 
 def title(alive: Sequence[EngineRecord]) -> str:
-    """``Machines: 3, with 12 CPUs and 2 GPUs, 5 running``."""
+    """``Machines: 3 with 12 CPUs and 2 GPUs, 5 runs in progress``."""
     alive = [machine for machine in alive if not machine.is_outage]
     if not alive:
         return "Machines: none"

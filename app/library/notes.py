@@ -38,7 +38,7 @@ def of_experiment(found: ExperimentRecord) -> None:
 def form(
     things: Sequence[Annotated], key: str, save: Callable[[str | None, Sequence[str], Sequence[str]], Notice]
 ) -> None:
-    """A text area and a line of words; a press on Save hands over the new note, if it changed, and tags."""
+    """Note and tags. *Save* calls ``save(note, tags to add, tags to remove)``; an unchanged note is None."""
     note, tags = common_note(things), common_tags(things)
     own = f"{key}.{hash((tuple(thing.id for thing in things), note, tags))}"  # shows what is stored, not what was typed
     st.text_area(
@@ -49,7 +49,7 @@ def form(
         placeholder="Their notes differ. A new one replaces them." if note is None else "What you want to remember",
     )
     st.text_input(
-        "Tags", " ".join(tags), key=f"tags_{own}", placeholder="baseline lecture-3", help="Words, with spaces between"
+        "Tags", " ".join(tags), key=f"tags_{own}", placeholder="baseline lecture-3", help="Words, separated by spaces"
     )
     st.button("Save", key=f"save_{own}", on_click=partial(_save, f"note_{own}", f"tags_{own}", note, tags, save))
 

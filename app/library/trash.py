@@ -88,6 +88,6 @@ def restore(run_ids: Sequence[int]) -> Notice:
 
 
 def purge(run_ids: Sequence[int]) -> Notice:
-    with permits.allow("delete", queries.store(), "Delete for good", run_ids=run_ids):
+    with permits.allow("delete", queries.store(), "Delete permanently", run_ids=run_ids):
         deleted = queries.store().trash.delete(run_ids)
     return Notice(f"Permanently deleted {wording.plural(deleted, 'run')}.")

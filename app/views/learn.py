@@ -45,7 +45,7 @@ def render() -> None:
 
 
 def lesson(reader: Reader, place: Place, room: Classroom) -> None:
-    """The question, the scenes, the finding above the figures, and what a reader and a lecturer do with them."""
+    """The page of a story: question, scenes, finding, dials, figures, and material for readers and lecturers."""
     desk = reader.desk
     story_row(reader)
     room_bar(room, reader)
@@ -63,7 +63,7 @@ def lesson(reader: Reader, place: Place, room: Classroom) -> None:
 
 
 def arrived() -> Reader:
-    """On arrival the reader finds what the address names, else what was left."""
+    """Return the reader. On arrival, open the story and the place of the address, or else the last ones."""
     reader: Reader = st.session_state.setdefault("learn", Reader(next(iter(stories()))))
     if url_state.take_arrival():
         classroom().arrive(url_state.get("room"))
@@ -78,7 +78,7 @@ def arrived() -> Reader:
 
 
 def follow(reader: Reader) -> Place:
-    """Where the dials stand, mirrored in the address."""
+    """Return the positions of the dials, and mirror them in the address."""
     desk = reader.desk
     place = desk.place = place_of(desk.story, desk.place or {})
     if scene := scene_at(desk.story, place):

@@ -87,7 +87,7 @@ def outcome(form: Form, raw: Mapping[str, Any], problems: list[str]) -> None:
 
 
 def kicker(raw: Mapping[str, Any], problems: list[str] | None = None) -> str:
-    """The setting, unless it has ``problems``, which are looked for if they are not given."""
+    """The setting in one line, or "Set up" if it has problems. Without ``problems``, it is validated here."""
     found = drafts.problems_of(raw) if problems is None else problems
     return "Set up" if found else wording.kicker(raw)
 

@@ -21,10 +21,10 @@ ON_RUNS = {
     "cancel": "Cancel runs that have not ended; their rounds are kept.",
     "pause": "Pause runs; their rounds and their position in the queue are kept.",
     "resume": "Resume paused runs.",
-    "retry": "Queue runs that failed or diverged again, as new runs.",
+    "retry": "Queue failed and diverged runs again, as new runs.",
     "delete": "Delete runs. For a week `undelete` restores them.",
     "undelete": "Restore deleted runs. `runs --deleted` lists them.",
-    "drop-models": "Delete the stored models of runs; numbers and analyses are kept, new analyses need a new run.",
+    "drop-models": "Delete the stored models of runs. Numbers and analyses are kept; new analyses need a rerun.",
 }
 WITHOUT_TORCH = frozenset({*ON_RUNS, "worker", "runs", "disk", "backup", "restore"})  # they compute nothing themselves
 

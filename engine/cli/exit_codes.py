@@ -29,7 +29,7 @@ def answer(command: Callable[[argparse.Namespace], int], arguments: argparse.Nam
         except KeyboardInterrupt:
             return CANCELLED
         except MemoryError:
-            print_errors(["out of memory; close other programs, or run less at a time"])
+            print_errors(["out of memory; close other programs, or run fewer at once"])
             return FAILED
         except Exception as error:  # noqa: BLE001  the last resort
             log_unexpected(error, logs)

@@ -120,7 +120,7 @@ def _follow(store: Store, run_ids: Sequence[int], show: Reporter, driver: "_Driv
     seen: dict[int, int] = {}  # the last round shown, by run
     while True:
         try:
-            if interrupts:  # in every turn: they may have been resumed, or the database was locked
+            if interrupts:  # every time: runs may have been resumed, or the last try met a locked database
                 store.queue.request(run_ids, "cancel")
             driver.turn()
             runs = _runs(store, run_ids, with_partition=False)

@@ -35,7 +35,7 @@ def check_documents(path: Path, run: RunRecord) -> None:
 
 
 def round_record(result: RoundResult) -> RoundRecord:
-    """A round for storage: the same fields, but ``diverged``, which becomes the error of the run."""
+    """A round for storage: the same fields without ``diverged``, which becomes the error of the run."""
     return RoundRecord(**{field.name: getattr(result, field.name) for field in fields(RoundRecord)})
 
 

@@ -1,4 +1,4 @@
-"""Which executor computes: that of FEDSCAPE_EXECUTOR, local by default."""
+"""Chooses the executor: FEDSCAPE_EXECUTOR, by default ``local``."""
 
 import os
 from collections.abc import Collection
@@ -16,7 +16,7 @@ LOCAL, RAY = KINDS = ("local", "ray")
 
 
 def executor_kind(store: Store) -> str:
-    """FEDSCAPE_EXECUTOR. Raises InvalidConfig if it is none, or does not fit the database."""
+    """FEDSCAPE_EXECUTOR. Raises InvalidConfig if there is no such executor, or if it cannot use the database."""
     kind = os.environ.get("FEDSCAPE_EXECUTOR", "").strip() or LOCAL
     if kind not in KINDS:
         raise InvalidConfig([f"FEDSCAPE_EXECUTOR: {kind!r}, must be {' or '.join(KINDS)}"])

@@ -14,9 +14,9 @@ log = logging.getLogger(__name__)
 
 
 def clean_up(store: Store) -> None:
-    """Deletes old trash for good, checkpoints of finished runs (left by a kill), and models above the disk limit.
+    """Permanently deletes old trash, checkpoints of finished runs (left by a kill), and models above the disk limit.
 
-    Forgets machines that are long gone.
+    Also deletes machines without a heartbeat for a day from the list of machines.
     """
     try:
         if count := store.trash.empty(TRASH_RETENTION):

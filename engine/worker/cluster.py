@@ -25,7 +25,7 @@ class WorkerLost(Exception):
 
 
 class Unreachable(WorkerLost):
-    """The connection to the worker broke; it may have died with its machine, or go on behind a broken network."""
+    """The connection to the worker broke. It may have died with its machine, or still run behind a broken network."""
 
 
 class ClusterLost(WorkerLost):
@@ -45,7 +45,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Share:
-    """What one worker gets of a node. ``gpu`` is a share of a GPU, 0 without."""
+    """The resources of one worker on a node. ``gpu`` is a share of a GPU; 0 means none."""
 
     cpus: int
     gpu: float = 0.0
@@ -61,13 +61,13 @@ class Greeting:
 
 
 class Cluster(Protocol):
-    """Its methods may be called by several threads. A worker that dies is not started again."""
+    """Threads may share it. A worker that dies is not started again."""
 
     def nodes(self) -> list[Node]:
         """The nodes that are alive; may take long. Raises ClusterUnavailable: all workers are lost then."""
 
     def start(self, share: Share, orders: dict[str, Any], avoid: Collection[str]) -> tuple[Handle, Call]:
-        """A worker that starts as soon as a node has room, none of ``avoid``; the call returns its Greeting."""
+        """Starts a worker as soon as a node outside ``avoid`` has room; the call returns its Greeting."""
 
     def work(self, worker: Handle, ticket: Work) -> Call:
         """Gives a ticket to a worker; the call returns (problem or None, is_refused)."""
@@ -79,15 +79,15 @@ class Cluster(Protocol):
         """The calls that have returned or failed; waits up to ``wait_s`` for the first one."""
 
     def result(self, call: Call) -> Any:
-        """What a call has returned. Raises WorkerLost."""
+        """The return value of a call. Raises WorkerLost."""
 
     def kill(self, worker: Handle) -> None:
-        """Kills a worker at once, or takes back a request to start one."""
+        """Kills a worker at once, or withdraws the request to start it."""
 
     def close(self) -> None:
         """Kills all workers and leaves the cluster."""
 
 
 def unreachable(address: str, why: str) -> str:
-    """The message of an outage, on every page and in the terminal."""
+    """The message of an outage, shown on every page and in the terminal."""
     return f"Can't reach the Ray cluster at {address}: {why}"

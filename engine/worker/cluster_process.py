@@ -32,7 +32,7 @@ from engine.worker.process import exit_with_parent
 RESPONSE_S = 30.0  # longer than a busy machine needs; meanwhile workers compute and store
 CONNECT_S = 90.0  # longer than Ray waits for the node of this machine
 CLOSE_S = 5.0
-WAIT_S = 0.1  # after which the child looks for new calls
+WAIT_S = 0.1  # how long the child waits for results before it looks for new calls
 NODES = -1  # the number of the call of ``nodes``, of which there is one at a time
 CONNECTED = -2  # the number of the first message
 
@@ -178,7 +178,7 @@ class ClusterProcess:
 
 
 class _Child:
-    """The process, the pipe to it, and a thread for each direction. That which reads finally closes everything."""
+    """The process, the pipe to it, and a thread for each direction. The reading thread closes everything at the end."""
 
     def __init__(self, connect: Connect, read: "Callable[[_Child], None]") -> None:
         self.reader = threading.Thread(target=read, args=(self,), daemon=True, name="cluster")

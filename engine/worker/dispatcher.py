@@ -1,7 +1,7 @@
 """The one process that claims a database's queued runs and analyses and supervises them.
 
-Its only truth is the database. If anything dies at any moment, the next turn or the next dispatcher finds the row and
-resumes the run from its last registered checkpoint; an analysis starts over.
+The database is the only source of truth. Whatever dies at any moment, the next turn
+or the next dispatcher finds the row and resumes the run from its last registered checkpoint; an analysis starts over.
 """
 
 import logging
@@ -56,7 +56,7 @@ class Dispatcher:
         self._stopping_since: dict[Key, float] = {}
         self._checked = self._heartbeat_sent = self._cleaned_up = -float("inf")
         self._engine_ids: set[str] = set()  # of the rows to delete at the end
-        self._outage_ids: set[str] = set()  # of those that say that no machine is reached
+        self._outage_ids: set[str] = set()  # of the rows that report an outage
         self._has_recovered = self._may_have_lost_claims = False
 
     @classmethod
@@ -201,7 +201,7 @@ class Dispatcher:
         return self._claims[ticket.key[0]]
 
     def _send_heartbeat(self) -> None:
-        """Stores a heartbeat for each machine, for display, and tells the executor how much waits."""
+        """Stores a heartbeat for each machine, for display, and tells the executor how many runs are queued."""
         if self._clock() - self._heartbeat_sent >= HEARTBEAT_S:
             self.executor.expect(self.store.queue.counts().get("queued", 0))
             stored = {self.store.engines.heartbeat(pid=os.getpid(), **asdict(m)): m for m in self.executor.machines()}

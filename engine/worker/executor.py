@@ -60,7 +60,7 @@ class Ended:
 class Machine:
     """A machine that computes, for display only. ``problem`` says why it gets no work.
 
-    One without a device is that of a dispatcher that reaches no machine.
+    Without a device it is the machine of a dispatcher that cannot reach any machine.
     """
 
     name: str  # unique in the cluster
@@ -85,7 +85,7 @@ class Executor(Protocol):
 
     @property
     def has_given_up(self) -> bool:
-        """Whether another dispatcher, on another machine, may find something that computes."""
+        """Whether to let a dispatcher on another machine try, since this one cannot reach any machine."""
 
     @property
     def slots(self) -> int:
@@ -93,7 +93,7 @@ class Executor(Protocol):
 
     @property
     def device(self) -> str:
-        """What computes, for display."""
+        """The device that computes, for display."""
 
     @property
     def free(self) -> int:
@@ -113,7 +113,7 @@ class Executor(Protocol):
         """Kills the work on a ticket at once. It does not appear in ``poll`` any more."""
 
     def expect(self, queued: int) -> None:
-        """Says how many runs wait in the queue, so that a cluster can grow."""
+        """Tells the executor how many runs are queued, so that a cluster can grow."""
 
     def machines(self) -> list[Machine]:
         """The machines that compute."""

@@ -93,7 +93,7 @@ class LocalExecutor:
                     worker.kill()
 
     def expect(self, queued: int) -> None:
-        pass  # one machine does not grow
+        pass  # there is only this machine
 
     def machines(self) -> list[Machine]:
         host, running = socket.gethostname(), sum(isinstance(worker.ticket, Ticket) for worker in self._workers)

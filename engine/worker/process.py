@@ -82,7 +82,7 @@ def _store(url: str, artifacts: Path, timeout_s: float) -> Store:
 
 
 def warm_up(slot: Slot) -> None:
-    """Makes way for pages, and loads what the first run would otherwise wait for."""
+    """Lowers the priority, so that pages respond first, and imports what the first run needs."""
     if hasattr(os, "nice"):
         os.nice(max(0, slot.nice - os.nice(0)))  # Ray starts workers with a niceness of its own
     import torch

@@ -1,4 +1,4 @@
-"""Whether two machines run the same program: the code of Fedscape, plugins included, and the libraries that compute."""
+"""Compares the programs of two machines: the code of Fedscape and of plugins, and the versions of torch and numpy."""
 
 import hashlib
 import os
@@ -14,7 +14,7 @@ CODE = "code"
 
 
 def program() -> dict[str, str]:
-    """What computes here, by name: versions, and a digest of the code. Does not import torch."""
+    """The versions on this machine by name, and a digest of the code. Does not import torch."""
     return {"Fedscape": CODE_VERSION, **{name: _version(name) for name in LIBRARIES}, CODE: _digest()}
 
 
@@ -23,7 +23,7 @@ def difference(here: Mapping[str, str], there: Mapping[str, str]) -> str:
     for name, ours in here.items():
         theirs = there.get(name, "none")
         if theirs != ours and name == CODE:
-            return f"it has other code of Fedscape or of plugins ({theirs}) than the dispatcher ({ours})"
+            return f"its code of Fedscape or of plugins ({theirs}) differs from the dispatcher's ({ours})"
         if theirs != ours:
             return f"it has {name} {theirs}, the dispatcher has {ours}"
     return ""

@@ -1,6 +1,6 @@
-"""A Ray cluster. Nothing else imports Ray, and only FEDSCAPE_EXECUTOR=ray leads here.
+"""A Ray cluster, used with FEDSCAPE_EXECUTOR=ray. No other module imports Ray.
 
-Ray places processes and notices that machines come, go and die. It never repeats anything: the dispatcher does.
+Ray starts the processes, and notices when machines join, leave or die. Only the dispatcher retries.
 """
 
 import os
@@ -157,12 +157,12 @@ def _worker_class(ray: Any) -> Any:
 
 
 def ray_address() -> str:
-    """RAY_ADDRESS, by default that of the cluster whose node runs here. Raises InvalidConfig if it will never work."""
+    """RAY_ADDRESS, by default the cluster whose node runs here. Raises InvalidConfig if it can never work."""
     address = os.environ.get("RAY_ADDRESS") or AUTO
     if address.startswith(LOCAL):
         raise InvalidConfig([f"RAY_ADDRESS: {address!r}, must be auto or the HOST:PORT of a cluster's head"])
     if (mode := os.environ.get(AUTH_MODE, TOKEN)) != TOKEN:
-        why = "Ray listens on every interface, and whoever reaches it without a token runs code there"
+        why = "Ray listens on every interface, and without tokens anyone who reaches it can run code there"
         raise InvalidConfig([f"{AUTH_MODE}: {mode!r}, must be {TOKEN!r}: {why}"])
     if find_spec("ray") is None:
         hint = "install it on all machines: .venv/bin/pip install -r requirements-ray.txt"
@@ -182,7 +182,7 @@ def _check_head(address: str) -> None:
 
 
 def _restore(handlers: dict[signal.Signals, Any]) -> None:
-    """Undoes what Ray changes: its own handlers of signals wait for the cluster."""
+    """Restores the signal handlers that Ray has replaced: its own wait for the cluster."""
     if threading.current_thread() is threading.main_thread():
         for number, handler in handlers.items():
             signal.signal(number, handler)

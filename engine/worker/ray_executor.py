@@ -1,7 +1,7 @@
-"""Runs tickets on the nodes of a cluster. Nodes may come, go and die at any time.
+"""Runs tickets on the nodes of a cluster. Nodes may join, leave and die at any time.
 
-A worker is a process on a node. It is started when a ticket needs it, gets tickets one after another, and is given up
-when idle, so that nodes can leave. Before its first ticket it checks that it fits the dispatcher; a node whose worker
+A worker is a process on a node. It is started when a ticket needs it, gets tickets one after another, and is ended when
+idle, so that nodes can leave. Before its first ticket it checks that it fits the dispatcher; a node whose worker
 does not fit gets no work for a while.
 """
 
@@ -42,13 +42,13 @@ from engine.worker.watchdog import Watchdog
 CHECK_S = 1.0  # how often nodes and heartbeats are checked
 RECONNECT_S = 5.0  # between tries to connect, each of which starts a process
 TRIES = 3  # to connect, before another dispatcher may try
-IDLE_S = 60.0  # after which an idle worker is given up
+IDLE_S = 60.0  # after which an idle worker is ended
 REFUSED_S = 60.0  # after which a node whose worker did not fit is tried again
 START_PAUSE_S = 1.0  # after a worker that did not start
 CLOSE_S = 5.0
 AHEAD = 4  # workers asked for beyond the slots while runs wait, which an autoscaler sees
 GPU_DIGITS = 4  # of a share, as Ray counts them
-FORWARDED = "FEDSCAPE_"  # settings of the dispatcher that hold for its workers
+FORWARDED = "FEDSCAPE_"  # prefix of the dispatcher's settings that its workers get
 
 NO_HEARTBEAT = HeartbeatCounts(0, 0)
 
@@ -75,7 +75,7 @@ class _Worker:
 
 
 class RayExecutor:
-    """Slots are those of all nodes together. A GPU, once seen, is required for all runs, so that they compare.
+    """Has the slots of all nodes. Once a node with a GPU was seen, all runs need one, so that they can be compared.
 
     While the cluster cannot be reached there are no slots, and all tickets go back to the queue.
     """
@@ -90,7 +90,7 @@ class RayExecutor:
         check_s: float = CHECK_S,
         problem: str = "",
     ) -> None:
-        """``folders`` must be seen by all nodes, by the variable that names them; at most ``max_slots`` slots are used.
+        """``folders``, by variable, must be visible on all nodes; at most ``max_slots`` slots are used.
 
         ``hung_s`` as in ``Watchdog``, ``problem`` as in ``Executor``. A thread connects to the cluster.
         """
@@ -215,7 +215,7 @@ class RayExecutor:
         self._supervisor.join(CLOSE_S)
 
     def check(self, elapsed_s: float) -> None:
-        """Notices nodes that came or left, and workers that hang or idle. ``elapsed_s``: since the last call."""
+        """Detects nodes that joined or left, and workers that hang or are idle. ``elapsed_s``: since the last call."""
         try:
             nodes = self._cluster.nodes()  # without the lock: it may take long
         except ClusterUnavailable as error:
@@ -314,7 +314,7 @@ class RayExecutor:
         worker.call = self._cluster.work(worker.handle, ticket)
 
     def _receive(self, worker: _Worker) -> None:
-        """Takes what the worker's call returned: its greeting, or the end of a ticket."""
+        """Handles the result of the worker's call: its greeting, or the end of a ticket."""
         call, worker.call = worker.call, None
         ticket, worker.ticket = worker.ticket, None
         worker.idle_since = self._clock()
@@ -338,11 +338,11 @@ class RayExecutor:
             self._refuse(greeting.node, greeting.host, greeting.problem)
 
     def _refuse(self, node: str, host: str, problem: str) -> None:
-        """Gives the node no work for a while. Without another node, what waits goes back to the queue."""
+        """Gives the node no work for a while. Without another node, waiting tickets return to the queue."""
         log.warning("%s gets no work: %s", host, problem)
         self._refused[node] = problem, self._clock() + REFUSED_S
         for worker in [w for w in self._workers if w.ticket is None and w.node in ("", node)]:
-            self._drop(worker)  # those that start could start there
+            self._drop(worker)  # a worker that has not started yet could start there
         if not self.slots:
             self._return_waiting(f"{host}: {problem}")
 

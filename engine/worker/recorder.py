@@ -1,7 +1,7 @@
 """Writes a run's rounds to the database, and reads its control requests.
 
 While the database cannot be written (full disk, locked, server unavailable), training continues and rounds wait in
-memory, up to WAITING_BYTES of them; then training waits too, for as long as it takes.
+memory, up to MAX_PENDING_BYTES of them; then training waits too, for as long as it takes.
 """
 
 import time
@@ -189,7 +189,7 @@ class Recorder:
         return file.sha256
 
     def _drop_parts(self, kept: set[str]) -> None:
-        """Deletes the parts that no kept checkpoint consists of."""
+        """Deletes the parts that no kept checkpoint uses."""
         stored = self.store.artifacts.list(self.run_id, CHECKPOINT_ROWS)
         if old := [record.id for record in stored if record.sha256 not in kept]:
             self.store.artifacts.delete(old)

@@ -19,12 +19,12 @@ Plain = dict[str, Any]  # of built-in types only: other versions can read it, to
 
 @dataclass(frozen=True)
 class Orders:
-    """What the dispatcher tells a new worker."""
+    """The dispatcher's instructions for a new worker."""
 
     environment: Mapping[str, str]
     program: Mapping[str, str]  # the dispatcher's
-    folders: Mapping[str, str]  # that both must see, by variable
-    marker: str  # that the dispatcher left in them
+    folders: Mapping[str, str]  # by variable; both machines must see them
+    marker: str  # the text that the dispatcher wrote into each folder
     timeout_s: float  # how long to wait for other writers of the database
 
     def to_plain(self) -> Plain:
@@ -59,7 +59,7 @@ def _unseen(orders: Plain) -> str:
 
 
 def _without_token() -> str:
-    """A node that was started without tokens runs the code of whoever reaches it."""
+    """A node that was started without tokens runs code for anyone who reaches it."""
     if os.environ.get("RAY_AUTH_MODE") == "token":
         return ""
     return "its Ray was started without RAY_AUTH_MODE=token, so that anyone in the network could use it"
@@ -67,5 +67,5 @@ def _without_token() -> str:
 
 @cache
 def _slot(threads: int, uses_gpu: bool) -> Slot:
-    """Ray lets the process see no GPU but its own, so that the index is 0."""
+    """The process sees only the GPU that Ray assigned to it, so its index is 0."""
     return Slot(threads, 0 if uses_gpu else None, niceness())

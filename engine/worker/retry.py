@@ -1,4 +1,4 @@
-"""Coping with an unavailable database: its disk is full, it is locked, or its server is down."""
+"""Retries while the database is unavailable: its disk is full, it is locked, or its server is down."""
 
 import logging
 import time
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def until_available(call: Callable[[], T], before_retry: Callable[[], object] = lambda: None) -> T:
-    """Retries until the database answers, however long that takes: the data that waits here is nowhere else.
+    """Retries until the database answers, however long that takes, since the data to write exists only in memory.
 
     The caller may be killed at any time; its work then resumes from what is stored. ``before_retry`` runs each time.
     """

@@ -17,8 +17,8 @@ log = logging.getLogger(__name__)
 def serve(database_url: str, slots: int | None = None) -> None:
     """Computes queued runs until SIGTERM or SIGINT; interrupted runs resume at the next start.
 
-    While another process holds the dispatcher's lock, waits for it to end. If nothing that computes can be reached,
-    releases the lock for a moment, since a dispatcher on another machine may reach it. For the main thread only.
+    While another process holds the dispatcher's lock, waits for it to end. If it cannot reach any machine that
+    computes, it releases the lock for a moment, for a dispatcher on another machine. For the main thread only.
     """
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

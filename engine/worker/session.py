@@ -104,7 +104,7 @@ class Session:
         for record in self.store.artifacts.list(self.ticket.run_id, CHECKPOINT_ROWS):
             if record.sha256 == sha256:
                 return self.store.artifacts.read(record)
-        raise CheckpointInvalid("a part of it is gone")
+        raise CheckpointInvalid("one of its files is missing")
 
     def _stopped(self, stop: Stop) -> Outcome:
         if stop.control == "cancel":

@@ -20,17 +20,17 @@ def mark(folders: Folders) -> str:
             (folder / MARKER).write_text(text, encoding="ascii")
         except OSError as error:
             problem = f"{variable}: cannot write to {folder} ({error.strerror})"
-            raise InvalidConfig([f"{problem}; all machines share it, and the dispatcher marks it"]) from error
+            raise InvalidConfig([f"{problem}; the dispatcher writes to it, and all machines read it"]) from error
     return text
 
 
 def unseen(folders: Folders, text: str) -> str:
-    """Says which folder is not the dispatcher's as seen from this machine; empty if all are."""
+    """The problem with the first folder that differs from the dispatcher's as seen from this machine, else ""."""
     for variable, folder in folders.items():
         try:
             found = (folder / MARKER).read_text(encoding="ascii")
         except (OSError, ValueError):
             found = ""
         if found != text:
-            return f"it does not see {variable}, {folder}, of the dispatcher: mount the same folder there"
+            return f"it does not see the dispatcher's {variable} ({folder}): mount the same folder there"
     return ""

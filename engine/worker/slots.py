@@ -10,7 +10,7 @@ from engine.core.errors import InvalidConfig
 
 DRIVERS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")  # NVIDIA, AMD, WSL
 RUNS_PER_GPU = 2  # two runs keep the GPU busier: each fills gaps of the other
-NICE, MAX_NICE = 10, 19  # of POSIX; pages answer while runs train
+NICE, MAX_NICE = 10, 19  # POSIX niceness, so that pages respond while runs train
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def test_only_admins_read_who_did_what(filled_store: Store, monkeypatch: pytest.
         experiment.rename(filled_store.experiments.get(1), "better")
     for person, is_shown in ((PEOPLE["admin"], True), (MEMBER, False), (PEOPLE["visitor"], False)):
         page = visit("library", person.name)
-        assert ("Who did what" in [expander.label for expander in page.expander]) is is_shown
+        assert ("Audit log" in [expander.label for expander in page.expander]) is is_shown
     (row,) = audit.table(filled_store.audit.list()).to_dict("records")
     assert (row["who"], row["did"], row["what"]) == ("root@lab.test", "Rename", f"“{name}”")
 

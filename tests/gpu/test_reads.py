@@ -31,7 +31,7 @@ READS = {
     "fedphp": "rounds in which nobody has a past model need no term for it",
     "fedproto": "the bytes depend on how many classes were seen",
     "fl_hc": "scikit-learn clusters the models on the host",
-    "ifca": "losses on the training data are summed on the host",
+    "ifca": "the number of training samples, which the choice of a model reads in pieces",
 }
 OPTIONS: dict[str, dict[str, Any]] = {
     "fedprox_onestage": {"lam": 1.0},  # else the first round estimates it, once

@@ -169,7 +169,7 @@ def test_nodes_that_do_not_fit_compute_nothing(nodes: RayNodes, store: Store, di
         dispatch()
         problems = {
             "node4": "it has Fedscape 0.0.9, the dispatcher has 0.1.0",
-            "node5": f"it does not see ARTIFACTS_DIR, {artifacts}, of the dispatcher: mount the same folder there",
+            "node5": f"it does not see the dispatcher's ARTIFACTS_DIR ({artifacts}): mount the same folder there",
         }
         seen: dict[str, str] = {}  # of each, at any time: a node is tried again after a minute
 

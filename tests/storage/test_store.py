@@ -79,7 +79,7 @@ def test_connections_use_safe_settings(sqlite_store: Store) -> None:
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
             for name in ("journal_mode", "synchronous", "busy_timeout", "foreign_keys")
         }
-    assert settings == {"journal_mode": "wal", "synchronous": 1, "busy_timeout": 10_000, "foreign_keys": 1}
+    assert settings == {"journal_mode": "wal", "synchronous": 2, "busy_timeout": 10_000, "foreign_keys": 1}
 
 
 def test_a_locked_database_is_reported(sqlite_store: Store) -> None:

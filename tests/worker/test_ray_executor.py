@@ -369,7 +369,7 @@ def test_a_worker_of_the_same_program_that_sees_the_folders_accepts(orders):
     [
         ("Fedscape", "it has Fedscape {ours}, the dispatcher has other"),
         ("torch", "it has torch {ours}, the dispatcher has other"),
-        ("code", "it has other code of Fedscape or of plugins ({ours}) than the dispatcher (other)"),
+        ("code", "its code of Fedscape or of plugins ({ours}) differs from the dispatcher's (other)"),
     ],
 )
 def test_a_worker_of_another_version_refuses(orders, name, problem):
@@ -389,7 +389,7 @@ def test_the_code_of_plugins_belongs_to_the_program(tmp_path, monkeypatch):
 def test_a_worker_that_does_not_see_a_folder_refuses(orders, tmp_path, name):
     (tmp_path / name / MARKER).unlink()
     variable = {"artifacts": "ARTIFACTS_DIR", "data": "DATA_DIR"}[name]
-    problem = f"it does not see {variable}, {tmp_path / name}, of the dispatcher: mount the same folder there"
+    problem = f"it does not see the dispatcher's {variable} ({tmp_path / name}): mount the same folder there"
     assert remote_worker.prepare(orders, 1, False) == problem
     assert remote_worker.work(ticket(1, tmp_path), orders, 1, False) == (problem, True)
 
@@ -404,7 +404,7 @@ def test_a_folder_of_the_same_name_is_not_the_same_folder(tmp_path):
     seen = mark(folders)
     assert unseen(folders, seen) == ""
     (tmp_path / MARKER).write_text("another dispatcher's")
-    assert "does not see DATA_DIR" in unseen(folders, seen)
+    assert "does not see the dispatcher's DATA_DIR" in unseen(folders, seen)
 
 
 def test_a_folder_that_cannot_be_marked_is_refused(tmp_path):
