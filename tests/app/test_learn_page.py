@@ -18,7 +18,7 @@ opened = partial(open_page, "learn", story=STORY.slug)
 
 def reading(page: AppTest) -> str:
     found = next(h.proto.body for h in page.get("html") if 'class="reading"' in h.proto.body)
-    return without_marks(found).replace("\N{NO-BREAK SPACE}", " ")
+    return without_marks(found).replace("\u00a0", " ")
 
 
 def link(page: AppTest) -> str:
