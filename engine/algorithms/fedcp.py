@@ -42,7 +42,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.streams import torch_stream
 from engine.core.style import Style
@@ -102,7 +102,7 @@ class FedCp(SplitModels):
         halfway = {GLOBAL + n: (p + state.shared_params[GLOBAL + n]) / 2 for n, p in own.items()}
         uploads = part(trained.params, state.shared_params) | halfway
         new = State(
-            weighted_mean(uploads, cohort.weights),
+            task.channel.aggregate(uploads, state.shared_params, cohort, cohort.weights),
             scatter(state.personal_params, own, cohort.clients),
         )
         return new, Diagnostics(trained.loss, trained.gradient_evaluations)

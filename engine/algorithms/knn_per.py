@@ -38,7 +38,7 @@ from pydantic import Field
 from torch import Tensor
 
 from engine.core.errors import Unsupported
-from engine.core.params import SharedParams, broadcast, weighted_mean
+from engine.core.params import SharedParams, broadcast
 from engine.core.registry import ALGORITHMS, Count, Options
 from engine.core.streams import key, permutation_prefix
 from engine.core.style import Style
@@ -130,7 +130,8 @@ class KnnPer(OneGlobalModel):
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         w = local_sgd(task, broadcast(state.global_params, cohort.size), cohort)
-        return State(weighted_mean(w.params, cohort.weights)), Diagnostics(w.loss, w.gradient_evaluations)
+        new = task.channel.aggregate(w.params, state.global_params, cohort, cohort.weights)
+        return State(new), Diagnostics(w.loss, w.gradient_evaluations)
 
     def personalized(self, state: State, task: Task) -> Predictor:
         everyone = torch.arange(task.num_clients, device=task.device) if task.evaluated is None else task.evaluated

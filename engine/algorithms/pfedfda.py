@@ -54,7 +54,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine.core.errors import Unsupported
-from engine.core.params import ClientParams, SharedParams, broadcast, map_params, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, map_params
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.streams import key, permutation_prefix, torch_stream
 from engine.core.style import Style
@@ -142,8 +142,8 @@ class PFedFda(SplitModels):
         sent = _stacked([{MEANS: m.means, COVARIANCE: _triangle(m.covariance)} for m, _ in mixed], task)
         own_means, own_covariance = (sum(shares) / cohort.size for shares in zip(*(b for _, b in mixed), strict=True))
         diagnostics = {"own_means": own_means, "own_covariance": own_covariance}
-        new = State(weighted_mean(bodies | sent, cohort.weights))
-        return new, Diagnostics(trained.loss, trained.gradient_evaluations, diagnostics)
+        new = task.channel.aggregate(bodies | sent, state.shared_params, cohort, cohort.weights)
+        return State(new), Diagnostics(trained.loss, trained.gradient_evaluations, diagnostics)
 
     def personalized(self, state: State, task: Task) -> Predictor:
         everyone = torch.arange(task.num_clients, device=task.device) if task.evaluated is None else task.evaluated
