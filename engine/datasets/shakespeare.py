@@ -150,8 +150,8 @@ class Shakespeare:
 
 def encoded(text: str) -> np.ndarray:
     """The place of each character in the alphabet, int32; others become a space."""
-    codes = np.frombuffer(text.encode("ascii", errors="replace"), np.uint8)
-    return _INDEX[codes]
+    codes = np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), np.uint32)
+    return _INDEX[np.minimum(codes, len(_INDEX) - 1)]  # the last code, DEL, is not in the alphabet
 
 
 def windows(ids: np.ndarray, length: int, stride: int) -> Windows:
