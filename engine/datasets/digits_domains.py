@@ -16,16 +16,16 @@ from pydantic import Field
 
 from engine.core.registry import DATASETS, Count
 from engine.datasets import Pool, Progress, mnist, mnist_m, usps
-from engine.datasets.domains import DomainOptions, at_size, domain_pool, drawn, in_color, in_gray
+from engine.datasets.domains import DomainOptions, at_size, counts, domain_pool, drawn, in_color, in_gray
 from engine.datasets.official import Part
 
 
 class DigitsDomainsOptions(DomainOptions):
-    samples_per_domain: Count | Literal["equal", "all"] = Field(
+    samples_per_domain: Count | Literal["equal"] = Field(
         "equal",
         title="Samples per domain",
-        description="equal: as many as the smallest domain has; all: all of every domain; or a number. Samples are "
-        "drawn at random, the same for all seeds.",
+        description="At most so many of each domain, drawn at random, the same for all seeds; equal: as many as the "
+        "smallest has.",
     )
     size: int = Field(28, ge=8, le=64, title="Size", description="Height and width of the images in pixels.")
     color: bool = Field(
@@ -53,8 +53,7 @@ class DigitsDomains:
 
     def memory(self, data_dir: Path) -> int:
         o = self.options
-        used = 3 * (9_298 if isinstance(o.samples_per_domain, str) else min(o.samples_per_domain, 9_298))
-        used = 70_000 + 9_298 + 68_002 if o.samples_per_domain == "all" else used
+        used = sum(counts((70_000, 9_298, 68_002), o.samples_per_domain))
         read = (70_000 + 68_002 * 3) * 32 * 32
         return read + used * (3 if o.color else 1) * o.size**2 * (9 if o.standardize else 2)
 
@@ -78,12 +77,12 @@ class DigitsDomains:
     def _rows(self, parts: Mapping[str, tuple[Part, Part]]) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
         """The samples to use of each domain, as indices into its training part followed by its test part."""
         sizes = {name: len(train.y) + len(test.y) for name, (train, test) in parts.items()}
-        counts = dict(zip(sizes, self.options.counts(list(sizes.values())), strict=True))
-        rows = {name: drawn(name, np.arange(sizes[name]), counts[name]) for name in ("USPS", "MNIST-M")}
+        number = dict(zip(sizes, counts(list(sizes.values()), self.options.samples_per_domain), strict=True))
+        rows = {name: drawn(name, np.arange(sizes[name]), number[name]) for name in ("USPS", "MNIST-M")}
         digits = np.arange(sizes["MNIST"])
         unused = np.setdiff1d(digits, _as_mnist(rows["MNIST-M"], parts))
-        is_enough = len(unused) >= counts["MNIST"]
-        rows["MNIST"] = drawn("MNIST", unused if is_enough else digits, counts["MNIST"])
+        is_enough = len(unused) >= number["MNIST"]
+        rows["MNIST"] = drawn("MNIST", unused if is_enough else digits, number["MNIST"])
         note = "MNIST-M was made from MNIST: with these sizes, some digits are in both domains"
         return rows, () if is_enough else (note,)
 

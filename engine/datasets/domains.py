@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image
 from pydantic import Field
 
-from engine.core.registry import Count, Options
+from engine.core.registry import Options
 from engine.core.streams import numpy_stream
 from engine.datasets import Pool, standardize
 from engine.datasets.official import Part
@@ -18,12 +18,6 @@ class DomainOptions(Options):
 
     advanced: ClassVar[tuple[str, ...]] = ("standardize",)
 
-    samples_per_domain: Count | Literal["equal", "all"] = Field(
-        "all",
-        title="Samples per domain",
-        description="all: all of every domain; equal: as many as the smallest domain has; or a number. Samples are "
-        "drawn at random, the same for all seeds.",
-    )
     standardize: bool = Field(
         False,
         title="Standardize",
@@ -31,12 +25,11 @@ class DomainOptions(Options):
         "including later test samples.",
     )
 
-    def counts(self, sizes: Sequence[int]) -> list[int]:
-        """The number of samples to use of domains with ``sizes`` samples."""
-        if self.samples_per_domain == "all":
-            return list(sizes)
-        most = min(sizes) if self.samples_per_domain == "equal" else int(self.samples_per_domain)
-        return [min(most, size) for size in sizes]
+
+def counts(sizes: Sequence[int], wanted: int | Literal["equal", "all"]) -> list[int]:
+    """The number of samples to use of domains with ``sizes`` samples; ``equal``: the size of the smallest."""
+    most = {"equal": min(sizes), "all": max(sizes)}[wanted] if isinstance(wanted, str) else wanted
+    return [min(most, size) for size in sizes]
 
 
 def drawn(domain: str, among: np.ndarray, count: int) -> np.ndarray:

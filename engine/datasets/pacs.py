@@ -8,16 +8,16 @@ larger images.
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from PIL import Image
 from pydantic import Field
 
 from engine.core.errors import DataUnavailable
-from engine.core.registry import DATASETS
+from engine.core.registry import DATASETS, Count
 from engine.datasets import Pool, Progress
-from engine.datasets.domains import DomainOptions, at_size, domain_pool, drawn
+from engine.datasets.domains import DomainOptions, at_size, counts, domain_pool, drawn
 from engine.datasets.image_folder import SUFFIXES, pixels
 from engine.datasets.npz import images_and_labels
 from engine.datasets.official import Part
@@ -31,6 +31,11 @@ NPZ_ARRAYS = f"x_<domain> [n, 32, 32, 3] uint8 and y_<domain> [n] in 0..6 for {'
 
 
 class PacsOptions(DomainOptions):
+    samples_per_domain: Count | Literal["all"] = Field(
+        "all",
+        title="Samples per domain",
+        description="At most so many of each domain, drawn at random, the same for all seeds; the smallest has 1,670.",
+    )
     size: int = Field(
         NPZ_SIDE,
         ge=8,
@@ -96,8 +101,8 @@ class Pacs:
 
     def _rows(self, sizes: dict[str, int]) -> dict[str, np.ndarray]:
         """The samples to use of each domain."""
-        counts = self.options.counts(list(sizes.values()))
-        return {d: drawn(d, np.arange(sizes[d]), count) for d, count in zip(sizes, counts, strict=True)}
+        numbers = counts(list(sizes.values()), self.options.samples_per_domain)
+        return {d: drawn(d, np.arange(sizes[d]), number) for d, number in zip(sizes, numbers, strict=True)}
 
 
 def _folder(data_dir: Path) -> Path | None:

@@ -57,9 +57,9 @@ def test_clients_are_domains_with_all_their_images(tmp_path):
     assert (pool.x[:, 0, 0, 0] == 10 + 50 * pool.client + 5 * pool.y).all()
 
 
-def test_domains_may_have_equal_sizes(tmp_path):
-    assert np.bincount(load(save_npz(tmp_path), samples_per_domain="equal").client).tolist() == [7] * 4
-    assert np.bincount(load(tmp_path, samples_per_domain=3).client).tolist() == [3] * 4
+def test_a_number_of_samples_limits_each_domain(tmp_path):
+    assert np.bincount(load(save_npz(tmp_path), samples_per_domain=9).client).tolist() == [7, 7, 9, 7]
+    assert np.bincount(load(save_images(tmp_path), samples_per_domain=3).client).tolist() == [3] * 4
 
 
 def test_images_are_resized_and_large_ones_need_the_authors_files(tmp_path):
