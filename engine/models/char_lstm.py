@@ -45,8 +45,7 @@ class CharLstm:
     options: CharLstmOptions
 
     def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
-        text_length("char_lstm", input_shape)
-        o = self.options
+        length, o = text_length("char_lstm", input_shape), self.options
         layers = [LstmLayer(o.dim if i == 0 else o.hidden, o.hidden) for i in range(o.num_layers)]
         body = nn.Sequential(CharacterEmbedding(o.vocabulary, o.dim), *layers, Last())
-        return SplitModel(body, nn.Linear(o.hidden, num_classes))
+        return SplitModel(body, nn.Linear(o.hidden, num_classes), widest=4 * length * o.hidden)

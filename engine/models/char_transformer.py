@@ -89,4 +89,6 @@ class CharTransformer:
             layers += [Last()] if i == o.num_layers - 1 else []
             hidden = nn.Linear(o.dim, _WIDER * o.dim), nn.GELU(), nn.Linear(_WIDER * o.dim, o.dim)
             layers.append(Added(nn.LayerNorm(o.dim), *hidden))
-        return SplitModel(nn.Sequential(*layers, nn.LayerNorm(o.dim)), nn.Linear(o.dim, num_classes))
+        body = nn.Sequential(*layers, nn.LayerNorm(o.dim))
+        widest = length * max(_WIDER * o.dim, o.num_heads * length)  # a hidden layer, or the scores of attention
+        return SplitModel(body, nn.Linear(o.dim, num_classes), widest)

@@ -95,7 +95,7 @@ def _slabs(task: Task, data: ClientData, clients: Int[Tensor, "n"]) -> Iterator[
     """(place in ``clients``, features, label) of all samples of the clients, in pieces."""
     sizes = data.sizes[clients]
     ends = sizes.cumsum(0)
-    step, total = max(1, _slab(task) // _sample_bytes(data)), int(sizes.sum())
+    step, total = max(1, _slab(task) // _sample_bytes(task, data)), int(sizes.sum())
     for begin in range(0, total, step):
         task.tick()
         count = torch.arange(begin, min(begin + step, total), device=task.device)
@@ -111,17 +111,19 @@ def _per_client(
     correct, loss = np.zeros(len(clients)), np.zeros(len(clients))
     with torch.no_grad():
         for group in _groups(task, predictor, data, clients):
-            task.tick()
             own = clients[group]
-            sizes = data.sizes[own]
-            place = torch.arange(int(sizes.max()), device=task.device)
-            rows = data.offsets[own][:, None] + place.minimum(sizes[:, None] - 1)
-            logits = _stacked_logits(task, predictor, predictor.of_clients(own), data.features(rows))
-            hits, losses = _scores(logits, data.labels(rows))
-            used = place < sizes[:, None]
-            index = group.cpu().numpy()
-            correct[index] = hits.where(used, 0).sum(1).cpu().numpy()
-            loss[index] = losses.where(used, 0).sum(1).cpu().numpy()
+            sizes, index = data.sizes[own], group.cpu().numpy()
+            params, most = predictor.of_clients(own), int(sizes.max())
+            step = max(1, _slab(task) // (len(own) * _sample_bytes(task, data)))  # below ``most`` for one large client
+            for begin in range(0, most, step):
+                task.tick()
+                place = torch.arange(begin, min(begin + step, most), device=task.device)
+                rows = data.offsets[own][:, None] + place.minimum(sizes[:, None] - 1)
+                logits = _stacked_logits(task, predictor, params, data.features(rows))
+                hits, losses = _scores(logits, data.labels(rows))
+                used = place < sizes[:, None]
+                correct[index] += hits.where(used, 0).sum(1).cpu().numpy()
+                loss[index] += losses.where(used, 0).sum(1).cpu().numpy()
     return correct, loss
 
 
@@ -135,7 +137,7 @@ def _groups(task: Task, predictor: Predictor, data: ClientData, clients: Int[Ten
     most = max(1, _MODEL_SLABS * _slab(task) // max(1, model_bytes))
     begin = 0
     while begin < len(order):
-        count = min(most, max(1, _slab(task) // (sizes[begin] * _sample_bytes(data))))
+        count = min(most, max(1, _slab(task) // (sizes[begin] * _sample_bytes(task, data))))
         yield order[begin : begin + count]
         begin += count
 
@@ -156,8 +158,9 @@ def _scores(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return (logits.argmax(-1) == y).double(), loss
 
 
-def _sample_bytes(data: ClientData) -> int:
-    return max(1, math.prod(data.sample_shape) * torch.finfo(data.dtype).bits // 8)
+def _sample_bytes(task: Task, data: ClientData) -> int:
+    """The memory of a sample, or of its widest intermediate result for models where that is much larger."""
+    return max(1, math.prod(data.sample_shape), task.model.module.widest) * torch.finfo(data.dtype).bits // 8
 
 
 def _slab(task: Task) -> int:
