@@ -1,7 +1,8 @@
 """FEMNIST: handwritten digits and letters of 62 classes, 28 x 28 pixels, by writer. The writers are the clients.
 
 Read from the files that LEAF's scripts write, ``DATA_DIR/femnist/data/train/*.json`` and ``test/*.json``, with the
-writers they contain, or from ``DATA_DIR/femnist/femnist_leaf.npz``. Paper is white (255), as LEAF writes it.
+writers they contain, or from ``DATA_DIR/femnist/femnist_leaf.npz``. Paper is white (255), as LEAF writes it, so most
+pixels are large: learning rates that suit MNIST diverge, unless ``standardize`` is set.
 """
 
 import os

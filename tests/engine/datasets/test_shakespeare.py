@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.config.schema import parse_experiment
 from engine.core.errors import DataUnavailable
 from engine.datasets import Pool
 from engine.datasets.shakespeare import ALPHABET, CLASS_NAMES, Shakespeare, ShakespeareOptions, encoded, windows
 from engine.partitioners.natural import Natural, NaturalOptions
+from engine.simulation.simulate import Simulation
 
 SPEECHES = {"PHILO": ["abcdefghij", "klmnopqrs"], "CLEOPATRA": ["ABCDEFGHIJKLMNOPQRST"], "NO ONE": ["short"]}
 SMALL = {"length": 3, "stride": 1, "min_chars": 10, "test_share": 0.3}
@@ -149,3 +151,22 @@ def test_a_truncated_file_is_named(tmp_path):
     path.write_bytes(path.read_bytes()[:-12])
     with pytest.raises(DataUnavailable, match=r"roles\.jsonl\.gz, line \d+: "):
         load(tmp_path)
+
+
+@pytest.mark.parametrize("model", [{"name": "char_lstm", "hidden": 4}, {"name": "char_transformer", "dim": 4}])
+def test_clients_learn_their_texts_with_either_backend(tmp_path, monkeypatch, model):
+    monkeypatch.setenv("DATA_DIR", str(save_roles(tmp_path)))
+    found = []
+    for backend in ("loop", "batched"):
+        config = {
+            "dataset": {"name": "shakespeare", **SMALL},
+            "partition": "natural",
+            "model": {"num_layers": 1, **model},
+            "training": {"rounds": 2, "local_steps": 4, "batch_size": 4, "lr": 0.5, "dtype": "float64"},
+            "algorithms": ["fedper"],
+            "backend": backend,
+        }
+        (run,) = parse_experiment(config).runs()
+        found.append([result.arrays["train_loss"].mean() for result in list(Simulation(run).rounds())[1:]])
+    assert found[0][-1] < found[0][0]
+    assert found[1] == pytest.approx(found[0], rel=1e-7)
