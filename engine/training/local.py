@@ -148,11 +148,12 @@ class SGD:
         if prox is None and self.prox:
             strength, center = self.prox
             prox = c.of(strength) if isinstance(strength, Tensor) else strength, c.of(center)
-        lam, anchor = prox or (0.0, None)
+        strength, anchor = prox or (0.0, None)
+        lam = 0.0 if isinstance(strength, Tensor) else strength
         drift = c.of(self.drift) if self.drift else None
-        if isinstance(lam, Tensor) and anchor is not None:  # accumulate scales all clients alike: a pull for each is
-            drift = _pulls(lam, out, anchor, drift)  # taken before it and added after it
-            lam, anchor = 0.0, None
+        if isinstance(strength, Tensor) and anchor is not None:
+            # accumulate scales all clients alike: a pull for each is taken before it and added after it
+            drift = _pulls(strength, out, anchor, drift)
         where, accumulate = at or params, c.task.backend.accumulate
         if self.momentum:
             velocity = {n: v for n, v in c.velocity(name).items() if n in out}
