@@ -12,6 +12,7 @@ from torch.func import vmap
 from torch.nn import functional as F
 
 from engine.core.params import ClientParams, SharedParams, row
+from engine.federation.batches import Cohort
 from engine.federation.clients import ClientData
 from engine.task import Predictor, Task
 
@@ -79,6 +80,16 @@ def training_losses(task: Task, models: ClientParams) -> Float[Tensor, "N K"]:
     return (totals / data.sizes).T.to(task.dtype)
 
 
+def cohort_losses(task: Task, params: SharedParams, cohort: Cohort) -> Float[Tensor, "S"]:
+    """Mean loss of one model on all training data of each participant, in double; nothing is augmented."""
+    data, clients = task.data.train, cohort.clients
+    totals = torch.zeros(cohort.size, dtype=torch.float64, device=task.device)
+    with torch.no_grad():
+        for owner, x, y in _slabs(task, data, clients, sum(task.train_sizes[c] for c in cohort.numbers)):
+            totals.index_add_(0, owner, _scores(task.model.logits(params, x), y)[1])
+    return totals / data.sizes[clients]
+
+
 def _shared(
     task: Task, predictor: Predictor, data: ClientData, clients: Int[Tensor, "n"]
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -91,11 +102,16 @@ def _shared(
     return correct, loss
 
 
-def _slabs(task: Task, data: ClientData, clients: Int[Tensor, "n"]) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """(place in ``clients``, features, label) of all samples of the clients, in pieces."""
+def _slabs(
+    task: Task, data: ClientData, clients: Int[Tensor, "n"], total: int | None = None
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """(place in ``clients``, features, label) of all samples of the clients, in pieces.
+
+    Without their ``total`` number it is read from the device.
+    """
     sizes = data.sizes[clients]
     ends = sizes.cumsum(0)
-    step, total = max(1, _slab(task) // _sample_bytes(data)), int(sizes.sum())
+    step, total = max(1, _slab(task) // _sample_bytes(data)), int(sizes.sum()) if total is None else total
     for begin in range(0, total, step):
         task.tick()
         count = torch.arange(begin, min(begin + step, total), device=task.device)
