@@ -36,7 +36,7 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 
-from engine.core.params import SharedParams, broadcast, lerp, weighted_mean
+from engine.core.params import SharedParams, broadcast, lerp
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -91,16 +91,21 @@ class Afl(OneGlobalModel):
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         losses = cohort_losses(task, state.last_params, cohort)
-        local = local_sgd(task, broadcast(state.last_params, cohort.size), cohort)
+        received = broadcast(state.last_params, cohort.size)
+        local = local_sgd(task, received, cohort)
         own = state.client_weights[cohort.clients]
         total = own.sum()
         shares = torch.where(total > 0, own / total.where(total > 0, 1.0), 1 / cohort.size)
-        last = weighted_mean(local.params, shares)
-        gain = self.hparams.lambda_lr * task.num_clients / cohort.size * losses
-        weights = project(state.client_weights.index_add(0, cohort.clients, gain))
+        values: dict[str, float | Tensor] = {"weights": state.client_weights, "max_loss": losses.max()}
+        arrived = task.channel.deliver(local.params, received, cohort, shares)
+        if not arrived.size:
+            return state, Diagnostics(local.loss, local.gradient_evaluations, values)
+        last = task.channel.combine(arrived, state.last_params, cohort)
+        gain = self.hparams.lambda_lr * task.num_clients / arrived.size * losses[arrived.rows]
+        weights = project(state.client_weights.index_add(0, cohort.clients[arrived.rows], gain))
         rounds = state.rounds + 1
         used = lerp(state.global_params, last, 1 / rounds) if self.hparams.average else last
-        values: dict[str, float | Tensor] = {"weights": weights, "max_loss": losses.max()}
+        values["weights"] = weights
         return State(last, used, weights, rounds), Diagnostics(local.loss, local.gradient_evaluations, values)
 
     def shared(self, state: State) -> Shared:

@@ -36,7 +36,7 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 
-from engine.core.params import ClientParams, SharedParams, broadcast, each, gather, map_params, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, each, gather, map_params, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -99,16 +99,16 @@ class FedDyn(OneGlobalModel):
             drift = map_params(lambda c: c * alphas, own)
         received = broadcast(state.global_params, cohort.size)
         local = local_sgd(task, received, cohort, SGD.of(task, prox=(alphas, received), drift=drift))
-        change = map_params(torch.sub, local.params, received)
-        share = cohort.uniform * (cohort.size / task.num_clients)
-        mean_drift = map_params(torch.add, state.mean_drift, weighted_mean(change, share))
-        new = State(
-            map_params(torch.add, weighted_mean(local.params, cohort.uniform), mean_drift),
-            mean_drift,
-            scatter(state.client_drifts, map_params(torch.add, own, change), cohort.clients),
-        )
+        moved = {n: c + local.params[n] - received[n] for n, c in own.items()}
+        drifts = scatter(state.client_drifts, moved, cohort.clients)
+        arrived = task.channel.deliver(local.params, received, cohort, cohort.uniform)
+        w, mean_drift = state.global_params, state.mean_drift
+        if arrived.size:
+            mean, share = task.channel.combine(arrived, w, cohort), arrived.size / task.num_clients
+            mean_drift = {n: c + share * (mean[n] - w[n]) for n, c in mean_drift.items()}
+            w = map_params(torch.add, mean, mean_drift)
         size = torch.cat([c.flatten() for c in mean_drift.values()]).norm()
-        return new, Diagnostics(local.loss, local.gradient_evaluations, {"drift": size})
+        return State(w, mean_drift, drifts), Diagnostics(local.loss, local.gradient_evaluations, {"drift": size})
 
     def _alphas(self, task: Task) -> float | Float[Tensor, "N"]:
         """alpha_i of all clients, or the number that they have in common."""

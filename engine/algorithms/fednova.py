@@ -35,7 +35,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from engine.core.devices import sent
-from engine.core.params import SharedParams, broadcast, map_params, weighted_mean
+from engine.core.params import SharedParams, broadcast, map_params
 from engine.core.registry import ALGORITHMS, NoOptions
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -73,10 +73,15 @@ class FedNova(OneGlobalModel):
         received = broadcast(state.global_params, cohort.size)
         local = local_sgd(task, received, cohort)
         lengths = path_lengths(sent(cohort.plan.steps, task.device, torch.float64), task.training.momentum)
-        mean_length = cohort.weights.double() @ lengths
-        change = map_params(torch.sub, local.params, received)
-        update = weighted_mean(change, cohort.weights * mean_length / lengths)
-        new = State(map_params(torch.add, state.global_params, update))
+        per_step = cohort.weights / lengths  # p_i / a_i
+        arrived = task.channel.deliver(local.params, received, cohort, per_step / per_step.sum())
+        if not arrived.size:
+            return state, Diagnostics(local.loss, local.gradient_evaluations)
+        mean = task.channel.combine(arrived, state.global_params, cohort)
+        shares = cohort.weights[arrived.rows].double()
+        mean_length = shares @ lengths[arrived.rows] / shares.sum()  # a
+        longer = (mean_length * per_step[arrived.rows].sum() / shares.sum()).to(task.dtype)
+        new = State(map_params(lambda w, m: w + longer * (m - w), state.global_params, mean))
         return new, Diagnostics(local.loss, local.gradient_evaluations, {"effective_steps": mean_length})
 
     def shared(self, state: State) -> Shared:

@@ -38,7 +38,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from engine.core.params import SharedParams, broadcast, map_params, weighted_mean
+from engine.core.params import SharedParams, broadcast, map_params
 from engine.core.registry import ALGORITHMS, Options, Positive
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -114,7 +114,8 @@ class FedOpt(OneGlobalModel):
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         local = local_sgd(task, broadcast(state.global_params, cohort.size), cohort)
-        update = map_params(torch.sub, weighted_mean(local.params, cohort.weights), state.global_params)  # D
+        mean = task.channel.aggregate(local.params, state.global_params, cohort, cohort.weights)
+        update = map_params(torch.sub, mean, state.global_params)  # D
         new = self._step(state, update)
         values: dict[str, float | Tensor] = {"update_norm": _flat(update).norm()}
         if self.hparams.server != "sgd":

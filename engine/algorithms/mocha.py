@@ -113,13 +113,15 @@ class Mocha(PersonalModels):
         pull = lam / (overlap(state.sigma) * state.sigma.diagonal()[cohort.clients])  # k_i
         local = local_sgd(task, start, cohort, SGD.of(task, prox=(pull, start), drift=own))
         moved = {n: b + each(pull, b) * (local.params[n] - start[n]) for n, b in own.items()}
-        is_known = state.is_known.index_fill(0, cohort.clients, True)
-        new = State(scatter(state.duals, moved, cohort.clients), state.sigma, is_known)
+        arrived = task.channel.deliver(moved, own, cohort, cohort.uniform)
+        clients = cohort.clients[arrived.rows]
+        is_known = state.is_known.index_fill(0, clients, True)
+        new = State(scatter(state.duals, arrived.params, clients), state.sigma, is_known)
         if self.hparams.structure == "learned" and cohort.round % self.hparams.sigma_every == 0:
             new = replace(new, sigma=similarities(self._models(new), is_known, state.sigma))
         values: dict[str, float | Tensor] = {
             "Sigma": new.sigma,
-            "dual_gap": _dual_gap(task, local.params, moved, cohort),
+            "dual_gap": _dual_gap(task.staying, local.params, moved, cohort),
         }
         return new, Diagnostics(local.loss, local.gradient_evaluations, values)
 

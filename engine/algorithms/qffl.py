@@ -25,16 +25,16 @@ term, as theirs.
 Pitfalls: a larger q also means smaller steps, so compare after convergence. FedLab takes F_i as the sum of the batch
 losses during training; FedEM's version keeps a reference to the model that it trains, so its d_i is always 0.
 
-Diagnostics: losses, F_i; weights, the share of each participant in the update (both are not a number for the others).
+Diagnostics: losses, F_i; weights, the share of each participant in the update (both are not a number for the
+others).
 """
 
 from dataclasses import dataclass
 
-import torch
 from pydantic import Field
 from torch import Tensor
 
-from engine.core.params import SharedParams, broadcast, by_client, map_params, squared_distance, weighted_mean
+from engine.core.params import SharedParams, broadcast, by_client, map_params, squared_distance
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -83,17 +83,21 @@ class QFfl(OneGlobalModel):
         losses = cohort_losses(task, state.global_params, cohort) + _LEAST_LOSS
         local = local_sgd(task, received, cohort)
         # All terms times lr and over the largest F^q: neither changes w, and no power overflows.
-        largest = losses.max()
-        powers = (losses / largest) ** q  # F_i^q
+        powers = (losses / losses.max()) ** q  # F_i^q
         squared_change = squared_distance(received, local.params).double() / lr  # lr ||d_i||^2
-        scale = (cohort.weights * (q * powers / losses * squared_change + powers)).sum()
-        shares = cohort.weights * powers / scale
-        update = weighted_mean(map_params(torch.sub, local.params, received), shares)
-        new = State(map_params(torch.add, state.global_params, update))
+        raw = cohort.weights * powers
+        shares = raw / raw.sum()
+        steepness = cohort.weights * (q * powers / losses * squared_change + powers)  # p_i h_i
         values: dict[str, float | Tensor] = {
             "losses": by_client(losses, cohort.clients, task.num_clients),
-            "weights": by_client(shares / shares.sum(), cohort.clients, task.num_clients),
+            "weights": by_client(shares, cohort.clients, task.num_clients),
         }
+        arrived = task.channel.deliver(local.params, received, cohort, shares)
+        if not arrived.size:
+            return state, Diagnostics(local.loss, local.gradient_evaluations, values)
+        mean = task.channel.combine(arrived, state.global_params, cohort)
+        length = (raw[arrived.rows].sum() / steepness[arrived.rows].sum()).to(task.dtype)
+        new = State(map_params(lambda w, m: w + length * (m - w), state.global_params, mean))
         return new, Diagnostics(local.loss, local.gradient_evaluations, values)
 
     def shared(self, state: State) -> Shared:

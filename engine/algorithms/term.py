@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pydantic import Field
 from torch import Tensor
 
-from engine.core.params import SharedParams, broadcast, by_client, weighted_mean
+from engine.core.params import SharedParams, broadcast, by_client
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -80,7 +80,7 @@ class Term(OneGlobalModel):
             "losses": by_client(losses, cohort.clients, task.num_clients),
             "weights": by_client(tilted, cohort.clients, task.num_clients),
         }
-        new = State(weighted_mean(local.params, tilted))
+        new = State(task.channel.aggregate(local.params, state.global_params, cohort, tilted))
         return new, Diagnostics(local.loss, local.gradient_evaluations, values)
 
     def shared(self, state: State) -> Shared:
