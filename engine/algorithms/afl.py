@@ -1,6 +1,6 @@
 """AFL: one model for the worst mixture of the clients, whose weights are learned with it.
 
-Mohri, Sivek, Suresh. Agnostic Federated Learning. ICML 2019. https://arxiv.org/abs/1902.00146, Algorithm 1.
+Mohri, Sivek, Suresh. Agnostic Federated Learning. ICML 2019. https://arxiv.org/abs/1902.00146, Stochastic-AFL.
 
     F_i <- f_i(w)                                               all training data of the client, w as received
     w_i <- w, then E steps of SGD on f_i

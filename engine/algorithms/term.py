@@ -1,7 +1,7 @@
 """TERM: one model for all, averaged with weights that rise exponentially with the clients' losses.
 
 Li, Beirami, Sanjabi, Smith. Tilted Empirical Risk Minimization. ICLR 2021. https://arxiv.org/abs/2007.01162,
-section 4; the clients are the groups.
+with the clients as groups.
 
     F_i <- f_i(w)                                               all training data of the client, w as received
     w_i <- w, then E steps of SGD on f_i
