@@ -30,6 +30,7 @@ READS = {
     "cgpfl_heur": "scikit-learn clusters the models on the host",
     "fedamp": "the server mixes the models of the clients that have uploaded",
     "fedem": "the number of the cohort's training samples, which the losses read in pieces",
+    "fedfomo": "the models that a client asks for are chosen on the host",
     "fedphp": "rounds in which nobody has a past model need no term for it",
     "fedproto": "the bytes depend on how many classes were seen",
     "fl_hc": "scikit-learn clusters the models on the host",

@@ -1,0 +1,268 @@
+"""FedFomo: each client asks for models of others and moves towards those that lower its own validation loss.
+
+Zhang, Sapra, Fidler, Yeung, Alvarez. Personalized Federated Learning with First Order Model Optimization. ICLR 2021.
+https://arxiv.org/abs/2012.08565, equations 4 to 6.
+
+    c_n    <- (V_i(b_i) - V_i(theta_n)) / ||theta_n - b_i||     n: own and asked models; 0 where equal
+    A_in   <- A_in + c_n / |sum_n c_n|
+    s_n    <- max(c_n, 0) / sum_n max(c_n, 0)
+    b_i    <- b_i + sum_n s_n (theta_n - b_i)                   b_i if no c_n is positive
+    theta_i <- b_i
+    E times, for a batch B:
+        theta_i <- theta_i - lr grad f_i(theta_i; B)
+
+Idea: No server averages. A client holds out some samples, V_i, and tries the models of others on them; each weighs by
+how much it would lower that loss for the distance to it, a first-order approximation of the best mixture. b_i is where
+the client's last training started. What helped before is asked for again: A_in remembers.
+
+Sent: the asked models down, theta_i up. Kept: theta_i, b_i and A_i.
+
+Cost: a local training on the samples that are not held out, and models + 2 passes over the others; up to ``models``
+times FedAvg's bytes down.
+
+Newcomers: ask for random models, from the common start, and train once from their mixture.
+
+Deviations: Euclidean norm, as the paper; the authors' code takes the L1 norm by default. epsilon falls from round to
+round, theirs from local epoch to local epoch. Held-out samples are drawn once for the whole run; training never uses
+them, so the batches are this method's own. A client with one sample trains on it and measures on it. In its first
+participation a client asks for nothing and starts from the common start.
+
+Pitfalls: PFLlib holds out the last fifth in stored order, adds the c_n as they are, and keeps the trained model where
+nothing improves; easyFL asks the least similar clients, and adds weighted models, not differences, to the old one.
+A small held-out set ranks models by chance. Few samples a client are fewer still without the held-out ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import Field
+from torch import Tensor
+
+from engine.backends import batch_weight, mean_cross_entropy
+from engine.core.params import ClientParams, broadcast, clone, each, gather, row, scatter, squared_distance
+from engine.core.registry import ALGORITHMS, Options
+from engine.core.streams import key, numpy_stream, permutation_prefix
+from engine.core.style import Style
+from engine.federation.batches import Batch, Cohort, make_plan
+from engine.task import Diagnostics, Predictor, Shared, Task
+from engine.training.local import Live, for_each_client, local_sgd
+from engine.training.roles import PersonalModels
+
+_TIE = 1e-9  # affinities this close, relatively, are equal
+_SMALL = 1e-9  # added to a smaller sum of c_n before division, as in the authors' code
+
+
+class Hparams(Options):
+    advanced: ClassVar[tuple[str, ...]] = ("epsilon_decay",)
+
+    models: int = Field(
+        5, ge=0, le=10_000, title="M", description="Models that a client asks for in a round; larger = more bytes."
+    )
+    epsilon: float = Field(
+        0.3,
+        ge=0,
+        le=1,
+        title="ε",
+        description="Probability of asking for a random model instead of the one with the largest affinity; larger = "
+        "asks more strangers.",
+        json_schema_extra={"tune": [0.0, 1.0, "lin"]},
+    )
+    epsilon_decay: float = Field(
+        0.05, ge=0, le=1, description="Decrease of epsilon in each round; larger = settles sooner."
+    )
+    val_share: float = Field(
+        0.2,
+        ge=0,
+        lt=1,
+        description="Share of the training samples that are held out to measure models; 0 measures on all of them.",
+        json_schema_extra={"tune": [0.1, 0.5, "lin"]},
+    )
+
+
+@dataclass(frozen=True)
+class State:
+    personal_params: ClientParams  # theta_i, also the last upload
+    base_params: ClientParams  # b_i
+    affinity: Float[Tensor, "N N"]  # A_in
+    has_uploaded: Bool[Tensor, "N"]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The clients whose models each participant tries; places that it does not use have any client."""
+
+    clients: Int[Tensor, "S C"]
+    is_used: Bool[Tensor, "S C"]
+
+
+@ALGORITHMS.register(
+    "fedfomo",
+    title="FedFomo",
+    paper="Zhang et al., ICLR 2021",
+    family="Regularized towards a shared model",
+    style=Style(hue="teal", dash="dot", symbol="star"),
+)
+@dataclass(frozen=True)
+class FedFomo(PersonalModels):
+    hparams: Hparams
+
+    def init(self, task: Task) -> State:
+        if self.hparams.models == 0:
+            task.note("fedfomo with models=0: clients ask for no models, each weighs only its own last one")
+        none = torch.zeros(task.num_clients, dtype=task.dtype, device=task.device)
+        affinity = task.for_clients({"affinity": none})["affinity"]
+        return State(task.initial_clients(), task.initial_clients(), affinity, none.bool())
+
+    def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
+        kept, measured = split(task, cohort.clients, self.hparams.val_share)
+        own = kept.cohort_of(list(cohort.numbers), cohort.round, cohort.stream)
+        clients = own.clients
+        known = state.has_uploaded.nonzero()[:, 0]
+        affinity = state.affinity.index_select(0, clients)
+        tried = self._tried(known.tolist(), own, affinity[:, known].double().cpu().numpy(), task)
+        candidates = _stacked(tried, task.device)
+        base = gather(state.base_params, clients)
+        gains = gains_of(measured, base, state.personal_params, candidates, own)
+        start = moved(base, state.personal_params, candidates, gains)
+        theta = local_sgd(kept, start, own)
+        total = gains.sum(1, keepdim=True).abs()
+        shares = gains / (total + _SMALL * (total < _SMALL))
+        new = State(
+            scatter(state.personal_params, theta.params, clients),
+            scatter(state.base_params, start, clients),
+            state.affinity.index_copy(0, clients, affinity.scatter_add(1, candidates.clients, shares)),
+            state.has_uploaded.index_fill(0, clients, True),
+        )
+        model_bytes = sum(p.nbytes for p in start.values()) // own.size
+        num_asked = sum(max(0, len(clients) - 1) for clients in tried)
+        return new, Diagnostics(theta.loss, theta.gradient_evaluations, cohort=own, bytes_down=num_asked * model_bytes)
+
+    def _tried(
+        self, known: list[int], cohort: Cohort, affinity: Float[np.ndarray, "S K"], task: Task
+    ) -> list[list[int]]:
+        """Each participant, and those it asks; none in its first participation."""
+        h = self.hparams
+        chance = max(0.0, h.epsilon - h.epsilon_decay * (cohort.round - 1))
+        tried: list[list[int]] = []
+        for client, values in zip(cohort.numbers, affinity, strict=True):
+            others = [k for k, n in enumerate(known) if n != client]
+            is_first = len(others) == len(known)
+            stream = numpy_stream(task.seed, "fomo", client, cohort.round)
+            places = [] if is_first else choose(stream, values[others], h.models, chance)
+            tried.append([] if is_first else [client, *(known[others[place]] for place in places)])
+        return tried
+
+    def global_model(self, state: State, task: Task) -> Predictor | None:
+        return None
+
+    def shared(self, state: State) -> Shared:
+        one = row(state.personal_params, 0)
+        return Shared(down=(one,) * self.hparams.models, up=(one,))
+
+    def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
+        kept, measured = split(task, newcomers.clients, self.hparams.val_share)
+        own = kept.cohort_of(list(newcomers.numbers), newcomers.round, newcomers.stream)
+        known: list[int] = state.has_uploaded.nonzero()[:, 0].tolist()
+        no_affinity = np.zeros(len(known))
+        asked = []
+        for client in own.numbers:
+            stream = numpy_stream(task.seed, "fomo", client, own.round)
+            asked.append([known[k] for k in choose(stream, no_affinity, self.hparams.models, 1.0)])
+        candidates = _stacked(asked, task.device)
+        base = broadcast(task.initial_model(), own.size)
+        gains = gains_of(measured, base, state.personal_params, candidates, own)
+        start = moved(base, state.personal_params, candidates, gains)
+        return Predictor.of_everyone(local_sgd(kept, start, own).params, own)
+
+
+def split(task: Task, clients: Int[Tensor, "S"], val_share: float) -> tuple[Task, Task]:
+    """The task on the samples that these clients train on, and on those on which they measure models.
+
+    The latter are the first ones of a permutation that is the same in every round; all samples where it would be none.
+    """
+    data, ascending = task.data.train, clients.sort().values
+    sizes = data.sizes[ascending]
+    held = (val_share * sizes.double()).round().long().clamp(min=int(val_share > 0)).minimum(sizes - 1)
+    largest = int(sizes.max())
+    order = permutation_prefix(key(task.seed, "fomo split"), ascending, sizes, largest, largest)
+    places = data.offsets[ascending][:, None] + order
+    number = torch.arange(largest, device=task.device)
+    is_sample, is_held = number < sizes[:, None], number < held[:, None]
+
+    def on(chosen: Bool[Tensor, "S M"]) -> Task:
+        counts = torch.zeros_like(data.sizes).index_copy(0, ascending, chosen.sum(1))
+        offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        train = replace(data, rows=data.rows[places[chosen]], offsets=offsets)
+        return replace(task, data=replace(task.data, train=train))
+
+    return on(is_sample & ~is_held), on(is_sample & (is_held | (held == 0)[:, None]))
+
+
+def choose(stream: np.random.Generator, affinity: Float[np.ndarray, "K"], count: int, chance: float) -> list[int]:
+    """``count`` places, or all: each time any remaining one with this chance, else one of the largest affinity."""
+    remaining, chosen = list(range(len(affinity))), []
+    for _ in range(min(count, len(remaining))):
+        pool = remaining
+        if stream.random() >= chance:
+            values = affinity[remaining]
+            largest = values.max()
+            is_largest = largest - values <= _TIE * abs(largest)
+            pool = [place for place, is_one in zip(remaining, is_largest, strict=True) if is_one]
+        chosen.append(pool[stream.integers(len(pool))])
+        remaining.remove(chosen[-1])
+    return chosen
+
+
+def _stacked(asked: Sequence[Sequence[int]], device: torch.device) -> Candidates:
+    """Lists of clients as rows of one length."""
+    width = max(map(len, asked))
+    ids = [[*clients, *[0] * (width - len(clients))] for clients in asked]
+    is_used = [[*[True] * len(clients), *[False] * (width - len(clients))] for clients in asked]
+    return Candidates(torch.tensor(ids, device=device).long(), torch.tensor(is_used, device=device).bool())
+
+
+def gains_of(
+    task: Task, base: ClientParams, models: ClientParams, candidates: Candidates, cohort: Cohort
+) -> Float[Tensor, "S C"]:
+    """c_n of each participant's candidates, on the training data of ``task``; 0 where there is none."""
+    sizes, starts = [task.train_sizes[c] for c in cohort.numbers], task.data.train.offsets[cohort.clients]
+    once = make_plan(sizes, starts, cohort.clients, [1] * cohort.size, "full", task.seed, "fomo", 0)
+    of_all = {"clients": candidates.clients, "is_used": candidates.is_used}
+
+    def losses(params: ClientParams, batch: Batch) -> Float[Tensor, "A"]:
+        return mean_cross_entropy(task.backend.logits(task.model, params, batch.x), batch.y, batch_weight(batch))
+
+    def step(c: Live, batch: Batch) -> Tensor:
+        own, tried = c.of(base), c.of(of_all)
+        before = losses(own, batch)
+        for place in range(tried["clients"].shape[1]):
+            theta = gather(models, tried["clients"][:, place])
+            distance = squared_distance(theta, own).sqrt()
+            gain = (before - losses(theta, batch)) / distance
+            counts = tried["is_used"][:, place] & (distance > 0) & gain.isfinite()
+            c.gains[:, place] = gain.where(counts, 0)
+        return before
+
+    start = torch.zeros(candidates.clients.shape, dtype=task.dtype, device=task.device)
+    with torch.no_grad():
+        gains: Tensor = for_each_client(task, once, {"gains": start}, step).gains
+    return gains
+
+
+def moved(
+    base: ClientParams, models: ClientParams, candidates: Candidates, gains: Float[Tensor, "S C"]
+) -> ClientParams:
+    """b_i + sum_n s_n (theta_n - b_i)."""
+    positive = gains.clamp(min=0)
+    total = positive.sum(1, keepdim=True)
+    weights = positive / total.where(total > 0, 1)
+    start = clone(base)
+    for place in range(gains.shape[1]):
+        theta = gather(models, candidates.clients[:, place])
+        for n, p in start.items():
+            p.add_(each(weights[:, place], p) * (theta[n] - base[n]))
+    return start
