@@ -11,9 +11,9 @@ https://arxiv.org/abs/2007.03797, Algorithm 1 (amp) and HeurFedAMP (heur).
     E times, for a batch B:
         w_i <- w_i - lr [grad f_i(w_i; B) + pull (w_i - u_i)]
 
-Idea: A single average serves nobody where clients are of several kinds. The server keeps the last model of every
+Idea: A single average fits no client where clients are of several kinds. The server keeps the last model of every
 client and sends each one a mixture of them, by attention: similar models attract one another, so clients of a kind
-find together without being clustered.
+cooperate without being clustered.
 
 Sent: u_i down, w_i up. Kept: w_i; the server has a copy.
 
@@ -180,8 +180,9 @@ class FedAmp(PersonalModels):
     ) -> tuple[Float[Tensor, "S K"], Float[Tensor, "S"]]:
         """The same for amp."""
         h, N = self.hparams, task.num_clients
-        sigma = mean_squared_distance(known) if h.sigma == "auto" else torch.tensor(float(h.sigma)).to(is_own.device)
-        falls = (-squared_distances(own, known) / sigma.where(sigma > 0, 1)).exp().where(sigma > 0, 1)
+        distances = squared_distances(own, known)
+        sigma = mean_squared_distance(known) if h.sigma == "auto" else distances.new_tensor(float(h.sigma))
+        falls = (-distances / sigma.where(sigma > 0, 1)).exp().where(sigma > 0, 1)
         share = torch.full_like(sigma, 1 / N) if h.alpha == "auto" else float(h.alpha) / sigma
         others = (share.where(sigma > 0, 1 / N) * falls).masked_fill(is_own, 0)
         total = others.sum(1)

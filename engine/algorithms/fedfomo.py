@@ -15,10 +15,11 @@ Idea: No server averages. A client holds out some samples, V_i, and tries the mo
 how much it would lower that loss for the distance to it, a first-order approximation of the best mixture. b_i is where
 the client's last training started. What helped before is asked for again: A_in remembers.
 
-Sent: the asked models down, theta_i up. Kept: theta_i, b_i and A_i.
+Sent: the asked models down, theta_i up. Kept: theta_i and b_i; the server has the last uploads and A.
 
-Cost: a local training on the samples that are not held out, and models + 2 passes over the others; up to ``models``
-times FedAvg's bytes down.
+Cost: a local training on the samples that are not held out, and up to models + 2 passes over the others: with the
+defaults half as many operations again, which are no gradients, so that a gradient takes about twice FedAvg's time. Up
+to ``models`` times FedAvg's bytes down.
 
 Newcomers: ask for random models, from the common start, and train once from their mixture.
 

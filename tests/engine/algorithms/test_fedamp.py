@@ -113,7 +113,7 @@ def attention(options: dict, models: list, uploaded: set[int], i: int, start: np
         {"variant": "heur", "sigma": 3.0, "self_weight": 0.2, "pull": 0.5, "start": "own"},
         {"variant": "heur", "self_weight": 1.0, "pull": 0.5},
         {"variant": "amp", "pull": 0.2},
-        {"variant": "amp", "sigma": 2.0},
+        {"variant": "amp", "sigma": 2.3},
         {"variant": "amp", "sigma": 2.0, "alpha": 5.0},
     ],
     ids=str,
@@ -136,6 +136,14 @@ def test_fedamp_rounds_follow_the_paper(options: dict, participation: float):
             np.testing.assert_allclose(result.arrays["diagnostics.x"], x, atol=1e-10)
         np.testing.assert_allclose(as_matrix(personalized(run)), models, atol=1e-10)
     assert len(uploaded) > 2
+
+
+@pytest.mark.parametrize("options", [{"variant": "amp"}, {"start": "own", "pull": 0.5}], ids=str)
+def test_the_backends_agree_on_every_variant(options: dict):
+    found = (
+        personalized(trained(fedamp(**options), rounds=4, participation=0.5, backend=b)) for b in ("fused", "loop")
+    )
+    assert_close(*found, 1e-8)
 
 
 def test_fedamp_says_when_others_take_all_the_weight():

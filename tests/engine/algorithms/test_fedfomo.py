@@ -175,6 +175,12 @@ def test_a_client_asks_the_one_that_helped_most():
         before = after
 
 
+def test_the_backends_agree_on_whom_to_ask():
+    settings = {"rounds": 5, "participation": 0.75, "local_epochs": 2, "batch_size": 2}
+    found = (personalized(trained(fedfomo(models=1), backend=backend, **settings)) for backend in ("fused", "loop"))
+    assert_close(*found, 1e-8)
+
+
 def test_only_kept_samples_count_as_gradients():
     result = list(simulation(fedfomo(val_share=0.4), local_epochs=1, local_steps=None).rounds())[1]
     assert result.scalars["gradient_evaluations"] == sum(SIZES) - (2 + 4 + 2 + 3)
