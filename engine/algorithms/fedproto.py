@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
@@ -97,6 +97,7 @@ class FedProto:
         trained = self._local(state, gather(state.personal_params, cohort.clients), cohort, task)
         sums = class_sums(task, trained.params, cohort, width=state.prototypes.shape[1])
         counts = task.data.class_counts[cohort.clients]
+        sums, counts = _received(state, sums, counts, cohort, task)
         seen = counts.sum(0)
         is_seen = (seen > 0)[:, None]
         prototypes = (sums.sum(0) / seen.clamp(min=1)[:, None]).where(is_seen, state.prototypes)
@@ -109,7 +110,7 @@ class FedProto:
         diagnostics = Diagnostics(
             trained.loss,
             trained.gradient_evaluations,
-            bytes_up=one * int((counts > 0).sum()),
+            bytes_up=one * int((task.data.class_counts[cohort.clients] > 0).sum()),
             bytes_down=one * cohort.size * int(state.is_known.sum()),
         )
         return new, diagnostics
@@ -155,6 +156,22 @@ class FedProto:
         known = {"prototypes": state.prototypes, "is_known": state.is_known}
         prototypes_used = {} if forward is None else broadcast(known, len(next(iter(personal_params.values()))))
         return Predictor(personal_params | prototypes_used, is_per_client=True, forward=forward)
+
+
+def _received(
+    state: State, sums: Float[Tensor, "S C d"], counts: Int[Tensor, "S C"], cohort: Cohort, task: Task
+) -> tuple[Float[Tensor, "A C d"], Int[Tensor, "A C"]]:
+    """The sums and counts by class that the server gets from the class means sent to it."""
+    means = sums / counts.clamp(min=1)[..., None]
+    reference = state.prototypes.where((counts > 0)[..., None], 0)  # a class that the client lacks is not sent
+    numbers = (counts > 0).sum(1) * sums.shape[-1]
+    arrived = task.channel.deliver(
+        {"prototypes": means}, {"prototypes": reference}, cohort, cohort.weights, numbers=numbers
+    )
+    rows = arrived.rows
+    sums, means, counts = sums[rows], means[rows], counts[rows]
+    off = (arrived.params["prototypes"] - means) * counts[..., None]  # 0 for means that arrive as they were sent
+    return sums + off, counts
 
 
 def _objective(lam: float) -> OnFeatures:
