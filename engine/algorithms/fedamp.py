@@ -102,7 +102,8 @@ class Hparams(Options):
 
 @dataclass(frozen=True)
 class State:
-    personal_params: ClientParams  # w_i, also the last upload
+    personal_params: ClientParams  # w_i
+    uploads: ClientParams  # the last upload of each client, which the server holds
     has_uploaded: Bool[Tensor, "N"]
 
 
@@ -127,16 +128,19 @@ class FedAmp(PersonalModels):
             task.note("fedamp with variant amp: self_weight has no effect; it belongs to variant heur")
         note_if_unstable(task, task.training.lr, h.pull)
         never = torch.zeros(task.num_clients, dtype=torch.bool, device=task.device)
-        return State(task.initial_clients(), never)
+        return State(task.initial_clients(), task.initial_clients(), never)
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         clients, known = cohort.clients, state.has_uploaded.nonzero()[:, 0]
-        own = gather(state.personal_params, clients)
-        message, x = self._messages(own, gather(state.personal_params, known), clients[:, None] == known, task)
-        theta = self._train(message, own, cohort, task)
+        last = gather(state.uploads, clients)
+        message, x = self._messages(last, gather(state.uploads, known), clients[:, None] == known, task)
+        theta = self._train(message, gather(state.personal_params, clients), cohort, task)
+        arrived = task.channel.deliver(theta.params, message, cohort, cohort.uniform)
+        senders = clients[arrived.rows]
         new = State(
             scatter(state.personal_params, theta.params, clients),
-            state.has_uploaded.index_fill(0, clients, True),
+            scatter(state.uploads, arrived.params, senders),
+            state.has_uploaded.index_fill(0, senders, True),
         )
         diagnostics = Diagnostics(theta.loss, theta.gradient_evaluations)
         if task.num_clients <= _MOST_RECORDED:
@@ -146,7 +150,7 @@ class FedAmp(PersonalModels):
     def _messages(
         self, own: ClientParams, known: ClientParams, is_own: Bool[Tensor, "S K"], task: Task
     ) -> tuple[ClientParams, Float[Tensor, "S K"]]:
-        """u_i [S, ...] and its weights; the common start where no model has a weight."""
+        """u_i [S, ...] and its weights, from the clients' ``own`` last uploads; else the common start."""
         start = task.initial_model()
         if not is_own.shape[1]:
             return broadcast(start, len(is_own)), is_own.to(task.dtype)
@@ -209,7 +213,7 @@ class FedAmp(PersonalModels):
         start: SharedParams = task.initial_model()
         own, known = broadcast(start, newcomers.size), state.has_uploaded.nonzero()[:, 0]
         is_own = torch.zeros(newcomers.size, len(known), dtype=torch.bool, device=task.device)
-        message, _ = self._messages(own, gather(state.personal_params, known), is_own, task)
+        message, _ = self._messages(own, gather(state.uploads, known), is_own, task)
         return Predictor.of_everyone(self._train(message, own, newcomers, task).params, newcomers)
 
 

@@ -29,7 +29,7 @@ outside nested modules.
 
 from dataclasses import dataclass
 
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, NoOptions
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -69,8 +69,9 @@ class FedBn(SplitModels):
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         theta = self._train(state.shared_params, gather(state.personal_params, cohort.clients), cohort, task)
+        uploads = part(theta.params, state.shared_params)
         new = State(
-            weighted_mean(part(theta.params, state.shared_params), cohort.weights),
+            task.channel.aggregate(uploads, state.shared_params, cohort, cohort.weights),
             scatter(state.personal_params, part(theta.params, task.model.norms), cohort.clients),
         )
         return new, Diagnostics(theta.loss, theta.gradient_evaluations)

@@ -44,7 +44,7 @@ from torch.func import vmap
 
 from engine.backends import batch_weight
 from engine.core.errors import Unsupported
-from engine.core.params import ClientParams, SharedParams, broadcast, row, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, row
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Batch, Cohort
@@ -105,7 +105,8 @@ class FedEm:
         q, pi = responsibilities(task, state.components, state.pi[clients], clients)
         trained = _maximize(task, state.components, q, cohort)
         by_client = {n: p.unflatten(0, (cohort.size, K)) for n, p in trained.params.items()}
-        new = State(weighted_mean(by_client, cohort.weights), state.pi.index_copy(0, clients, pi))
+        components = task.channel.aggregate(by_client, state.components, cohort, cohort.weights)
+        new = State(components, state.pi.index_copy(0, clients, pi))
         loss = trained.loss.view(cohort.size, K).sum(1)
         values: dict[str, float | Tensor] = {"pi": new.pi, "entropy": torch.special.entr(new.pi).sum(1)}
         return new, Diagnostics(loss, trained.gradient_evaluations, values, _largest(new.pi))

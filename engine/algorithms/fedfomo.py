@@ -86,15 +86,16 @@ class Hparams(Options):
 
 @dataclass(frozen=True)
 class State:
-    personal_params: ClientParams  # theta_i, also the last upload
+    personal_params: ClientParams  # theta_i
     base_params: ClientParams  # b_i
+    uploads: ClientParams  # the last upload of each client, which the server holds
     affinity: Float[Tensor, "N N"]  # A_in
     has_uploaded: Bool[Tensor, "N"]
 
 
 @dataclass(frozen=True)
-class Candidates:
-    """The clients whose models each participant tries; places that it does not use have any client."""
+class Asked:
+    """The clients whose uploads each participant tries; places that it does not use have any client."""
 
     clients: Int[Tensor, "S C"]
     is_used: Bool[Tensor, "S C"]
@@ -116,7 +117,8 @@ class FedFomo(PersonalModels):
             task.note("fedfomo with models=0: clients ask for no models, each weighs only its own last one")
         none = torch.zeros(task.num_clients, dtype=task.dtype, device=task.device)
         affinity = task.for_clients({"affinity": none})["affinity"]
-        return State(task.initial_clients(), task.initial_clients(), affinity, none.bool())
+        theta, base, uploads = (task.initial_clients() for _ in range(3))
+        return State(theta, base, uploads, affinity, none.bool())
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         kept, measured = split(task, cohort.clients, self.hparams.val_share)
@@ -124,38 +126,42 @@ class FedFomo(PersonalModels):
         clients = own.clients
         known = state.has_uploaded.nonzero()[:, 0]
         affinity = state.affinity.index_select(0, clients)
-        tried = self._tried(known.tolist(), own, affinity[:, known].double().cpu().numpy(), task)
-        candidates = _stacked(tried, task.device)
-        base = gather(state.base_params, clients)
-        gains = gains_of(measured, base, state.personal_params, candidates, own)
-        start = moved(base, state.personal_params, candidates, gains)
+        chosen = self._chosen(known.tolist(), own, affinity[:, known].double().cpu().numpy(), task)
+        asked = _stacked(chosen, task.device)
+        base, last = gather(state.base_params, clients), gather(state.personal_params, clients)
+        gains = gains_of(measured, base, last, state.uploads, asked, own)
+        start = moved(base, last, state.uploads, asked, gains)
         theta = local_sgd(kept, start, own)
+        arrived = task.channel.deliver(theta.params, gather(state.uploads, clients), own, own.uniform)
+        senders = clients[arrived.rows]
         total = gains.sum(1, keepdim=True).abs()
         shares = gains / (total + _SMALL * (total < _SMALL))
+        affinity = affinity.scatter_add(1, torch.cat([clients[:, None], asked.clients], 1), shares)
         new = State(
             scatter(state.personal_params, theta.params, clients),
             scatter(state.base_params, start, clients),
-            state.affinity.index_copy(0, clients, affinity.scatter_add(1, candidates.clients, shares)),
-            state.has_uploaded.index_fill(0, clients, True),
+            scatter(state.uploads, arrived.params, senders),
+            state.affinity.index_copy(0, clients, affinity),
+            state.has_uploaded.index_fill(0, senders, True),
         )
         model_bytes = sum(p.nbytes for p in start.values()) // own.size
-        num_asked = sum(max(0, len(clients) - 1) for clients in tried)
-        return new, Diagnostics(theta.loss, theta.gradient_evaluations, cohort=own, bytes_down=num_asked * model_bytes)
+        bytes_down = model_bytes * sum(map(len, chosen))
+        return new, Diagnostics(theta.loss, theta.gradient_evaluations, cohort=own, bytes_down=bytes_down)
 
-    def _tried(
+    def _chosen(
         self, known: list[int], cohort: Cohort, affinity: Float[np.ndarray, "S K"], task: Task
     ) -> list[list[int]]:
-        """Each participant, and those it asks; none in its first participation."""
+        """The clients whose uploads each participant asks for; none in its first participation."""
         h = self.hparams
         chance = max(0.0, h.epsilon - h.epsilon_decay * (cohort.round - 1))
-        tried: list[list[int]] = []
+        chosen: list[list[int]] = []
         for client, values in zip(cohort.numbers, affinity, strict=True):
             others = [k for k, n in enumerate(known) if n != client]
             is_first = len(others) == len(known)
             stream = numpy_stream(task.seed, "fomo", client, cohort.round)
             places = [] if is_first else choose(stream, values[others], h.models, chance)
-            tried.append([] if is_first else [client, *(known[others[place]] for place in places)])
-        return tried
+            chosen.append([known[others[place]] for place in places])
+        return chosen
 
     def global_model(self, state: State, task: Task) -> Predictor | None:
         return None
@@ -169,14 +175,13 @@ class FedFomo(PersonalModels):
         own = kept.cohort_of(list(newcomers.numbers), newcomers.round, newcomers.stream)
         known: list[int] = state.has_uploaded.nonzero()[:, 0].tolist()
         no_affinity = np.zeros(len(known))
-        asked = []
+        chosen = []
         for client in own.numbers:
             stream = numpy_stream(task.seed, "fomo", client, own.round)
-            asked.append([known[k] for k in choose(stream, no_affinity, self.hparams.models, 1.0)])
-        candidates = _stacked(asked, task.device)
-        base = broadcast(task.initial_model(), own.size)
-        gains = gains_of(measured, base, state.personal_params, candidates, own)
-        start = moved(base, state.personal_params, candidates, gains)
+            chosen.append([known[k] for k in choose(stream, no_affinity, self.hparams.models, 1.0)])
+        asked, base = _stacked(chosen, task.device), broadcast(task.initial_model(), own.size)
+        gains = gains_of(measured, base, base, state.uploads, asked, own)
+        start = moved(base, base, state.uploads, asked, gains)
         return Predictor.of_everyone(local_sgd(kept, start, own).params, own)
 
 
@@ -218,44 +223,48 @@ def choose(stream: np.random.Generator, affinity: Float[np.ndarray, "K"], count:
     return chosen
 
 
-def _stacked(asked: Sequence[Sequence[int]], device: torch.device) -> Candidates:
+def _stacked(chosen: Sequence[Sequence[int]], device: torch.device) -> Asked:
     """Lists of clients as rows of one length."""
-    width = max(map(len, asked))
-    ids = [[*clients, *[0] * (width - len(clients))] for clients in asked]
-    is_used = [[*[True] * len(clients), *[False] * (width - len(clients))] for clients in asked]
-    return Candidates(torch.tensor(ids, device=device).long(), torch.tensor(is_used, device=device).bool())
+    width = max(map(len, chosen))
+    ids = [[*clients, *[0] * (width - len(clients))] for clients in chosen]
+    is_used = [[*[True] * len(clients), *[False] * (width - len(clients))] for clients in chosen]
+    return Asked(torch.tensor(ids, device=device).long(), torch.tensor(is_used, device=device).bool())
 
 
 def gains_of(
-    task: Task, base: ClientParams, models: ClientParams, candidates: Candidates, cohort: Cohort
-) -> Float[Tensor, "S C"]:
-    """c_n of each participant's candidates, on the training data of ``task``; 0 where there is none."""
+    task: Task, base: ClientParams, last: ClientParams, uploads: ClientParams, asked: Asked, cohort: Cohort
+) -> Float[Tensor, "S tried"]:
+    """c_n on the training data of ``task``: of a participant's ``last`` model [S, ...], and of those it asked for."""
     sizes, starts = [task.train_sizes[c] for c in cohort.numbers], task.data.train.offsets[cohort.clients]
     once = make_plan(sizes, starts, cohort.clients, [1] * cohort.size, "full", task.seed, "fomo", 0)
-    of_all = {"clients": candidates.clients, "is_used": candidates.is_used}
+    of_all = {"clients": asked.clients, "is_used": asked.is_used}
 
     def losses(params: ClientParams, batch: Batch) -> Float[Tensor, "A"]:
         return mean_cross_entropy(task.backend.logits(task.model, params, batch.x), batch.y, batch_weight(batch))
 
     def step(c: Live, batch: Batch) -> Tensor:
-        own, tried = c.of(base), c.of(of_all)
-        before = losses(own, batch)
-        for place in range(tried["clients"].shape[1]):
-            theta = gather(models, tried["clients"][:, place])
-            distance = squared_distance(theta, own).sqrt()
-            gain = (before - losses(theta, batch)) / distance
-            counts = tried["is_used"][:, place] & (distance > 0) & gain.isfinite()
-            c.gains[:, place] = gain.where(counts, 0)
+        start, others = c.of(base), c.of(of_all)
+        before = losses(start, batch)
+
+        def gain(theta: ClientParams) -> Float[Tensor, "A"]:
+            distance = squared_distance(theta, start).sqrt()
+            value = (before - losses(theta, batch)) / distance
+            return value.where((distance > 0) & value.isfinite(), 0)
+
+        c.gains[:, 0] = gain(c.of(last))
+        for place in range(others["clients"].shape[1]):
+            value = gain(gather(uploads, others["clients"][:, place]))
+            c.gains[:, place + 1] = value.where(others["is_used"][:, place], 0)
         return before
 
-    start = torch.zeros(candidates.clients.shape, dtype=task.dtype, device=task.device)
+    start = torch.zeros(cohort.size, 1 + asked.clients.shape[1], dtype=task.dtype, device=task.device)
     with torch.no_grad():
         gains: Tensor = for_each_client(task, once, {"gains": start}, step).gains
     return gains
 
 
 def moved(
-    base: ClientParams, models: ClientParams, candidates: Candidates, gains: Float[Tensor, "S C"]
+    base: ClientParams, last: ClientParams, uploads: ClientParams, asked: Asked, gains: Float[Tensor, "S tried"]
 ) -> ClientParams:
     """b_i + sum_n s_n (theta_n - b_i)."""
     positive = gains.clamp(min=0)
@@ -263,7 +272,7 @@ def moved(
     weights = positive / total.where(total > 0, 1)
     start = clone(base)
     for place in range(gains.shape[1]):
-        theta = gather(models, candidates.clients[:, place])
+        theta = last if place == 0 else gather(uploads, asked.clients[:, place - 1])
         for n, p in start.items():
             p.add_(each(weights[:, place], p) * (theta[n] - base[n]))
     return start

@@ -35,7 +35,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from engine.core.params import SharedParams, broadcast, weighted_mean
+from engine.core.params import SharedParams, broadcast
 from engine.core.registry import ALGORITHMS, Options, Positive
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -99,8 +99,8 @@ class LpFt(OneGlobalModel):
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         w = local_sgd(task, broadcast(state.global_params, cohort.size), cohort)
-        new = State(weighted_mean(w.params, cohort.weights), is_trained=True)
-        return new, Diagnostics(w.loss, w.gradient_evaluations)
+        mean = task.channel.aggregate(w.params, state.global_params, cohort, cohort.weights)
+        return State(mean, is_trained=True), Diagnostics(w.loss, w.gradient_evaluations)
 
     def personalized(self, state: State, task: Task) -> Predictor:
         if not state.is_trained:

@@ -1,5 +1,7 @@
 """FedAMP: its limits, and rounds with weights computed one pair at a time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,7 @@ from tests.support import reference
 from tests.support.builders import (
     SIZES,
     assert_close,
+    assert_equal,
     federation,
     personalized,
     shared_model,
@@ -19,7 +22,9 @@ from tests.support.builders import (
     trained,
     with_newcomers,
 )
+from tests.support.lossy import Lossy
 from tests.support.reference import as_matrix, batches_of, newcomers_of, start_of
+from tests.support.split_models import row_of
 
 N = len(SIZES)
 EQUAL = (8,) * N
@@ -190,3 +195,19 @@ def test_amp_refuses_to_divide_by_zero():
 def test_fedamp_says_what_a_setting_does_not_do(options: dict, words: str):
     assert any(words in note for note in simulation(fedamp(**options)).task.notes)
     assert not simulation("fedamp").task.notes
+
+
+@pytest.mark.parametrize("lost", [(2,), (0, 1, 2, 3)], ids=str)
+def test_a_client_whose_upload_is_lost_has_trained_but_is_unknown_to_others(lost: tuple[int, ...]):
+    run, whole = simulation("fedamp"), simulation("fedamp")
+    run.task = replace(run.task, channel=Lossy(lost))
+    first, expected = (r.algorithm.round(r.state, r.task.cohort(1), r.task)[0] for r in (run, whole))
+    assert_equal(first.personal_params, expected.personal_params)
+    assert first.has_uploaded.tolist() == [i not in lost for i in range(N)]
+    assert_equal(row_of(first.uploads, 2), run.task.initial_model())
+    second, _ = run.algorithm.round(first, run.task.cohort(2), run.task)
+    unknown = replace(first, uploads={n: p.index_fill(0, torch.tensor(lost), 9.0) for n, p in first.uploads.items()})
+    again, _ = run.algorithm.round(unknown, run.task.cohort(2), run.task)
+    others = [i for i in range(N) if i not in lost]
+    for n, p in second.personal_params.items():
+        assert torch.equal(p[others], again.personal_params[n][others])

@@ -6,21 +6,24 @@ import numpy as np
 import pytest
 import torch
 
-from engine.algorithms.fedfomo import Candidates, choose, gains_of, moved, split
+from engine.algorithms.fedfomo import Asked, choose, gains_of, moved, split
 from engine.core.params import gather
 from engine.core.streams import numpy_stream
 from tests.support import reference
 from tests.support.builders import (
     SIZES,
     assert_close,
+    assert_equal,
     federation,
     personalized,
     simulation,
     trained,
     with_newcomers,
 )
+from tests.support.lossy import Lossy
 from tests.support.newcomers import unseen_models
 from tests.support.reference import as_matrix, loss, start_of, steps_of
+from tests.support.split_models import row_of
 
 N = len(SIZES)
 
@@ -37,25 +40,30 @@ def test_a_client_that_asks_for_nothing_and_always_improves_trains_alone(trainin
     assert any("clients ask for no models" in note for note in run.task.notes)
 
 
+def nobody(size: int) -> Asked:
+    return Asked(torch.zeros(size, 0, dtype=torch.int64), torch.zeros(size, 0, dtype=torch.bool))
+
+
 def test_the_weights_of_a_known_example():
-    models, base = {"w": torch.tensor([0.5, 2.0, -1.0, 1.0])}, {"w": torch.tensor([0.0, 0.0])}
-    losses = lambda w: (w - 1) ** 2 / 2  # noqa: E731
-    c = (losses(torch.tensor(0.0)) - losses(models["w"])) / models["w"].abs()
-    candidates = Candidates(torch.arange(4).expand(2, 4), torch.ones(2, 4, dtype=torch.bool))
-    start = moved(base, models, candidates, torch.stack([c, -c.abs()]))["w"]
+    own, uploads = {"w": torch.tensor([0.5, 0.5])}, {"w": torch.tensor([2.0, -1.0, 1.0])}
+    base, w = {"w": torch.tensor([0.0, 0.0])}, torch.tensor([0.5, 2.0, -1.0, 1.0])
+    c = (0.5 - (w - 1) ** 2 / 2) / w.abs()
+    asked = Asked(torch.arange(3).expand(2, 3), torch.ones(2, 3, dtype=torch.bool))
+    start = moved(base, own, uploads, asked, torch.stack([c, -c.abs()]))["w"]
     torch.testing.assert_close(start, torch.tensor([0.6 * 0.5 + 0.4 * 1.0, 0.0]))
 
 
 def test_a_candidate_that_equals_the_base_has_no_gain():
     run = trained("fedfomo", rounds=1)
-    task, models = run.task, run.state.personal_params
-    cohort = task.cohort(2)
-    own = Candidates(cohort.clients[:, None], torch.ones(N, 1, dtype=torch.bool))
-    same = gains_of(task, gather(models, cohort.clients), models, own, cohort)
-    away = gains_of(task, gather(run.state.base_params, cohort.clients), models, own, cohort)
-    assert same.tolist() == [[0.0]] * N and (away > 0).all()
-    unused = replace(own, is_used=~own.is_used)
-    assert not gains_of(task, gather(run.state.base_params, cohort.clients), models, unused, cohort).any()
+    task, cohort, uploads = run.task, run.task.cohort(2), run.state.uploads
+    theta, base = (gather(p, cohort.clients) for p in (run.state.personal_params, run.state.base_params))
+    assert gains_of(task, theta, theta, uploads, nobody(N), cohort).tolist() == [[0.0]] * N
+    assert (gains_of(task, base, theta, uploads, nobody(N), cohort) > 0).all()
+    own = Asked(cohort.clients[:, None], torch.ones(N, 1, dtype=torch.bool))
+    both = gains_of(task, base, theta, uploads, own, cohort)
+    assert torch.equal(both[:, 0], both[:, 1])
+    unused = gains_of(task, base, theta, uploads, replace(own, is_used=~own.is_used), cohort)
+    assert torch.equal(unused[:, 0], both[:, 0]) and not unused[:, 1].any()
 
 
 def samples(task, client: int) -> set[tuple[float, ...]]:
@@ -206,3 +214,19 @@ def test_a_newcomer_before_the_first_round_trains_alone():
     batches = steps_of(task, task.everyone(stream="newcomers"))
     expected = [reference.sgd(start_of(run), steps, 0.1) for steps in batches]
     np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("lost", [(2,), (0, 1, 2, 3)], ids=str)
+def test_a_client_whose_upload_is_lost_has_trained_but_is_unknown_to_others(lost: tuple[int, ...]):
+    run, whole = simulation("fedfomo"), simulation("fedfomo")
+    run.task = replace(run.task, channel=Lossy(lost))
+    first, expected = (r.algorithm.round(r.state, r.task.cohort(1), r.task)[0] for r in (run, whole))
+    assert_equal(first.personal_params, expected.personal_params)
+    assert first.has_uploaded.tolist() == [i not in lost for i in range(N)]
+    assert_equal(row_of(first.uploads, 2), run.task.initial_model())
+    second, _ = run.algorithm.round(first, run.task.cohort(2), run.task)
+    unknown = replace(first, uploads={n: p.index_fill(0, torch.tensor(lost), 9.0) for n, p in first.uploads.items()})
+    again, _ = run.algorithm.round(unknown, run.task.cohort(2), run.task)
+    others = [i for i in range(N) if i not in lost]
+    for n, p in second.personal_params.items():
+        assert torch.equal(p[others], again.personal_params[n][others])
