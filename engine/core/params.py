@@ -66,6 +66,11 @@ def weighted_mean(stacked: ClientParams, weights: Float[Tensor, "S"]) -> SharedP
     return {n: torch.tensordot(weights.to(p.dtype), p, dims=1) for n, p in stacked.items()}
 
 
+def mixtures(stacked: ClientParams, weights: Float[Tensor, "S K"]) -> ClientParams:
+    """S weighted sums of K models [K, ...]: sum_k weights_sk * stacked_k."""
+    return {n: torch.tensordot(weights.to(p.dtype), p, dims=1) for n, p in stacked.items()}
+
+
 def lerp(start: dict[str, Tensor], end: dict[str, Tensor], share: float) -> dict[str, Tensor]:
     """(1 - share) * start + share * end; share 0 and 1 give an end exactly."""
     return {n: torch.lerp(p, end[n], share) for n, p in start.items()}
