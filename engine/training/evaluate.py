@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.func import vmap
 from torch.nn import functional as F
 
-from engine.core.params import ClientParams, SharedParams, row
+from engine.core.params import ClientParams, SharedParams, broadcast, row
 from engine.federation.batches import Cohort
 from engine.federation.clients import ClientData
 from engine.task import Predictor, Task
@@ -80,26 +80,28 @@ def sample_losses(task: Task, models: ClientParams, clients: Int[Tensor, "n"]) -
     return torch.cat([losses for _, losses in _losses(task, models, clients)])
 
 
-def _losses(task: Task, models: ClientParams, clients: Int[Tensor, "n"]) -> Iterator[tuple[Tensor, Tensor]]:
-    """(place in ``clients`` [m], loss of each model [m, K]) of their training samples, in pieces."""
+def cohort_losses(task: Task, params: SharedParams, cohort: Cohort) -> Float[Tensor, "S"]:
+    """Mean loss of one model on all training data of each participant, in double; nothing is augmented."""
+    data, clients = task.data.train, cohort.clients
+    totals = torch.zeros(cohort.size, dtype=torch.float64, device=task.device)
+    total = sum(task.train_sizes[c] for c in cohort.numbers)
+    for owner, losses in _losses(task, broadcast(params, 1), clients, total):
+        totals.index_add_(0, owner, losses[:, 0])
+    return totals / data.sizes[clients]
+
+
+def _losses(
+    task: Task, models: ClientParams, clients: Int[Tensor, "n"], total: int | None = None
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """(place in ``clients`` [m], loss of each model [m, K]) of their training samples, in pieces; see ``slabs``."""
     K = len(next(iter(models.values())))
     with torch.no_grad():
-        for owner, x, y in slabs(task, task.data.train, clients):
+        for owner, x, y in slabs(task, task.data.train, clients, total):
             losses = []
             for k in range(K):
                 task.tick()
                 losses.append(_scores(task.model.logits(row(models, k), x), y)[1])
             yield owner, torch.stack(losses, dim=1)
-
-
-def cohort_losses(task: Task, params: SharedParams, cohort: Cohort) -> Float[Tensor, "S"]:
-    """Mean loss of one model on all training data of each participant, in double; nothing is augmented."""
-    data, clients = task.data.train, cohort.clients
-    totals = torch.zeros(cohort.size, dtype=torch.float64, device=task.device)
-    with torch.no_grad():
-        for owner, x, y in slabs(task, data, clients, sum(task.train_sizes[c] for c in cohort.numbers)):
-            totals.index_add_(0, owner, _scores(task.model.logits(params, x), y)[1])
-    return totals / data.sizes[clients]
 
 
 def _shared(
