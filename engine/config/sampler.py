@@ -14,6 +14,7 @@ from engine.core.streams import numpy_stream
 
 Sampler = Literal["sobol", "random"]
 MAX_TRIALS = 512
+MAX_COLUMNS = 32  # parameters of a method that can be tuned
 _LOG2_POINTS = 9  # that of MAX_TRIALS; the first 2^m of more points are the same as 2^m points
 
 
@@ -22,16 +23,15 @@ def point(sampler: Sampler, split: int, trial: int, dimensions: int) -> Float[np
     if not 1 <= trial < MAX_TRIALS:
         raise ValueError(f"trial {trial}: points exist for trials 1 to {MAX_TRIALS - 1}; trial 0 has the defaults")
     if sampler == "sobol":
-        return _sobol(split, dimensions)[trial - 1]
+        return _sobol(split)[trial - 1, :dimensions]
     return numpy_stream(0, "tune", split, trial).random(dimensions)
 
 
-@lru_cache(maxsize=200)
-def _sobol(split: int, dimensions: int) -> Float[np.ndarray, "points dimensions"]:
+@lru_cache(maxsize=100)
+def _sobol(split: int) -> Float[np.ndarray, "points columns"]:
+    """All columns at once: the scrambling of a column depends on how many are drawn with it."""
     from scipy.stats.qmc import Sobol  # takes a second to import
 
-    if not dimensions:
-        return np.zeros((MAX_TRIALS, 0))
-    points = Sobol(dimensions, scramble=True, rng=numpy_stream(0, "tune", split)).random_base2(_LOG2_POINTS)
+    points = Sobol(MAX_COLUMNS, scramble=True, rng=numpy_stream(0, "tune", split)).random_base2(_LOG2_POINTS)
     points.setflags(write=False)
     return points

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats.qmc import Sobol
 
-from engine.config.sampler import MAX_TRIALS, point
+from engine.config.sampler import MAX_COLUMNS, MAX_TRIALS, point
 from engine.core.streams import numpy_stream
 
 
@@ -23,14 +23,14 @@ def test_a_column_does_not_depend_on_the_number_of_columns(sampler: str) -> None
 
 @pytest.mark.parametrize("m", [3, 4, 5, 6])
 def test_points_of_a_longer_draw_begin_with_the_shorter_draw(m: int) -> None:
-    shorter = Sobol(3, scramble=True, rng=numpy_stream(0, "tune", 7)).random_base2(m)
-    np.testing.assert_array_equal(points(7, 3, 2**m), shorter)
+    shorter = Sobol(MAX_COLUMNS, scramble=True, rng=numpy_stream(0, "tune", 7)).random_base2(m)
+    np.testing.assert_array_equal(points(7, MAX_COLUMNS, 2**m), shorter)
 
 
 @pytest.mark.parametrize("split", range(5))
 @pytest.mark.parametrize("count", [8, 16, 32, 64])
 def test_every_column_has_one_point_in_each_equal_bin(split: int, count: int) -> None:
-    for column in points(split, 5, count).T:
+    for column in points(split, MAX_COLUMNS, count).T:
         assert sorted((column * count).astype(int)) == list(range(count))
 
 
