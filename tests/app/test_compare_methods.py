@@ -1,5 +1,6 @@
 """How runs form methods, which methods are comparable, and the headline."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,13 +9,45 @@ from app.compare.comparability import conflicts, missing, notes, same_clients
 from app.compare.headline import headline
 from app.data.comparison import method_name, methods_of, per_method, per_run, ranking
 from app.state.links import parse_ids
+from storage import RunRecord
 from storage.run_queue import MAX_ID
 from tests.app.frames import clients, run_record
 
 
 def test_runs_that_differ_in_their_seed_are_one_method() -> None:
     found = methods_of([run_record(2, seed=1), run_record(1, seed=0), run_record(3, "fedavg")])
-    assert [(m.name, m.run_ids, m.seeds) for m in found] == [("Ditto", (1, 2), (0, 1)), ("FedAvg", (3,), (0,))]
+    assert [(m.name, m.run_ids) for m in found] == [("Ditto", (1, 2)), ("FedAvg", (3,))]
+    assert found[0].draws == ((0, 0), (1, 1))
+
+
+def split_run(run_id: int, label: str, split: int, seed: int, **changes: Any) -> RunRecord:
+    run = run_record(run_id, label, seed, **changes)
+    return replace(run, config=run.config | {"data_seed": split, "study": {"role": "final", "trial": run_id}})
+
+
+def test_runs_that_differ_in_their_split_are_one_method() -> None:
+    (found,) = methods_of([split_run(i, "ditto", i // 2, i % 2) for i in range(4)])
+    assert found.draws == ((0, 0), (0, 1), (1, 0), (1, 1))
+
+
+def test_the_seeds_of_a_split_are_averaged_before_methods_are_compared() -> None:
+    frame = clients(a=[[0.8], [0.6], [0.9], [0.9]], b=[[0.5], [0.5], [0.4], [0.4]])
+    runs = per_run(frame.assign(split=frame["seed"] // 2, seed=frame["seed"] % 2), 0.05)
+    table = per_method(runs)
+    assert table[["seeds", "mean"]].to_numpy().tolist() == [[2, pytest.approx(0.8)], [2, pytest.approx(0.45)]]
+    assert table["mean_pm"].tolist() == pytest.approx([0.2 / 2**0.5, 0.1 / 2**0.5])
+    found = ranking(runs, "mean")
+    assert (found.seeds, found.over, found.lead.mean) == (2, "two splits", pytest.approx(0.35))
+
+
+def test_equal_clients_are_required_per_split_and_seed() -> None:
+    def of(split: int) -> dict[str, Any]:
+        return {"test_sizes": [split + 1], "class_counts": [[split]]}
+
+    runs = [split_run(10 * i + s, name, s, 0, partition=of(s)) for i, name in enumerate(("a", "b")) for s in (0, 1)]
+    assert conflicts(methods_of(runs)) == []
+    runs[3] = replace(runs[3], partition=of(7))
+    assert "different clients for split 1 (seed 0)" in conflicts(methods_of(runs))[0]
 
 
 def test_the_newest_of_equal_runs_counts() -> None:
@@ -176,7 +209,7 @@ def test_equal_means_are_called_equal() -> None:
 
 def test_methods_without_a_seed_in_common_are_not_compared() -> None:
     runs = per_run(clients(A=[[0.8]], B=[[0.7]]), 0.05)
-    runs.loc[runs["method"] == "B", "seed"] = 5
+    runs.loc[runs["method"] == "B", ["split", "seed"]] = 5
     assert "have no seed in common" in headline(runs, 0.05, clients(A=[[0.8]]))
 
 
