@@ -23,6 +23,7 @@ from engine.core.registry import (
     AGGREGATORS,
     ALGORITHMS,
     ATTACKS,
+    COMPRESSORS,
     DATASETS,
     MODELS,
     PARTITIONERS,
@@ -32,7 +33,7 @@ from engine.core.registry import (
 )
 
 VERSION = 1
-DIALS = {"attack": ATTACKS, "aggregator": AGGREGATORS}  # sections that are absent where they are off
+DIALS = {"attack": ATTACKS, "aggregator": AGGREGATORS, "compression": COMPRESSORS}  # absent where they are off
 _SHARED_KEYS = ("name", "dataset", "partition", "model", "training", "evaluation", *DIALS)
 _EXPERIMENT_KEYS = (*_SHARED_KEYS, "algorithms", "seeds")
 _RUN_KEYS = (*_SHARED_KEYS, "version", "label", "seed", "algorithm")
@@ -168,6 +169,7 @@ class RunConfig:
     seed: int
     attack: Choice | None = None
     aggregator: Choice | None = None
+    compression: Choice | None = None
 
     @property
     def hparams(self) -> dict[str, Any]:
