@@ -13,12 +13,12 @@ from collections.abc import Sequence
 import pandas as pd
 
 from app.data.comparison import FEW_SEEDS, REFERENCES, Ranking, ranking
+from app.statistics.bayesian import ROPE
 from app.wording import capital, decimals, names, percent, plural, points
 from engine.core.statistics import MIN_BLOCKS, ROUNDING, Interval, interval_over_clients
 
 MAX_VALUES = 6  # in one sentence
 MAX_NAMED = 3
-LEVEL = 0.005  # methods known to be this close are tied: half a point
 
 
 def title(runs: pd.DataFrame, column: str = "mean", samples: str = "samples") -> str:
@@ -37,7 +37,7 @@ def title(runs: pd.DataFrame, column: str = "mean", samples: str = "samples") ->
         return f"{first} and {found.second} are equal at {same}, over {FEW_SEEDS[found.seeds]}"
     if len(tied) > 1:
         behind = f", ahead of {_listed(rivals, percents)}" if rivals else ""
-        if found.standing.is_level(LEVEL):
+        if found.standing.is_level(ROPE):
             return f"{_several(tied)} are tied at {percents[first]}{behind}"
         if len(tied) > MAX_NAMED:
             return f"{first} is highest at {percents[first]}, but any of {len(tied)} methods could be best"
@@ -137,7 +137,7 @@ class Part:
     def tied(self, what: str) -> str:
         """``A and B are tied on mean accuracy (...`` where they are known to be close; else which may be the best."""
         tied = _several(self.found.tied)
-        if self.found.standing.is_level(LEVEL):
+        if self.found.standing.is_level(ROPE):
             return f"{tied} are tied {what} (within half a point"
         apart = points(self.found.standing.gaps[len(self.found.tied) - 2].mean, self.samples)
         return f"{what} the best may be any of {tied} (within {apart}"
