@@ -30,9 +30,14 @@ SECTIONS = {
     "model": ("required", "Name and options of a [model](#models)."),
     "training": ("`{}`", "How clients [train](#training); an algorithm may override any of it."),
     "algorithms": ("required", "A list of [algorithms](#algorithms), each a name or a mapping."),
+    "splits": (
+        "each seed its own",
+        "A number or a list: seeds of the data, the partition and held-out clients. Every split is run with all seeds.",
+    ),
     "seeds": (
         "`[0]`",
-        "A number or a list. The seed fixes the split, the initial model, the cohorts and the batches.",
+        "A number or a list. The seed fixes the initial model, the cohorts and the batches; without `splits` also the "
+        "data and the partition.",
     ),
     "evaluation": ("`{}`", "How often models are [evaluated](#evaluation)."),
 }

@@ -104,4 +104,5 @@ def _result(simulation: Simulation, rounds: list[RoundResult]) -> RunResult:
         partition=simulation.task.data.summary.to_dict(),
         summary=simulation.summary(),
         error=diverged,
+        data_seed=config.data_seed,
     )

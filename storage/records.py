@@ -153,6 +153,17 @@ class RunRecord:
     def is_finished(self) -> bool:
         return self.status in FINISHED
 
+    @property
+    def split(self) -> int:
+        """The seed of the data split: ``data_seed``, or the run's own seed."""
+        split: int = self.config.get("data_seed", self.seed)
+        return split
+
+    @property
+    def seeds_in_words(self) -> str:
+        """``seed 0``; with a seed of its own for the data ``split 3, seed 0``."""
+        return f"split {self.split}, seed {self.seed}" if "data_seed" in self.config else f"seed {self.seed}"
+
 
 class NewArtifact(NamedTuple):
     """A file on disk that is not registered yet."""

@@ -18,7 +18,8 @@ def experiment_of(run: RunRecord) -> dict[str, Any]:
         parts["training"] = {name: value for name, value in parts["training"].items() if value is not None}
     machine = {name: run.config[name] for name in Machine.model_fields if run.config.get(name) is not None}
     method = run.config["algorithm"] | {"label": run.label}
-    return {"name": run.experiment_name, **parts, "algorithms": [method], "seeds": [run.seed], **machine}
+    splits = {"splits": [run.config["data_seed"]]} if "data_seed" in run.config else {}
+    return {"name": run.experiment_name, **parts, "algorithms": [method], **splits, "seeds": [run.seed], **machine}
 
 
 def as_yaml(run: RunRecord) -> str:
@@ -26,8 +27,9 @@ def as_yaml(run: RunRecord) -> str:
 
 
 def file_name(run: RunRecord) -> str:
-    """``Ditto lam=1-seed0``, without an extension."""
-    return f"{file_label(run.label)}-seed{run.seed}"
+    """``Ditto lam=1-seed0``, without an extension; ``Ditto lam=1-split3-seed0`` with a seed of its own for the data."""
+    split = f"-split{run.split}" if "data_seed" in run.config else ""
+    return f"{file_label(run.label)}{split}-seed{run.seed}"
 
 
 def command(run: RunRecord) -> str:

@@ -1,4 +1,4 @@
-"""The same clients under two methods, A against B, each averaged over its seeds."""
+"""The same clients under two methods, A against B, each averaged over the seeds of its split."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -75,20 +75,21 @@ class Verdict:
 
 
 def data(clients: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
-    """[method, seed, client, accuracy, test_size] -> [client, seeds, samples, a, b, difference = a - b].
+    """[method, split, seed, client, accuracy, test_size] -> [split, client, seeds, samples, a, b, difference = a - b].
 
-    The greatest gain comes first. A client's accuracies are its means over the seeds in which both methods have it, and
-    ``samples`` its test samples in all of these.
+    The greatest gain comes first. A client's accuracies are its means over the seeds of its split in which both methods
+    have it, and ``samples`` its test samples in all of these. A client of another split is another client.
     """
-    keys = ["seed", "client"]
+    keys = ["split", "seed", "client"]
     first = clients.loc[clients["method"] == a, [*keys, "accuracy", "test_size"]]
     second = clients.loc[clients["method"] == b, [*keys, "accuracy"]]
     both = first.merge(second, on=keys, suffixes=("_a", "_b"))
-    pairs = both.groupby("client", as_index=False).agg(
+    pairs = both.groupby(["split", "client"], as_index=False).agg(
         seeds=("seed", "nunique"), samples=("test_size", "sum"), a=("accuracy_a", "mean"), b=("accuracy_b", "mean")
     )
     pairs["difference"] = (pairs["a"] - pairs["b"]).astype(float).round(round(-np.log10(ROUNDING)))
-    return pairs.sort_values(["difference", "client"], ascending=[False, True]).reset_index(drop=True)
+    order = pairs.sort_values(["difference", "split", "client"], ascending=[False, True, True])
+    return order.reset_index(drop=True)
 
 
 def verdict(df: pd.DataFrame) -> Verdict:

@@ -29,11 +29,11 @@ from storage import StorageError
 
 def first_run(raw: Mapping[str, Any]) -> RunConfig | None:
     """The data and split of the draft as one run, even if a method or its training is invalid."""
-    seeds = raw.get("seeds")
-    seed = seeds[0] if isinstance(seeds, list) and seeds and isinstance(seeds[0], int) else 0
+    drawn = raw.get("splits") or raw.get("seeds")
+    split = drawn[0] if isinstance(drawn, list) and drawn and isinstance(drawn[0], int) else 0
     data = {"dataset": raw["dataset"], "partition": raw["partition"], "model": "mlr"}
     try:
-        return parse_experiment({**data, "algorithms": ["fedavg"], "seeds": [max(seed, 0)]}).runs()[0]
+        return parse_experiment({**data, "algorithms": ["fedavg"], "seeds": [max(split, 0)]}).runs()[0]
     except InvalidConfig:
         return None
 
@@ -67,7 +67,7 @@ def split_panel(run: RunConfig | None) -> list[str]:
         alt=split_chart.sentence(table),
         title=SPLIT,
         name="split",
-        caption=f"{split_chart.sentence(table)} {_heterogeneity(partition)} Seed {run.seed}.",
+        caption=f"{split_chart.sentence(table)} {_heterogeneity(partition)} Seed {run.split}.",
     )
     for note in partition["notes"]:
         st.info(plain(f"{wording.capital(note)}."))
@@ -96,7 +96,7 @@ def cost_panel(experiment: ExperimentConfig) -> list[str]:
             each = [costs.cost_of(run) for run in _one_seed(runs)]
     except FedscapeError as error:
         each, problems = [], [f"algorithms: {error}"]
-    repeated = [cost for cost in each for _ in experiment.seeds]
+    repeated = [cost for cost in each for _ in range(len(runs) // max(len(each), 1))]
     total = costs.together(repeated, min(slots, max(len(runs), 1))) if each else None
     st.html(_facts(runs, total, slots, sum(cost.seconds is None for cost in each)))
     return problems
@@ -251,8 +251,8 @@ def _facts(runs: Sequence[RunConfig], total: costs.Cost | None, slots: int, unkn
 
 
 def _one_seed(runs: Sequence[RunConfig]) -> list[RunConfig]:
-    """Seeds cost the same: one run of each method is enough."""
-    return [run for run in runs if run.seed == runs[0].seed]
+    """Splits and seeds cost the same: one run of each method is enough."""
+    return [run for run in runs if (run.split, run.seed) == (runs[0].split, runs[0].seed)]
 
 
 def _reason(problems: Sequence[str], unplaced: Sequence[str], is_unfinished: bool) -> str:

@@ -214,7 +214,7 @@ def _table(runs: Sequence[RunRecord]) -> str:
     for run in runs:
         mean = percent(summary_at(run.summary, "personalized").get("mean"))
         at = f"{max(run.round, 0)} of {run.rounds}"
-        rows.append((str(run.id), run.experiment_name, f"{run.label} seed {run.seed}", run.status, at, mean))
+        rows.append((str(run.id), run.experiment_name, f"{run.label} {run.seeds_in_words}", run.status, at, mean))
     return table_of(rows)
 
 
@@ -228,7 +228,7 @@ def _state(run: RunRecord) -> str:
 
 
 def _name(run: RunRecord) -> str:
-    return f"run {run.id} ({run.label} seed {run.seed})"
+    return f"run {run.id} ({run.label} {run.seeds_in_words})"
 
 
 def _runs(count: int) -> str:

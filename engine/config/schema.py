@@ -1,7 +1,8 @@
 """The schema of experiments and runs: the only definition of what a configuration may contain.
 
-An experiment is algorithms x sweep x seeds over one dataset, partition and model; ``ExperimentConfig.runs()`` gives a
-``RunConfig`` for each. All mistakes of a configuration are reported together, as ``field: value, what is allowed``.
+An experiment is algorithms x sweep x splits x seeds over one dataset, partition and model; ``ExperimentConfig.runs()``
+gives a ``RunConfig`` for each. All mistakes of a configuration are reported together, as ``field: value, what is
+allowed``.
 """
 
 import hashlib
@@ -22,8 +23,20 @@ from engine.core.errors import MAX_PROBLEMS, MAX_SHOWN, InvalidConfig, UnknownNa
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Count, Options, Registry
 
 VERSION = 1
-_EXPERIMENT_KEYS = ("name", "dataset", "partition", "model", "training", "algorithms", "seeds", "evaluation")
-_RUN_KEYS = ("version", "name", "label", "seed", "algorithm", "dataset", "partition", "model", "training", "evaluation")
+_EXPERIMENT_KEYS = ("name", "dataset", "partition", "model", "training", "algorithms", "splits", "seeds", "evaluation")
+_RUN_KEYS = (
+    "version",
+    "name",
+    "label",
+    "seed",
+    "data_seed",
+    "algorithm",
+    "dataset",
+    "partition",
+    "model",
+    "training",
+    "evaluation",
+)
 _SEEDS = 2**32
 _MAX_RUNS = 10_000
 _MAX_COLLECTED = MAX_PROBLEMS + 1  # mistakes; finding more takes time
@@ -142,7 +155,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """One run: one method and one seed. All options are resolved."""
+    """One run: one method, one split and one seed. All options are resolved.
+
+    ``data_seed`` draws data, partition and held-out clients; None: the ``seed``, which draws everything else.
+    """
 
     name: str
     label: str
@@ -154,6 +170,12 @@ class RunConfig:
     evaluation: Evaluation
     machine: Machine
     seed: int
+    data_seed: int | None = None
+
+    @property
+    def split(self) -> int:
+        """The seed of the data: runs with equal data settings and equal splits have the same clients."""
+        return self.seed if self.data_seed is None else self.data_seed
 
     @property
     def hparams(self) -> dict[str, Any]:
@@ -163,7 +185,8 @@ class RunConfig:
     @property
     def digest(self) -> str:
         """Equal for runs that compute the same numbers, regardless of their labels and machines."""
-        what = {k: v for k, v in self.to_dict().items() if k not in ("name", "label", *Machine.model_fields)}
+        unused = ("name", "label", *Machine.model_fields, *(["data_seed"] if self.data_seed == self.seed else []))
+        what = {k: v for k, v in self.to_dict().items() if k not in unused}
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
@@ -172,6 +195,7 @@ class RunConfig:
             "name": self.name,
             "label": self.label,
             "seed": self.seed,
+            **({} if self.data_seed is None else {"data_seed": self.data_seed}),
             "algorithm": self.algorithm.to_dict(),
             "dataset": self.dataset.to_dict(),
             "partition": self.partition.to_dict(),
@@ -188,16 +212,20 @@ class RunConfig:
         raw = _known_keys(raw, _RUN_KEYS, problems)
         algorithm = _choice(ALGORITHMS, raw.get("algorithm"), "algorithm", problems)
         sections = _sections(raw, problems)
-        seeds = _seeds(raw.get("seed"), problems)
+        seeds = _seeds(raw.get("seed"), "seed", problems)
+        splits = _seeds(raw["data_seed"], "data_seed", problems) if raw.get("data_seed") is not None else (None,)
         problems += [problem for key in ("name", "label") for problem in _line_problems(raw.get(key), key, key)]
         if problems or algorithm is None:
             raise InvalidConfig(dict.fromkeys(problems))
-        return cls(label=raw["label"], algorithm=algorithm, seed=seeds[0], **sections)
+        return cls(label=raw["label"], algorithm=algorithm, seed=seeds[0], data_seed=splits[0], **sections)
 
     def as_experiment(self) -> dict[str, Any]:
         """The experiment of this run only."""
-        shared = {k: v for k, v in self.to_dict().items() if k not in ("version", "algorithm", "label", "seed")}
-        return {**shared, "algorithms": [{**self.algorithm.to_dict(), "label": self.label}], "seeds": [self.seed]}
+        own = ("version", "algorithm", "label", "seed", "data_seed")
+        shared = {k: v for k, v in self.to_dict().items() if k not in own}
+        splits = {} if self.data_seed is None else {"splits": [self.data_seed]}
+        method = {**self.algorithm.to_dict(), "label": self.label}
+        return {**shared, "algorithms": [method], **splits, "seeds": [self.seed]}
 
 
 @dataclass(frozen=True)
@@ -219,12 +247,13 @@ class ExperimentConfig:
     partition: Choice
     model: Choice
     algorithms: tuple[AlgorithmEntry, ...]
+    splits: tuple[int | None, ...]  # data seeds; (None,): each run's own seed
     seeds: tuple[int, ...]
     evaluation: Evaluation
     machine: Machine
 
     def runs(self) -> tuple[RunConfig, ...]:
-        """One run per algorithm, sweep value and seed; the seeds of a method are consecutive."""
+        """One run per algorithm, sweep value, split and seed; the runs of a method are consecutive."""
         return tuple(
             RunConfig(
                 self.name,
@@ -237,8 +266,10 @@ class ExperimentConfig:
                 self.evaluation,
                 self.machine,
                 seed,
+                split,
             )
             for a in self.algorithms
+            for split in self.splits
             for seed in self.seeds
         )
 
@@ -298,14 +329,16 @@ def parse_experiment(raw: Mapping[Any, Any]) -> ExperimentConfig:
     raw = _known_keys(raw, _EXPERIMENT_KEYS, problems)
     sections = _sections(raw, problems)
     algorithms = _algorithms(raw.get("algorithms"), _mapping(raw.get("training"), "", []), problems)
-    seeds = _seeds(raw.get("seeds", [0]), problems)
-    if len(algorithms) * len(seeds) > _MAX_RUNS:
-        problems.append(f"seeds: {len(seeds)} seeds of {len(algorithms)} methods exceed the limit of {_MAX_RUNS} runs")
+    seeds = _seeds(raw.get("seeds", [0]), "seeds", problems)
+    splits = _seeds(raw["splits"], "splits", problems) if raw.get("splits") is not None else (None,)
+    if len(algorithms) * len(splits) * len(seeds) > _MAX_RUNS:
+        each = f"{len(seeds)} seeds" + (f" on {len(splits)} splits" if raw.get("splits") is not None else "")
+        problems.append(f"seeds: {each} of {len(algorithms)} methods exceed the limit of {_MAX_RUNS} runs")
     problems += _line_problems(sections["name"], "name", "name")
     if problems:
         raise InvalidConfig(dict.fromkeys(problems))
     del sections["training"]  # each algorithm has its own
-    return ExperimentConfig(raw=dict(raw), algorithms=algorithms, seeds=seeds, **sections)
+    return ExperimentConfig(raw=dict(raw), algorithms=algorithms, splits=splits, seeds=seeds, **sections)
 
 
 def _known_keys(raw: Mapping[Any, Any], sections: Sequence[str], problems: list[str]) -> Mapping[str, Any]:
@@ -480,13 +513,13 @@ def _path(keys: Sequence[str]) -> str:
     return cut(".".join(keys), MAX_SHOWN)
 
 
-def _seeds(raw: Any, problems: list[str]) -> tuple[int, ...]:
+def _seeds(raw: Any, path: str, problems: list[str]) -> tuple[int, ...]:
     if isinstance(raw, int) and not isinstance(raw, bool):
         raw = [raw]
     good = isinstance(raw, list) and raw and all(type(s) is int and 0 <= s < _SEEDS for s in raw)
     if not good or len(set(raw)) != len(raw):
         expected = f"a list of distinct whole numbers from 0 to {_SEEDS - 1}, like [0, 1, 2]"
-        problems.append(f"seeds: {shown(raw)}, must be {expected}")
+        problems.append(f"{path}: {shown(raw)}, must be {expected}")
         return ()
     return tuple(raw)
 

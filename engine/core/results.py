@@ -41,6 +41,7 @@ class RunResult:
     summary: dict[str, Any] | None = field(default=None, repr=False)
     error: str | None = None
     experiment_id: int | None = None  # distinguishes experiments of the same name
+    data_seed: int | None = None  # None: the data are drawn by the seed
 
 
 @dataclass(frozen=True)

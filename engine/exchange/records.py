@@ -58,6 +58,7 @@ def load_result(store: Store, run: RunRecord) -> RunResult:
         summary=run.summary,
         error=run.error,
         experiment_id=run.experiment_id,
+        data_seed=run.config.get("data_seed"),
     )
 
 

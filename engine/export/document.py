@@ -56,6 +56,7 @@ def run_document(run: RunResult) -> dict[str, Any]:
         "label": run.label,
         "hparams": finite(run.hparams),
         "seed": run.seed,
+        **({} if run.data_seed is None else {"data_seed": run.data_seed}),
         "status": run.status,
         "provenance": finite(provenance),
         "partition": finite(run.partition),

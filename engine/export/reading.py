@@ -52,6 +52,7 @@ class RunEntry(BaseModel):
     label: str
     hparams: dict[str, Any]
     seed: int
+    data_seed: int | None = None
     status: Ended
     provenance: dict[str, Any]
     partition: dict[str, Any] | None
@@ -128,14 +129,15 @@ def _matched(
 
     Without ``experiment_index``, equal entries are distributed over the experiments of their name in turn.
     """
-    known = {(index, r.label, r.seed): r for index, e in enumerate(experiments) for r in e.runs()}
-    uses: Counter[tuple[int, str, int]] = Counter()
+    known = {(index, r.label, r.data_seed, r.seed): r for index, e in enumerate(experiments) for r in e.runs()}
+    uses: Counter[tuple[int, str, int | None, int]] = Counter()
     for i, entry in enumerate(entries):
         name = entry.experiment or experiments[0].name
         indices = [p for p, e in enumerate(experiments) if e.name == name and entry.experiment_index in (None, p)]
-        keys = [key for index in indices if (key := (index, entry.label, entry.seed)) in known]
+        keys = [key for index in indices if (key := (index, entry.label, entry.data_seed, entry.seed)) in known]
         if not keys:
-            run = f"{entry.label!r} seed {entry.seed}"
+            split = "" if entry.data_seed is None else f"split {entry.data_seed}, "
+            run = f"{entry.label!r} {split}seed {entry.seed}"
             raise InvalidConfig([f"{path}: runs.{i}: {run} is not a run of the file's config"])
         key = min(keys, key=lambda key: uses[key])
         uses[key] += 1
@@ -172,6 +174,7 @@ def _result(entry: RunEntry, config: RunConfig) -> RunResult:
         label=entry.label,
         hparams=entry.hparams,
         seed=entry.seed,
+        data_seed=entry.data_seed,
         status=entry.status,
         rounds=rounds,
         provenance=provenance,

@@ -130,7 +130,7 @@ def load_pool(config: RunConfig, data_dir: Path, progress: Progress | None = Non
     """Loads the pool of a run's data set. Raises DataUnavailable, also if memory runs out."""
     dataset = DATASETS.get(config.dataset.name).make(config.dataset.options)
     try:
-        return dataset.load(data_dir, numpy_stream(config.seed, "data"), progress)
+        return dataset.load(data_dir, numpy_stream(config.split, "data"), progress)
     except MemoryError as error:
         raise DataUnavailable(
             f"out of memory for {config.dataset.name}; use fewer clients, samples or features, or close other programs"
@@ -161,10 +161,10 @@ def partition_pool(config: RunConfig, pool: Pool) -> Partition:
     """Splits the pool among the clients. Raises ImpossiblePartition."""
     options = config.partition.options
     split = PARTITIONERS.get(config.partition.name).make(options).split
-    partition = split(pool, numpy_stream(config.seed, "partition"))
+    partition = split(pool, numpy_stream(config.split, "partition"))
     if pool.client is not None and "num_clients" in type(options).model_fields:
         partition = replace(partition, notes=(*partition.notes, _unused_clients(config, pool)))
-    return hold_out(partition, getattr(options, "holdout_clients", 0.0), numpy_stream(config.seed, "holdout"))
+    return hold_out(partition, getattr(options, "holdout_clients", 0.0), numpy_stream(config.split, "holdout"))
 
 
 def _unused_clients(config: RunConfig, pool: Pool) -> str:

@@ -32,14 +32,14 @@ def check_runs(
     progress: Progress | None = None,
     build: Callable[[RunConfig, Progress | None], Federation] = build_on_cpu,
 ) -> tuple[str, ...]:
-    """Builds the data of every seed, and every method with its model, once each. Raises InvalidConfig.
+    """Builds the data of every split, and every method with its model, once each. Raises InvalidConfig.
 
     Returns notes, such as an option that is limited by the data or the model. Methods whose clients' models are too
     large to try are left to the worker. Downloads missing data, so that workers that start together find it.
     """
     by_data: dict[str, list[RunConfig]] = {}
     for run in runs:
-        by_data.setdefault(f"{run.dataset} {run.partition} {run.training.dtype} {run.seed}", []).append(run)
+        by_data.setdefault(f"{run.dataset} {run.partition} {run.training.dtype} {run.split}", []).append(run)
     problems, notes, checked = dict[str, None](), dict[str, None](), set[str]()
     for group in by_data.values():
         try:
@@ -86,7 +86,7 @@ def labelled(run: RunConfig, note: str) -> str:
 
 
 def _checked(run: RunConfig, data: Federation, checked: set[str]) -> tuple[str, ...]:
-    """Sets up a method as at the start of a run, on the CPU, for one seed only."""
+    """Sets up a method as at the start of a run, on the CPU, for one split and seed only."""
     what = f"{run.algorithm} {run.model} {run.training} {run.dataset} {run.partition}"
     if what in checked:
         return ()

@@ -367,7 +367,7 @@ def _sample(config: RunConfig, task: Task) -> Tensor | None:
     count, N = config.evaluation.clients, task.num_clients
     if count is None or count >= N:
         return None
-    drawn = np.sort(numpy_stream(config.seed, "evaluated clients").choice(N, count, replace=False))
+    drawn = np.sort(numpy_stream(config.split, "evaluated clients").choice(N, count, replace=False))
     return torch.from_numpy(drawn).to(task.device)
 
 

@@ -11,6 +11,7 @@ import yaml
 
 import engine
 from engine import ALGORITHMS, InvalidConfig, parse_experiment, run
+from engine.export.reading import parse_export
 
 CONFIG: dict[str, Any] = {
     "name": "tiny",
@@ -112,3 +113,14 @@ def test_every_public_name_exists() -> None:
     assert "fedavg" in ALGORITHMS
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         engine.Nothing  # noqa: B018
+
+
+def test_an_export_of_several_splits_is_read_back(tmp_path: Path) -> None:
+    text = run(CONFIG | {"algorithms": ["fedavg"], "splits": [4, 5]}).to_json()
+    (found,) = parse_export(text.encode(), tmp_path)
+    assert [(config.split, config.seed, result.data_seed) for config, result in found.runs] == [
+        (4, 0, 4),
+        (4, 1, 4),
+        (5, 0, 5),
+        (5, 1, 5),
+    ]
