@@ -188,7 +188,8 @@ def _notes(what: str, files: tuple[Hashable, ...], _run: RunConfig) -> tuple[str
 def _seconds(moment: Moment, run: RunConfig, split: Mapping[str, Any], evaluated: int) -> float:
     """Training and evaluation; evaluating a sample costs a third of its gradient, for two models."""
     share = _evaluated_share(run, len(split["test_sizes"]))
-    forward = share * moment.gradient_s / 3 * 2 * (sum(split["test_sizes"]) + sum(split["val_sizes"]))
+    tested = 0 if run.evaluation.on == "val" else sum(split["test_sizes"])
+    forward = share * moment.gradient_s / 3 * 2 * (tested + sum(split["val_sizes"]))
     return run.training.rounds * moment.round_s + evaluated * (RECORD_S + forward)
 
 

@@ -122,11 +122,17 @@ class Evaluation(Options):
         title="Evaluated clients",
         description="Evaluate the models of this many clients, a fixed random sample; by default of all.",
     )
+    on: Literal["both", "val"] = Field(
+        "both",
+        title="Evaluate on",
+        description="val evaluates on validation data only: nothing is computed on test data.",
+    )
 
     @model_serializer(mode="wrap")
     def _without_defaults_of_later_versions(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Absent means all clients, as in runs stored before there was a choice; so their digests stay."""
-        return {name: value for name, value in serialize(self).items() if name != "clients" or value is not None}
+        """Absent means the default, as in runs stored before there was a choice; so their digests stay."""
+        later = {"clients": None, "on": "both"}
+        return {name: value for name, value in serialize(self).items() if later.get(name, ...) != value}
 
 
 class Machine(Options):
