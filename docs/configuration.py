@@ -75,7 +75,7 @@ def page() -> str:
 def options_table(options: type[Options], without: Sequence[str] = ()) -> str:
     """Every option of a class: key, type, default, allowed values, meaning."""
     rows = [
-        [f"`{p.name}`", type_of(p), default_of(options, p), allowed(p), p.description]
+        [f"`{p.name}`", type_of(p), default_of(options, p), allowed(p), p.meaning]
         for p in parameters_of(options)
         if p.name not in without
     ]

@@ -59,7 +59,14 @@ class Training(Options):
         None, ge=1, le=1_000_000, description="Passes over the local data per round, instead of local_steps."
     )
     batch_size: Count | Literal["full"] = Field(20, title="B", description="Mini-batch size; full uses all local data.")
-    lr: float = Field(0.05, gt=0, le=1e30, title="η", description="Local learning rate.")  # float32 ends at 3e38
+    lr: float = Field(
+        0.05,
+        gt=0,
+        le=1e30,  # float32 ends at 3e38
+        title="η",
+        description="Local learning rate.",
+        json_schema_extra={"tune": (0.001, 0.5, "log")},
+    )
     momentum: float = Field(0.0, ge=0, lt=1, description="Momentum of the local SGD, restarted each round.")
     weight_decay: float = Field(0.0, ge=0, le=1e6, description="L2 decay of every parameter in the local SGD.")
     clip_norm: float | None = Field(

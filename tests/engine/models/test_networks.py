@@ -8,6 +8,7 @@ from engine.backends.fused import linear_chain
 from engine.backends.loop import Loop
 from engine.config.schema import parse_experiment
 from engine.core.errors import Unsupported
+from engine.core.registry import MODELS
 from engine.federation.batches import Batch
 from engine.models import Model
 from engine.models.residual import group_norm
@@ -173,3 +174,11 @@ def test_a_run_with_mismatched_data_and_model_is_refused():
     config = {"dataset": "synthetic", "partition": "natural", "model": "text_embedding", "algorithms": ["fedavg"]}
     with pytest.raises(Unsupported, match="requires token ids"):
         Simulation(parse_experiment(config).runs()[0])
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in MODELS if hasattr(entry.make, "num_layers")])
+def test_the_declared_number_of_layers_is_that_of_the_network(name: str) -> None:
+    shape, options = TINY.get(name, ((1, 8, 8), {}))
+    network = model_of(name, shape, 2, **options)
+    entry = MODELS.get(name)
+    assert len(network.layers) == entry.make(entry.options(**options)).num_layers
