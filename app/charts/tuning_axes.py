@@ -18,6 +18,7 @@ class Axis:
     high: float = 1.0
     is_log: bool = False
     choices: tuple[Any, ...] = ()
+    has_edges: bool = True  # whether the ends are those of the search space
 
     def place(self, value: Any) -> float:
         """From 0 at the low end to 1; outside of this for a default outside the range; NaN for a word."""
@@ -34,7 +35,7 @@ class Axis:
 
     def is_at_the_edge(self, value: Any) -> bool:
         """Whether a number is in the outer twentieth of the range, so that a wider range may be better."""
-        return not self.choices and not EDGE <= self.place(value) <= 1 - EDGE
+        return self.has_edges and not self.choices and not EDGE <= self.place(value) <= 1 - EDGE
 
     @property
     def ends(self) -> tuple[str, str]:

@@ -1,0 +1,290 @@
+"""A study: its trials, the choices made from them, and the final runs, as tables.
+
+A run of a study has ``study: {role, entry, split, trial}`` in its configuration. Trial 0 has the settings as written.
+The final runs with the trial that was chosen are ``tuned``, those with trial 0 ``default``: the same runs where the
+defaults were chosen.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Protocol, TypeVar, cast
+
+import numpy as np
+import pandas as pd
+from engine.config.study import Study as StudyConfig
+
+from app.charts.plot import figure_cache
+from app.charts.tuning_axes import Axis
+from app.data import config_fields, queries
+from app.data.comparison import REFERENCES, method_name, per_run
+from app.data.costs import spent
+from engine.core.spaces import Space
+from engine.core.vocabulary import COSTS, ModelKind
+from engine.metrics import summarize_clients, tail_size
+from storage import ExperimentRecord, RunRecord
+
+T = TypeVar("T")
+SETTINGS = {"default": "defaults", "tuned": "tuned"}
+SHARE = 0.1  # of the clients: the lowest decile
+SELECT = {
+    "mean": "mean validation accuracy",
+    "weighted_mean": "weighted mean validation accuracy",
+    "lowest10": "validation accuracy of the lowest 10 %",
+    "lowest5": "validation accuracy of the lowest 5 %",
+    "loss": "validation loss",
+}
+
+
+class Choice(Protocol):
+    """The trial chosen for an entry on a split."""
+
+    @property
+    def entry(self) -> str: ...
+    @property
+    def split(self) -> int: ...
+    @property
+    def trial(self) -> int: ...
+    @property
+    def value(self) -> float: ...
+    @property
+    def error(self) -> float: ...
+    @property
+    def considered(self) -> int: ...
+    @property
+    def tied(self) -> int: ...
+    @property
+    def chosen_at(self) -> datetime: ...
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of ``algorithms``; ``label`` is its label in the configuration, ``name`` that on the page."""
+
+    label: str
+    name: str
+    algorithm: str
+
+
+@dataclass(frozen=True)
+class Study:
+    """``runs`` are all runs of the experiment that have a role, with their partitions."""
+
+    experiment: ExperimentRecord
+    plan: StudyConfig
+    runs: tuple[RunRecord, ...]
+    choices: tuple[Choice, ...]
+
+    @cached_property
+    def trials(self) -> tuple[RunRecord, ...]:
+        return tuple(run for run in self.runs if part(run)["role"] == "trial")
+
+    @cached_property
+    def finals(self) -> tuple[RunRecord, ...]:
+        return tuple(run for run in self.runs if part(run)["role"] == "final")
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        named = {label: method_name(label, entry.choice.name) for label, entry in self.plan.entries.items()}
+        often = Counter(named.values())
+        return tuple(
+            Entry(label, named[label] if often[named[label]] == 1 else label, entry.choice.name)
+            for label, entry in self.plan.entries.items()
+        )
+
+    @property
+    def reference(self) -> str | None:
+        """LocalTrain, or FedAvg where the study has no LocalTrain."""
+        for algorithm in reversed(REFERENCES):
+            for entry in self.entries:
+                if entry.algorithm == algorithm:
+                    return entry.name
+        return None
+
+    @property
+    def splits(self) -> tuple[int, ...]:
+        return self.plan.splits
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return self.plan.config.seeds
+
+    @property
+    def budget(self) -> int:
+        """The most trials of a method on a split."""
+        return max((part(run)["trial"] for run in self.trials), default=-1) + 1
+
+    @property
+    def select(self) -> str:
+        """What settings are chosen by."""
+        return self.plan.tune.select
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all settings are chosen, and every final run has ended."""
+        return bool(self.finals) and all(run.is_finished for run in self.finals)
+
+    @property
+    def opened_at(self) -> datetime | None:
+        """When the first final run started, which is when the test data was first used."""
+        return min((run.started_at for run in self.finals if run.started_at is not None), default=None)
+
+    def keep(self, what: str, make: Callable[[], T]) -> T:
+        """Caches what is made of these runs, also across visits, until they change."""
+        stand = tuple((run.epoch, run.round, run.status) for run in self.runs)
+        kept = figure_cache.tables(queries.store().url, ("study", *(run.id for run in self.runs)), stand)
+        if what not in kept:
+            kept[what] = make()
+        found = kept[what]
+        return cast(T, found.copy(deep=False) if isinstance(found, pd.DataFrame) else found)
+
+    @cached_property
+    def names(self) -> dict[str, Entry]:
+        return {entry.label: entry for entry in self.entries}
+
+    def choice(self, entry: str, split: int) -> Choice | None:
+        """The choice for an entry on a split, which is that of the first split with ``per: first``."""
+        return self._choices.get((entry, split if self.plan.tune.per == "split" else self.splits[0]))
+
+    @cached_property
+    def _choices(self) -> dict[tuple[str, int], Choice]:
+        return {(choice.entry, choice.split): choice for choice in self.choices}
+
+    def named(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Adds ``method`` to rows that have a ``run``."""
+        of = {run.id: self.names[part(run)["entry"]].name for run in self.runs}
+        return frame.assign(method=frame["run"].map(of))
+
+    def with_settings(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Adds ``setting``: rows of ``default`` and of ``tuned`` runs, twice for a run that is both."""
+        parts = [frame[frame["run"].isin(self._runs_with(setting))].assign(setting=setting) for setting in SETTINGS]
+        return pd.concat(parts, ignore_index=True)
+
+    def _runs_with(self, setting: str) -> set[int]:
+        found = set()
+        for run in self.finals:
+            own = part(run)
+            choice = self.choice(own["entry"], run.split)
+            trial = 0 if setting == "default" else choice.trial if choice is not None else None
+            if own["trial"] == trial:
+                found.add(run.id)
+        return found
+
+    @cached_property
+    def final_clients(self) -> pd.DataFrame:
+        """[run, method, algorithm, split, seed, setting, client, accuracy, test_size] of final runs, on test data."""
+        return self.of_finals()
+
+    def of_finals(self, model: ModelKind = "personalized") -> pd.DataFrame:
+        return self.with_settings(self.named(queries.final_clients(self._ended, model)))
+
+    def validation(self, run_ids: set[int]) -> pd.DataFrame:
+        """[run, split, seed, client, accuracy, val_size] of some final runs, on validation data."""
+        return queries.validation_clients([run for run in self._ended if run.id in run_ids], self.model)
+
+    @cached_property
+    def final_runs(self) -> pd.DataFrame:
+        """A row per final run and setting: its summaries over clients, and its costs."""
+        runs = per_run(self.named(queries.final_clients(self._ended)), SHARE)
+        costs = spent(queries.scalar_totals({run.id: run.round for run in self._ended}, COSTS))
+        return self.with_settings(runs.merge(costs, on="run", how="left"))
+
+    @property
+    def _ended(self) -> list[RunRecord]:
+        return [run for run in self.finals if run.status == "done"]
+
+    @cached_property
+    def trial_values(self) -> pd.DataFrame:
+        """[method, algorithm, split, trial, value, gradients, is_default, is_chosen, settings], a row per trial.
+
+        ``value`` is what settings are chosen by, larger is better, averaged over the seeds of the trial; NaN if one of
+        them diverged or failed. Trials that have not ended are left out.
+        """
+        values, gradients = self._selected(), self._gradients()
+        groups: dict[tuple[str, int, int], list[RunRecord]] = {}
+        for run in self.trials:
+            own = part(run)
+            groups.setdefault((own["entry"], run.split, own["trial"]), []).append(run)
+        rows = []
+        for (entry, split, trial), runs in sorted(groups.items()):
+            if all(run.is_finished for run in runs):
+                choice, of = self.choice(entry, split), self.names[entry]
+                rows.append(
+                    {
+                        "method": of.name,
+                        "algorithm": of.algorithm,
+                        "split": split,
+                        "trial": trial,
+                        "value": float(np.mean([values.get(run.id, np.nan) for run in runs])),
+                        "gradients": float(sum(gradients.get(run.id, 0.0) for run in runs)),
+                        "is_default": trial == 0,
+                        "is_chosen": choice is not None and choice.trial == trial,
+                        "settings": settings_of(runs[0]),
+                    }
+                )
+        columns = ["method", "algorithm", "split", "trial", "value", "gradients"]
+        return pd.DataFrame(rows, columns=[*columns, "is_default", "is_chosen", "settings"])
+
+    def _selected(self) -> dict[int, float]:
+        """run -> what its setting is chosen by."""
+        done = [run for run in self.trials if run.status == "done"]
+        if self.select == "loss":
+            return {run: -loss for run, loss in queries.final_means(done, f"{self.model}.val_loss").items()}
+        clients = queries.validation_clients(done, self.model)
+        return {
+            cast(int, run): selected(own["accuracy"].to_numpy(float), own["val_size"].to_numpy(float), self.select)
+            for run, own in clients.groupby("run")
+        }
+
+    @property
+    def model(self) -> ModelKind:
+        return self.plan.tune.model
+
+    def _gradients(self) -> dict[int, float]:
+        name = "gradient_evaluations"
+        totals = queries.scalar_totals({run.id: run.round for run in self.trials}, [name])
+        return dict(zip(totals["run"], totals[name], strict=True))
+
+    def axes(self, entry: Entry) -> tuple[Axis, ...]:
+        """The parameters that are tuned for an entry, with their ranges."""
+        runs = [run for run in self.trials if part(run)["entry"] == entry.label]
+        given = [settings_of(run) for run in runs if part(run)["trial"]]
+        found = []
+        for name, space in self.plan.spaces(entry.label).items():
+            field = name if "." in name else f"algorithm.{name}"
+            known = config_fields.parameter_of(field, [run.config for run in runs])
+            found.append(_axis(name, known.symbol if known else name, space, [own.get(name) for own in given]))
+        return tuple(found)
+
+
+def part(run: RunRecord) -> dict[str, Any]:
+    """``{role, entry, split, trial}``."""
+    return dict(run.config["study"])
+
+
+def settings_of(run: RunRecord) -> dict[str, Any]:
+    """``{"training.lr": 0.05, "lam": 1.0}``: what tuning may vary."""
+    training = {f"training.{name}": value for name, value in run.config["training"].items()}
+    return training | {name: value for name, value in run.config["algorithm"].items() if name != "name"}
+
+
+def selected(accuracy: np.ndarray, sizes: np.ndarray, select: str) -> float:
+    """[clients] validation accuracies and sizes -> the number that settings are chosen by."""
+    if select.startswith("lowest"):
+        known = np.sort(accuracy[np.isfinite(accuracy)])
+        share = float(select.removeprefix("lowest")) / 100
+        return float(known[: tail_size(len(known), share)].mean()) if len(known) else float("nan")
+    return summarize_clients(accuracy, sizes)[select]
+
+
+def _axis(name: str, symbol: str, space: Space, values: Sequence[Any]) -> Axis:
+    """The range of the space, wider where a method converts what is drawn (``from_draw``)."""
+    if space.choices:
+        return Axis(name, symbol, choices=space.choices)
+    low, high = map(float, space.ends)
+    numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    least, most = min([low, *numbers]), max([high, *numbers])
+    is_log = space.scale in ("log", "intlog")
+    return Axis(name, symbol, least, most, is_log, has_edges=(least, most) == (low, high))
