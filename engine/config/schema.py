@@ -18,18 +18,32 @@ from typing import Any, Literal, TypeVar
 import yaml
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
+from engine.config.tune import StudyRun, Tune
 from engine.config.yaml_text import MAX_LEVELS, problem_in, read_text, read_yaml
 from engine.core.errors import MAX_PROBLEMS, MAX_SHOWN, InvalidConfig, UnknownName, cut, shown, suggestion
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Count, Options, Registry
+from engine.core.spaces import Space
 
 VERSION = 1
-_EXPERIMENT_KEYS = ("name", "dataset", "partition", "model", "training", "algorithms", "splits", "seeds", "evaluation")
+_EXPERIMENT_KEYS = (
+    "name",
+    "dataset",
+    "partition",
+    "model",
+    "training",
+    "algorithms",
+    "splits",
+    "seeds",
+    "tune",
+    "evaluation",
+)
 _RUN_KEYS = (
     "version",
     "name",
     "label",
     "seed",
     "data_seed",
+    "study",
     "algorithm",
     "dataset",
     "partition",
@@ -170,7 +184,8 @@ class Choice:
 class RunConfig:
     """One run: one method, one split and one seed. All options are resolved.
 
-    ``data_seed`` draws data, partition and held-out clients; None: the ``seed``, which draws everything else.
+    ``data_seed`` draws data, partition and held-out clients; None: the ``seed``, which draws everything else. ``study``
+    is the run's place in a study.
     """
 
     name: str
@@ -184,6 +199,7 @@ class RunConfig:
     machine: Machine
     seed: int
     data_seed: int | None = None
+    study: StudyRun | None = None
 
     @property
     def split(self) -> int:
@@ -198,7 +214,13 @@ class RunConfig:
     @property
     def digest(self) -> str:
         """Equal for runs that compute the same numbers, regardless of their labels and machines."""
-        unused = ("name", "label", *Machine.model_fields, *(["data_seed"] if self.data_seed == self.seed else []))
+        unused = (
+            "name",
+            "label",
+            "study",
+            *Machine.model_fields,
+            *(["data_seed"] if self.data_seed == self.seed else []),
+        )
         what = {k: v for k, v in self.to_dict().items() if k not in unused}
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
@@ -209,6 +231,7 @@ class RunConfig:
             "label": self.label,
             "seed": self.seed,
             **({} if self.data_seed is None else {"data_seed": self.data_seed}),
+            **({} if self.study is None else {"study": self.study.to_dict()}),
             "algorithm": self.algorithm.to_dict(),
             "dataset": self.dataset.to_dict(),
             "partition": self.partition.to_dict(),
@@ -227,14 +250,19 @@ class RunConfig:
         sections = _sections(raw, problems)
         seeds = _seeds(raw.get("seed"), "seed", problems)
         splits = _seeds(raw["data_seed"], "data_seed", problems) if raw.get("data_seed") is not None else (None,)
+        study = None
+        try:
+            study = None if raw.get("study") is None else StudyRun.from_dict(raw["study"])
+        except ValueError as error:
+            problems.append(f"study: {shown(raw['study'])}, {error}")
         problems += [problem for key in ("name", "label") for problem in _line_problems(raw.get(key), key, key)]
         if problems or algorithm is None:
             raise InvalidConfig(dict.fromkeys(problems))
-        return cls(label=raw["label"], algorithm=algorithm, seed=seeds[0], data_seed=splits[0], **sections)
+        return cls(label=raw["label"], algorithm=algorithm, seed=seeds[0], data_seed=splits[0], study=study, **sections)
 
     def as_experiment(self) -> dict[str, Any]:
         """The experiment of this run only."""
-        own = ("version", "algorithm", "label", "seed", "data_seed")
+        own = ("version", "algorithm", "label", "seed", "data_seed", "study")
         shared = {k: v for k, v in self.to_dict().items() if k not in own}
         splits = {} if self.data_seed is None else {"splits": [self.data_seed]}
         method = {**self.algorithm.to_dict(), "label": self.label}
@@ -243,11 +271,16 @@ class RunConfig:
 
 @dataclass(frozen=True)
 class AlgorithmEntry:
-    """One entry of ``algorithms``, after its sweep is expanded."""
+    """One entry of ``algorithms``, after its sweep is expanded.
+
+    ``given`` are the options that it sets, like ``lam`` and ``training.lr``; ``tune`` its own search spaces.
+    """
 
     choice: Choice
     label: str
     training: Training
+    given: frozenset[str] = frozenset()
+    tune: Mapping[str, Space] | None = None
 
 
 @dataclass(frozen=True)
@@ -264,9 +297,17 @@ class ExperimentConfig:
     seeds: tuple[int, ...]
     evaluation: Evaluation
     machine: Machine
+    tune: Tune | None = None
 
     def runs(self) -> tuple[RunConfig, ...]:
-        """One run per algorithm, sweep value, split and seed; the runs of a method are consecutive."""
+        """One run per algorithm, sweep value, split and seed; the runs of a method are consecutive.
+
+        With ``tune`` the first trials; the rest of a study depends on their results (``engine.config.study``).
+        """
+        if self.tune is not None:
+            from engine.config.study import Study
+
+            return tuple(Study(self).first_trials())
         return tuple(
             RunConfig(
                 self.name,
@@ -348,10 +389,21 @@ def parse_experiment(raw: Mapping[Any, Any]) -> ExperimentConfig:
         each = f"{len(seeds)} seeds" + (f" on {len(splits)} splits" if raw.get("splits") is not None else "")
         problems.append(f"seeds: {each} of {len(algorithms)} methods exceed the limit of {_MAX_RUNS} runs")
     problems += _line_problems(sections["name"], "name", "name")
+    tune = None if raw.get("tune") is None else _section(Tune, raw, "tune", problems)
+    if raw.get("tune") is None and any(entry.tune is not None for entry in algorithms):
+        problems.append(
+            "algorithms: tune has no effect without tune at the top level; add for instance tune: {trials: 16}"
+        )
     if problems:
         raise InvalidConfig(dict.fromkeys(problems))
     del sections["training"]  # each algorithm has its own
-    return ExperimentConfig(raw=dict(raw), algorithms=algorithms, splits=splits, seeds=seeds, **sections)
+    config = ExperimentConfig(dict(raw), algorithms=algorithms, splits=splits, seeds=seeds, tune=tune, **sections)
+    if tune is not None:
+        from engine.config import study
+
+        if found := study.problems(config):
+            raise InvalidConfig(dict.fromkeys(found))
+    return config
 
 
 def _known_keys(raw: Mapping[Any, Any], sections: Sequence[str], problems: list[str]) -> Mapping[str, Any]:
@@ -420,6 +472,10 @@ def _unfold(raw: Any, path: str, base: Mapping[str, Any], problems: list[str]) -
     """One entry per combination of the values in its sweep."""
     entry = dict(_mapping({"name": raw} if isinstance(raw, str) else raw, path, problems))
     sweep = dict(_mapping(entry.pop("sweep", {}), f"{path}.sweep", problems))
+    tune = _spaces(entry.pop("tune"), f"{path}.tune", problems) if entry.get("tune") is not None else None
+    entry.pop("tune", None)
+    if sweep and tune is not None:
+        problems.append(f"{path}: sweep and tune exclude one another; keep one of them")
     label = entry.pop("label", None)
     if label is not None and (wrong := _line_problems(label, f"{path}.label", "label")):
         problems += wrong
@@ -449,14 +505,30 @@ def _unfold(raw: Any, path: str, base: Mapping[str, Any], problems: list[str]) -
             advice = "set a shorter `label`, or sweep fewer options"
             problems.append(f"{path}.sweep: {shown(text)} is too long for a label; {advice}")
             return []
-        made = _entry(varied, text, path, base, problems)
+        made = _entry(varied, text, path, base, tune, problems)
         if made:
             unfolded.append(made)
     return unfolded
 
 
+def _spaces(raw: Any, path: str, problems: list[str]) -> dict[str, Space]:
+    """The search spaces of an entry by option."""
+    found = {}
+    for name, space in _mapping(raw, path, problems).items():
+        try:
+            found[name] = Space.of(space)
+        except ValueError as error:
+            problems.append(f"{path}.{cut(name, 40)}: {shown(space)} {error}")
+    return found
+
+
 def _entry(
-    entry: Mapping[str, Any], label: str, path: str, base: Mapping[str, Any], problems: list[str]
+    entry: Mapping[str, Any],
+    label: str,
+    path: str,
+    base: Mapping[str, Any],
+    tune: Mapping[str, Space] | None,
+    problems: list[str],
 ) -> AlgorithmEntry | None:
     override = dict(_mapping(entry.get("training", {}), f"{path}.training", problems))
     merged = {**base, **override}
@@ -465,7 +537,15 @@ def _entry(
             merged.pop(other, None)
     training = _options(Training, merged, f"{path}.training", problems if override else [])
     choice = _choice(ALGORITHMS, {k: v for k, v in entry.items() if k != "training"}, path, problems)
-    return AlgorithmEntry(choice, label, training) if choice and training else None
+    if not choice or not training:
+        return None
+    given = {k for k in entry if k not in ("name", "training")} | {f"training.{k}" for k in override}
+    if tune:
+        own, shared = set(type(choice.options).model_fields), {f"training.{k}" for k in Training.model_fields}
+        known = (*own, *sorted(shared - {"training.rounds"}))
+        problems += [_unknown_key(f"{path}.tune.{k}", tune[k].to_list(), known) for k in tune if k not in known]
+        problems += [f"{path}.tune.{k}: is also set by the entry; remove one of them" for k in tune if k in given]
+    return AlgorithmEntry(choice, label, training, frozenset(given), tune)
 
 
 def _choice(registry: Registry, raw: Any, path: str, problems: list[str]) -> Choice | None:
