@@ -24,6 +24,7 @@ from engine.core.vocabulary import ModelKind, When, summary_at
 from storage import (
     FRESH_S,
     AnalysisRecord,
+    ChoiceRecord,
     EngineRecord,
     ExperimentNotFound,
     ExperimentRecord,
@@ -91,6 +92,11 @@ def runs(
         newest_first=newest_first,
         with_partition=with_partition,
     )
+
+
+def choices(experiment_id: int) -> list[ChoiceRecord]:
+    """The choices of a study."""
+    return [] if problem() else store().studies.choices(experiment_id)
 
 
 def counts() -> dict[str, int]:

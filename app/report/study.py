@@ -11,7 +11,7 @@ from app.report import html
 from app.report.document import document
 from app.state.choice import Choices
 from app.study import finals, finding, numbers, price, progress, ranks, settings, tuning
-from app.study.study import Study, part
+from app.study.study import Study, place
 from app.wording import kicker, plural
 
 
@@ -82,7 +82,7 @@ def _runs(study: Study) -> list[str]:
     rows = [
         [run.id, study.names[own["entry"]].name, own["role"], run.split, own["trial"], run.seed, run.status, run.digest]
         for run in study.runs
-        for own in [part(run)]
+        for own in [place(run)]
     ]
     columns = ["Run", "Method", "Role", "Split", "Trial", "Seed", "Status", "Digest"]
     summary = f"{plural(len(rows), 'run')}, with digests (equal digests mean equal numbers)"

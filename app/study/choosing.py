@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 
-from engine.config.study import Study as StudyConfig
-
 from app.data import queries
 from app.state import url_state
 from app.state.choice import Choice
-from app.study.study import Study
+from app.study.study import Study, newest
 from engine.config.schema import parse_experiment
+from engine.config.study import Study as StudyConfig
 from storage import ExperimentRecord
 
 
@@ -34,6 +33,5 @@ def control(found: Sequence[ExperimentRecord], shown: ExperimentRecord) -> Choic
 def study_of(experiment: ExperimentRecord) -> Study:
     """Raises InvalidConfig if its methods or data sets are not installed."""
     runs = queries.runs(experiment_ids=[experiment.id], include_archived=True, with_partition=True)
-    own = tuple(run for run in runs if "study" in run.config)
     plan = StudyConfig(parse_experiment(experiment.config))
-    return Study(experiment, plan, own, tuple(queries.choices(experiment.id)))
+    return Study(experiment, plan, newest(runs), tuple(queries.choices(experiment.id)))

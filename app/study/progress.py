@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from app.study.study import Study, part
+from app.study.study import Study, place
 from app.wording import names, plural
 from storage import RunRecord
 
@@ -26,7 +26,7 @@ def sentences(study: Study) -> list[str]:
 
 def cancelled(study: Study) -> str:
     """``2 trials of Ditto were cancelled.``: choices wait for them."""
-    counts = Counter(study.names[part(run)["entry"]].name for run in study.trials if run.status == "cancelled")
+    counts = Counter(study.names[place(run)["entry"]].name for run in study.trials if run.status == "cancelled")
     if not counts:
         return ""
     each = [f"{plural(count, 'trial')} of {name}" for name, count in counts.items()]

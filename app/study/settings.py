@@ -15,9 +15,9 @@ from app.components.shown import Shown, with_finding
 from app.data.column_heads import Head, percent
 from app.state import links, url_state
 from app.state.choice import Choice, Choices
-from app.study.study import Entry, Study, part
+from app.study.study import Entry, Study, place
+from app.wording import number, plain, plural
 from app.wording import percent as in_percent
-from app.wording import plain, plural
 from engine.config.schema import file_label
 from storage import RunRecord
 
@@ -102,7 +102,7 @@ def effect(study: Study, entry: Entry, split: int, axis: Axis) -> Shown:
 def confidence(study: Study, entry: Entry, split: int) -> str:
     """``9 of 16 settings are as good within the error of validation (± 0.8 points).``"""
     choice = study.choice(entry.label, split)
-    if choice is None:
+    if choice is None or choice.error is None:
         return ""
     are = "is" if choice.tied == 1 else "are"
     return (
@@ -128,7 +128,7 @@ def chosen(study: Study) -> pd.DataFrame:
                     "Method": entry.name,
                     "Split": choice.split,
                     "Chosen": f"{words} (defaults)" if choice.trial == 0 and axes else words,
-                    "Validation": in_percent(abs(choice.value), 1) if study.select != "loss" else f"{choice.value:.4g}",
+                    "Validation": number(choice.value) if study.select == "loss" else in_percent(choice.value, 1),
                     "As good": f"{choice.tied} of {choice.considered}",
                     "At the edge": ", ".join(edge),
                 }
@@ -171,7 +171,7 @@ def tuned_runs(study: Study, split: int) -> list[RunRecord]:
     """A final run per method with the chosen settings."""
     found: dict[str, RunRecord] = {}
     for run in study.finals:
-        own, choice = part(run), study.choice(part(run)["entry"], split)
+        own, choice = place(run), study.choice(place(run)["entry"], split)
         if run.split == split and choice is not None and own["trial"] == choice.trial:
             found.setdefault(own["entry"], run)
     return [found[label] for label in study.names if label in found]

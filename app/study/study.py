@@ -10,21 +10,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pandas as pd
-from engine.config.study import Study as StudyConfig
+from engine.simulation.selection import Validation
 
 from app.charts.plot import figure_cache
 from app.charts.tuning_axes import Axis
 from app.data import config_fields, queries
 from app.data.comparison import REFERENCES, method_name, per_run
 from app.data.costs import spent
+from engine.config.study import Study as StudyConfig
 from engine.core.spaces import Space
 from engine.core.vocabulary import COSTS, ModelKind
-from engine.metrics import summarize_clients, tail_size
-from storage import ExperimentRecord, RunRecord
+from storage import ChoiceRecord, ExperimentRecord, RunRecord
 
 T = TypeVar("T")
 SETTINGS = {"default": "defaults", "tuned": "tuned"}
@@ -36,27 +36,6 @@ SELECT = {
     "lowest5": "validation accuracy of the lowest 5 %",
     "loss": "validation loss",
 }
-
-
-class Choice(Protocol):
-    """The trial chosen for an entry on a split."""
-
-    @property
-    def entry(self) -> str: ...
-    @property
-    def split(self) -> int: ...
-    @property
-    def trial(self) -> int: ...
-    @property
-    def value(self) -> float: ...
-    @property
-    def error(self) -> float: ...
-    @property
-    def considered(self) -> int: ...
-    @property
-    def tied(self) -> int: ...
-    @property
-    def chosen_at(self) -> datetime: ...
 
 
 @dataclass(frozen=True)
@@ -75,15 +54,15 @@ class Study:
     experiment: ExperimentRecord
     plan: StudyConfig
     runs: tuple[RunRecord, ...]
-    choices: tuple[Choice, ...]
+    choices: tuple[ChoiceRecord, ...]
 
     @cached_property
     def trials(self) -> tuple[RunRecord, ...]:
-        return tuple(run for run in self.runs if part(run)["role"] == "trial")
+        return tuple(run for run in self.runs if place(run)["role"] == "trial")
 
     @cached_property
     def finals(self) -> tuple[RunRecord, ...]:
-        return tuple(run for run in self.runs if part(run)["role"] == "final")
+        return tuple(run for run in self.runs if place(run)["role"] == "final")
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
@@ -114,7 +93,7 @@ class Study:
     @property
     def budget(self) -> int:
         """The most trials of a method on a split."""
-        return max((part(run)["trial"] for run in self.trials), default=-1) + 1
+        return max((place(run)["trial"] for run in self.trials), default=-1) + 1
 
     @property
     def select(self) -> str:
@@ -144,17 +123,17 @@ class Study:
     def names(self) -> dict[str, Entry]:
         return {entry.label: entry for entry in self.entries}
 
-    def choice(self, entry: str, split: int) -> Choice | None:
+    def choice(self, entry: str, split: int) -> ChoiceRecord | None:
         """The choice for an entry on a split, which is that of the first split with ``per: first``."""
         return self._choices.get((entry, split if self.plan.tune.per == "split" else self.splits[0]))
 
     @cached_property
-    def _choices(self) -> dict[tuple[str, int], Choice]:
+    def _choices(self) -> dict[tuple[str, int], ChoiceRecord]:
         return {(choice.entry, choice.split): choice for choice in self.choices}
 
     def named(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Adds ``method`` to rows that have a ``run``."""
-        of = {run.id: self.names[part(run)["entry"]].name for run in self.runs}
+        of = {run.id: self.names[place(run)["entry"]].name for run in self.runs}
         return frame.assign(method=frame["run"].map(of))
 
     def with_settings(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -165,7 +144,7 @@ class Study:
     def _runs_with(self, setting: str) -> set[int]:
         found = set()
         for run in self.finals:
-            own = part(run)
+            own = place(run)
             choice = self.choice(own["entry"], run.split)
             trial = 0 if setting == "default" else choice.trial if choice is not None else None
             if own["trial"] == trial:
@@ -205,7 +184,7 @@ class Study:
         values, gradients = self._selected(), self._gradients()
         groups: dict[tuple[str, int, int], list[RunRecord]] = {}
         for run in self.trials:
-            own = part(run)
+            own = place(run)
             groups.setdefault((own["entry"], run.split, own["trial"]), []).append(run)
         rows = []
         for (entry, split, trial), runs in sorted(groups.items()):
@@ -234,8 +213,9 @@ class Study:
             return {run: -loss for run, loss in queries.final_means(done, f"{self.model}.val_loss").items()}
         clients = queries.validation_clients(done, self.model)
         return {
-            cast(int, run): selected(own["accuracy"].to_numpy(float), own["val_size"].to_numpy(float), self.select)
+            cast(int, run): Validation(accuracy, np.full_like(accuracy, np.nan), sizes).value(self.plan.tune.select)
             for run, own in clients.groupby("run")
+            for accuracy, sizes in [own[["accuracy", "val_size"]].to_numpy(float).T]
         }
 
     @property
@@ -249,8 +229,8 @@ class Study:
 
     def axes(self, entry: Entry) -> tuple[Axis, ...]:
         """The parameters that are tuned for an entry, with their ranges."""
-        runs = [run for run in self.trials if part(run)["entry"] == entry.label]
-        given = [settings_of(run) for run in runs if part(run)["trial"]]
+        runs = [run for run in self.trials if place(run)["entry"] == entry.label]
+        given = [settings_of(run) for run in runs if place(run)["trial"]]
         found = []
         for name, space in self.plan.spaces(entry.label).items():
             field = name if "." in name else f"algorithm.{name}"
@@ -259,24 +239,24 @@ class Study:
         return tuple(found)
 
 
-def part(run: RunRecord) -> dict[str, Any]:
-    """``{role, entry, split, trial}``."""
-    return dict(run.config["study"])
+def newest(runs: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
+    """The runs of a study, of several at one place the newest: a trial that was cancelled or lost may be retried."""
+    found: dict[object, RunRecord] = {}
+    for run in sorted((run for run in runs if run.study is not None), key=lambda run: run.id):
+        found[(*place(run).values(), run.seed)] = run
+    return tuple(found.values())
+
+
+def place(run: RunRecord) -> dict[str, Any]:
+    """``{role, entry, split, trial}`` of a run of a study."""
+    assert run.study is not None
+    return run.study
 
 
 def settings_of(run: RunRecord) -> dict[str, Any]:
     """``{"training.lr": 0.05, "lam": 1.0}``: what tuning may vary."""
     training = {f"training.{name}": value for name, value in run.config["training"].items()}
     return training | {name: value for name, value in run.config["algorithm"].items() if name != "name"}
-
-
-def selected(accuracy: np.ndarray, sizes: np.ndarray, select: str) -> float:
-    """[clients] validation accuracies and sizes -> the number that settings are chosen by."""
-    if select.startswith("lowest"):
-        known = np.sort(accuracy[np.isfinite(accuracy)])
-        share = float(select.removeprefix("lowest")) / 100
-        return float(known[: tail_size(len(known), share)].mean()) if len(known) else float("nan")
-    return summarize_clients(accuracy, sizes)[select]
 
 
 def _axis(name: str, symbol: str, space: Space, values: Sequence[Any]) -> Axis:

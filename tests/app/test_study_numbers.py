@@ -75,7 +75,7 @@ def test_differences_are_paired_by_split_and_need_three() -> None:
     assert list(found) == ["A"] and found["A"].relation == "ahead"
     interval = found["A"].interval
     assert (interval.mean, interval.low, interval.high, interval.n) == pytest.approx((0.1, 0.1, 0.1, 3))
-    assert (found["A"].p, found["A"].holm, found["A"].words) == (0.25, 0.25, "Ahead by 10 points")
+    assert (found["A"].p, found["A"].holm, found["A"].words) == (0.25, 0.25, "Ahead by 10.0 points")
     two = clients(splits=2, A=[0.9], LocalTrain=[0.8])
     assert numbers.differences(runs_of(two), two, "LocalTrain")["A"].relation == "unclear"
     assert numbers.differences(runs_of(two), two, "gone") == {}
