@@ -13,7 +13,7 @@ from app.state import links
 from engine.config.presets import Preset
 from engine.config.schema import ExperimentConfig, RunConfig, parse_experiment
 from engine.core.errors import InvalidConfig
-from engine.exchange.records import new_run
+from engine.exchange.records import new_runs
 from engine.simulation.preflight import check_runs
 from storage import ExperimentRecord, RunRecord
 
@@ -63,7 +63,7 @@ def _queue(
 ) -> list[ExperimentRecord]:
     """A double click returns what the first click queued."""
     permits.require("queue")
-    runs = [[new_run(run) for run in e.runs()] for e in experiments]
+    runs = [new_runs(e) for e in experiments]
     token = tuple((e.name, *(run.digest for run in own)) for e, own in zip(experiments, runs, strict=True))
     if just_queued := _just_queued(token):
         return just_queued

@@ -18,7 +18,7 @@ from engine.cli.stderr import print_errors
 from engine.config.schema import ExperimentConfig
 from engine.core.paths import ROOT
 from engine.exchange.import_runs import Known, import_runs, open_export
-from engine.exchange.records import export_config, load_result, new_run
+from engine.exchange.records import export_config, load_result, new_runs
 from engine.export.document import joint_config, write_export
 from engine.simulation.preflight import check_runs
 from engine.worker.choice import executor_kind, make_executor
@@ -92,7 +92,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
 
 
 def _queue(store: Store, experiment: ExperimentConfig) -> list[int]:
-    created = store.experiments.create(experiment.name, experiment.raw, [new_run(run) for run in experiment.runs()])
+    created = store.experiments.create(experiment.name, experiment.raw, new_runs(experiment))
     return [run.id for run in store.queue.runs(experiment_ids=[created.id], newest_first=False, with_partition=False)]
 
 

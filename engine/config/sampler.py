@@ -10,8 +10,6 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-from engine.core.streams import numpy_stream
-
 Sampler = Literal["sobol", "random"]
 MAX_TRIALS = 512
 MAX_COLUMNS = 32  # parameters of a method that can be tuned
@@ -24,6 +22,8 @@ def point(sampler: Sampler, split: int, trial: int, dimensions: int) -> Float[np
         raise ValueError(f"trial {trial}: points exist for trials 1 to {MAX_TRIALS - 1}; trial 0 has the defaults")
     if sampler == "sobol":
         return _sobol(split)[trial - 1, :dimensions]
+    from engine.core.streams import numpy_stream  # imports torch
+
     return numpy_stream(0, "tune", split, trial).random(dimensions)
 
 
@@ -31,6 +31,8 @@ def point(sampler: Sampler, split: int, trial: int, dimensions: int) -> Float[np
 def _sobol(split: int) -> Float[np.ndarray, "points columns"]:
     """All columns at once: the scrambling of a column depends on how many are drawn with it."""
     from scipy.stats.qmc import Sobol  # takes a second to import
+
+    from engine.core.streams import numpy_stream
 
     points = Sobol(MAX_COLUMNS, scramble=True, rng=numpy_stream(0, "tune", split)).random_base2(_LOG2_POINTS)
     points.setflags(write=False)

@@ -57,6 +57,7 @@ def run_document(run: RunResult) -> dict[str, Any]:
         "hparams": finite(run.hparams),
         "seed": run.seed,
         **({} if run.data_seed is None else {"data_seed": run.data_seed}),
+        **({} if run.study is None else {"study": run.study}),
         "status": run.status,
         "provenance": finite(provenance),
         "partition": finite(run.partition),

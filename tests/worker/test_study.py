@@ -1,0 +1,212 @@
+"""A study advances by its rows alone: whoever is killed when, its choices and final runs are the same."""
+
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from engine.config.schema import parse_experiment
+from engine.exchange.records import new_runs
+from engine.worker import Dispatcher
+from engine.worker.study import advance
+from storage import Store
+from storage.database import Database
+from tests.worker.samples import rows
+from tests.worker.test_dispatcher_kill_points import InPlace
+from tests.worker.test_kill_points import Killed
+
+STUDY: dict[str, Any] = {
+    "name": "study",
+    "dataset": "digits",
+    "partition": {"name": "classes_per_client", "num_clients": 3, "val_fraction": 0.25, "test_fraction": 0.25},
+    "model": "mlr",
+    "training": {"rounds": 1, "local_steps": 1, "lr": 0.05},
+    "algorithms": ["fedavg", "ditto"],
+    "splits": [4],
+    "seeds": [0],
+    "tune": {"trials": 2},
+}
+
+
+def queued(store: Store, **changes: Any) -> int:
+    config = parse_experiment(STUDY | changes)
+    return store.experiments.create(config.name, config.raw, new_runs(config)).id
+
+
+def run_to_the_end(store: Store) -> None:
+    with Dispatcher(store, InPlace(store), store.try_dispatcher_lock()) as dispatcher:
+        dispatcher.run(threading.Event(), until_idle=True)
+
+
+def outcome(store: Store, experiment_id: int) -> tuple[list[Any], list[Any]]:
+    """The choices, and the final runs with all their numbers."""
+    choices = sorted(
+        (c.entry, c.split, c.trial, c.value, c.error, c.considered, c.tied)
+        for c in store.studies.choices(experiment_id)
+    )
+    finals = [run for run in runs_of(store, experiment_id) if run.study["role"] == "final"]
+    ordered = sorted(finals, key=lambda run: run.position)
+    return choices, [(r.position, r.label, r.seed, r.split, r.digest, r.status, rows(store, r.id)) for r in ordered]
+
+
+def runs_of(store: Store, experiment_id: int) -> list[Any]:
+    return store.queue.runs(experiment_ids=[experiment_id], newest_first=False)
+
+
+@pytest.fixture
+def trials_done(store: Store) -> int:
+    """A study whose trials have all ended, while no dispatcher runs."""
+    experiment_id = queued(store)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Dispatcher, "_advance", lambda *_: None)
+        run_to_the_end(store)
+    assert store.queue.counts() == {"done": 4} and store.studies.choices(experiment_id) == []
+    return experiment_id
+
+
+def test_a_dispatched_study_chooses_and_then_runs_defaults_and_choices(store: Store) -> None:
+    experiment_id = queued(store)
+    run_to_the_end(store)
+    choices = store.studies.choices(experiment_id)
+    assert {(c.entry, c.split, c.considered) for c in choices} == {("ditto", 4, 2), ("fedavg", 4, 2)}
+    runs = runs_of(store, experiment_id)
+    assert {run.status for run in runs} == {"done"}
+    trials, finals = ([run for run in runs if run.study["role"] == role] for role in ("trial", "final"))
+    expected = {(c.entry, 0) for c in choices} | {(c.entry, c.trial) for c in choices}
+    assert {(run.study["entry"], run.study["trial"]) for run in finals} == expected and len(finals) == len(expected)
+    assert all(store.metrics.array_at(run.id, "personalized.accuracy") is None for run in trials)
+    assert all(store.metrics.array_at(run.id, "personalized.accuracy") is not None for run in finals)
+    assert min(run.created_at for run in finals) >= max(c.chosen_at for c in choices)
+
+
+def test_advancing_again_changes_nothing(store: Store, trials_done: int) -> None:
+    assert len(advance(store, trials_done)) >= 2
+    before = store.studies.choices(trials_done), runs_of(store, trials_done)
+    assert advance(store, trials_done) == []
+    assert (store.studies.choices(trials_done), runs_of(store, trials_done)) == before
+
+
+@contextmanager
+def killed_before_statement(store: Store, number: int) -> Iterator[list[str]]:
+    """The process dies before it sends this statement to the database; yields the statements that it has sent."""
+    sent: list[str] = []
+
+    def count(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        if len(sent) == number:
+            raise Killed
+        sent.append(statement)
+
+    sa.event.listen(store._database.engine, "before_cursor_execute", count)
+    try:
+        yield sent
+    finally:
+        sa.event.remove(store._database.engine, "before_cursor_execute", count)
+
+
+def test_a_study_killed_between_any_two_statements_is_completed_by_the_next_call(
+    store: Store, trials_done: int
+) -> None:
+    for number in itertools.count():
+        with killed_before_statement(store, number) as sent, suppress(Killed):
+            advance(store, trials_done)
+            break
+        assert store.studies.choices(trials_done) == [], f"half of it was stored after {sent[-1:]}"
+        assert store.queue.counts() == {"done": 4}
+    assert number > 8 and len(store.studies.choices(trials_done)) == 2
+    assert len({run.position for run in runs_of(store, trials_done)}) == store.queue.counts()["queued"] + 4
+
+
+def test_a_study_killed_after_every_transaction_has_the_same_choices_and_finals(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undisturbed = queued(store)
+    run_to_the_end(store)
+    expected = outcome(store, undisturbed)
+    disturbed = queued(store)
+    write = Database.write
+    left = 0
+
+    @contextmanager
+    def dying(self: Database) -> Iterator[Any]:
+        nonlocal left
+        with write(self) as connection:
+            yield connection
+        left -= 1
+        if left < 0:
+            raise Killed
+
+    for lives in itertools.count(2):
+        with monkeypatch.context() as patch:
+            left = lives
+            patch.setattr(Database, "write", dying)
+            lock = store.try_dispatcher_lock()
+            with suppress(Killed):
+                Dispatcher(store, InPlace(store), lock).run(threading.Event(), until_idle=True)
+                break
+            lock.release()
+    lock.release()
+    assert lives > 5 and outcome(store, disturbed) == expected
+
+
+def test_a_cancelled_trial_holds_its_method_and_the_finals_until_it_is_retried(store: Store) -> None:
+    experiment_id = queued(store)
+    first = runs_of(store, experiment_id)[0]
+    store.queue.request([first.id], "cancel")
+    run_to_the_end(store)
+    assert [c.entry for c in store.studies.choices(experiment_id)] == ["ditto"]
+    assert all(run.study["role"] == "trial" for run in runs_of(store, experiment_id))
+    store.queue.retry([first.id], ["cancelled"])
+    run_to_the_end(store)
+    assert {c.entry for c in store.studies.choices(experiment_id)} == {"ditto", "fedavg"}
+    assert any(run.study["role"] == "final" for run in runs_of(store, experiment_id))
+
+
+def test_a_failed_trial_counts_as_the_worst(store: Store, trials_done: int) -> None:
+    trials = [run for run in runs_of(store, trials_done) if run.study["entry"] == "ditto"]
+    with store._database.write() as connection:
+        for run, status in zip(trials, ("failed", "done"), strict=True):
+            connection.exec_driver_sql(f"UPDATE runs SET status = '{status}' WHERE id = {run.id}")
+    advance(store, trials_done)
+    (choice,) = [c for c in store.studies.choices(trials_done) if c.entry == "ditto"]
+    assert (choice.trial, choice.considered, choice.tied) == (1, 2, 1)
+
+
+def test_a_budget_of_gradients_adds_trials_until_it_is_spent(store: Store) -> None:
+    experiment_id = queued(store, algorithms=["fedavg"], tune={"gradients": 3 * 20 * 3 + 1})
+    run_to_the_end(store)
+    trials = [run for run in runs_of(store, experiment_id) if run.study["role"] == "trial"]
+    assert [run.study["trial"] for run in trials] == [0, 1, 2, 3]
+    assert store.studies.choices(experiment_id)[0].considered == 4
+
+
+def test_one_trial_is_the_defaults_and_their_finals_run_once(store: Store) -> None:
+    experiment_id = queued(store, tune={"trials": 1})
+    run_to_the_end(store)
+    assert [c.trial for c in store.studies.choices(experiment_id)] == [0, 0]
+    finals = [run.label for run in runs_of(store, experiment_id) if run.study["role"] == "final"]
+    assert finals == ["fedavg", "ditto"]
+
+
+def test_a_dispatcher_of_given_runs_also_computes_the_finals_of_their_study(store: Store) -> None:
+    experiment_id, other = queued(store), queued(store)
+    ids = [run.id for run in runs_of(store, experiment_id)]
+    with Dispatcher(store, InPlace(store), store.try_dispatcher_lock(), run_ids=ids) as dispatcher:
+        dispatcher.run(threading.Event(), until_idle=True)
+    assert any(run.study["role"] == "final" for run in runs_of(store, experiment_id))
+    assert {run.status for run in runs_of(store, experiment_id)} == {"done"}
+    assert {run.status for run in runs_of(store, other)} == {"queued"}
+
+
+def test_an_experiment_that_cannot_be_read_any_more_does_not_stop_the_dispatcher(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    experiment_id = queued(store)
+    with store._database.write() as connection:
+        connection.exec_driver_sql("UPDATE experiments SET config = '{\"tune\": {}}'")
+    run_to_the_end(store)
+    assert {run.status for run in runs_of(store, experiment_id)} == {"done"}
+    assert "cannot advance" in caplog.text
