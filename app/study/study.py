@@ -14,7 +14,6 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 import pandas as pd
-from engine.simulation.selection import Validation
 
 from app.charts.plot import figure_cache
 from app.charts.tuning_axes import Axis
@@ -24,6 +23,7 @@ from app.data.costs import spent
 from engine.config.study import Study as StudyConfig
 from engine.core.spaces import Space
 from engine.core.vocabulary import COSTS, ModelKind
+from engine.simulation.selection import Validation
 from storage import ChoiceRecord, ExperimentRecord, RunRecord
 
 T = TypeVar("T")
