@@ -59,7 +59,7 @@ def finding(trials: pd.DataFrame, axes: Sequence[Axis], method: str) -> str:
 
 
 def figure(df: pd.DataFrame, axes: Sequence[Axis]) -> go.Figure:
-    """Thin lines per trial, darker is better; the default dashed and the choice thick, both with their values."""
+    """Thin lines per trial, stronger is better; the default dashed and the choice thick, both with their values."""
     fig, drawn = go.Figure(), [axis for axis in axes if axis.name in set(df["parameter"])]
     at = {axis.name: i for i, axis in enumerate(drawn)}
     last = len(drawn)

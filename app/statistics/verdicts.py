@@ -9,7 +9,7 @@ from typing import Literal
 
 from app.statistics.bayesian import ROPE
 from app.statistics.critical_difference import ALPHA
-from app.wording import decimals, plural, signed_points
+from app.wording import decimals, plural
 from engine.core.statistics import MIN_BLOCKS, ROUNDING, Interval
 
 WIDE = 0.02  # an interval around 0 that is wider than two points says too little
@@ -83,4 +83,4 @@ def tail_in_words(lowest: float, floor: Interval) -> str:
 
 
 def _points(size: float, samples: float | None) -> str:
-    return signed_points(size, samples).removeprefix("+")
+    return f"{100 * size:.{min(1, decimals(samples))}f}"

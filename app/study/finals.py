@@ -122,17 +122,20 @@ def about(study: Study) -> str:
 
 def downloads(table: pd.DataFrame, reference: str | None, caption: str) -> None:
     """CSV with every number; LaTeX and Markdown as in a paper."""
-    page.files(table.drop(columns=["algorithm"]), key="finals", name="study", caption=caption, heads=heads(reference))
-    st.download_button(
-        "LaTeX for a paper",
-        lambda: to_latex(table, reference, caption),
-        "study-table.tex",
-        "text/x-tex",
-        key="finals_paper",
-        type="tertiary",
-        on_click="ignore",
-        help="The main columns, with intervals, as a booktabs table",
-    )
+    with st.container(horizontal=True, gap="small", key="finals_downloads"):
+        page.files(
+            table.drop(columns=["algorithm"]), key="finals", name="study", caption=caption, heads=heads(reference)
+        )
+        st.download_button(
+            "LaTeX, main columns",
+            lambda: to_latex(table, reference, caption),
+            "study-table.tex",
+            "text/x-tex",
+            key="finals_paper",
+            type="tertiary",
+            on_click="ignore",
+            help="Accuracy, difference with its interval, lowest clients, hurt and helped as a booktabs table",
+        )
 
 
 def to_latex(table: pd.DataFrame, reference: str | None, caption: str) -> str:

@@ -29,8 +29,13 @@ def of(study: Study) -> Finding:
     return Finding(
         title(table, compared, study.reference, splits),
         procedure(len(study.entries), study.budget, len(study.seeds), splits, SELECT[study.select]),
-        tuple(sentences(table, compared, study.reference, splits, setting(study.experiment.config))),
+        tuple(sentences(table, compared, study.reference, splits, data_in_words(study))),
     )
+
+
+def data_in_words(study: Study) -> str:
+    """``Digits · 20 clients · 4 classes each``."""
+    return setting(study.experiment.config).rpartition(" · ")[0]
 
 
 def title(table: pd.DataFrame, differences: Mapping[str, Difference], reference: str | None, splits: int) -> str:

@@ -22,6 +22,8 @@ AXIS = Choice("Price", {k: COST_CHOICES[k] for k in ("megabytes", "gradient_eval
 def data(series: pd.DataFrame, runs: pd.DataFrame, cost: Cost) -> pd.DataFrame:
     """[run, round, name, value] of the tuned runs -> [method, budget, accuracy], means over runs; NaN: not yet.
 
+    Round 0, the untrained model, does not count.
+
     ``runs`` [run, method]. Budgets are the total of the cheapest method that spends anything, a half and a quarter.
     """
     wide = series.pivot_table(index=["run", "round"], columns="name", values="value").sort_index()
@@ -29,6 +31,7 @@ def data(series: pd.DataFrame, runs: pd.DataFrame, cost: Cost) -> pd.DataFrame:
     wide = wide.reindex(columns=[*names, "personalized.mean"])
     spent = wide[names].fillna(0.0).groupby(level="run").cumsum()
     wide["cost"] = megabytes(spent) if cost == "megabytes" else spent[cost]
+    trained = wide[wide.index.get_level_values("round") > 0]
     of = runs.drop_duplicates("run").set_index("run")["method"]
     totals = wide["cost"].groupby(level="run").last().groupby(of).mean()
     rows = []
@@ -36,7 +39,7 @@ def data(series: pd.DataFrame, runs: pd.DataFrame, cost: Cost) -> pd.DataFrame:
         for budget in budgets(list(totals)):
             reached = [
                 accuracy_at(budget, own["cost"].to_numpy(float), own["personalized.mean"].to_numpy(float))
-                for run, own in wide.groupby(level="run")
+                for run, own in trained.groupby(level="run")
                 if of.get(run) == method
             ]
             rows.append({"method": method, "budget": budget, "accuracy": float(np.mean(reached))})

@@ -79,7 +79,7 @@ def parallel(study: Study, entry: Entry, split: int) -> Shown:
         key="parallel_trials",
         name="trials",
         title="Every trial, through its settings",
-        also="Thick: chosen; dashed: defaults; darker lines have a higher validation accuracy.",
+        also="Thick: chosen; dashed: defaults; stronger lines have a higher validation accuracy.",
         heads=PARALLEL_HEADS,
     )
 
@@ -100,15 +100,14 @@ def effect(study: Study, entry: Entry, split: int, axis: Axis) -> Shown:
 
 
 def confidence(study: Study, entry: Entry, split: int) -> str:
-    """``9 of 16 settings are as good within the error of validation (± 0.8 points).``"""
+    """``9 of 16 settings are as good within the standard error of validation (± 0.8 points).``"""
     choice = study.choice(entry.label, split)
     if choice is None or choice.error is None:
         return ""
-    are = "is" if choice.tied == 1 else "are"
-    return (
-        f"{choice.tied} of {plural(choice.considered, 'setting')} {are} as good within the error of validation "
-        f"(± {100 * choice.error:.1f} points)."
-    )
+    within = f"within the standard error of validation (± {100 * choice.error:.1f} points)"
+    if choice.tied == 1:
+        return f"No other of the {plural(choice.considered, 'setting')} is as good {within}."
+    return f"{choice.tied} of {plural(choice.considered, 'setting')} are as good {within}."
 
 
 def chosen(study: Study) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from app.study.numbers import floors
 from app.study.study import SELECT, SHARE, Study
 from app.wording import plural
 
-AXIS = Choice("Against", best_so_far.AXES, "budget", "trials")
+AXIS = Choice("Budget in", best_so_far.AXES, "budget", "trials")
 
 
 def worth(study: Study) -> Shown:
@@ -35,9 +35,7 @@ def budget(study: Study, axis: str) -> Shown:
     """The expected best of the first trials on validation data."""
     rows = best_so_far.data(study.trial_values, axis)
     trials = study.budget
-    chance = ", ".join(
-        f"the best {100 * share:g} % with {100 * chance_to_meet(share, trials):.0f} %" for share in (0.05, 0.2)
-    )
+    met = {share: f"{100 * chance_to_meet(share, trials):.0f} %" for share in (0.05, 0.2)}
     return with_finding(
         best_so_far.figure(rows, axis, SELECT[study.select]),
         rows,
@@ -45,20 +43,21 @@ def budget(study: Study, axis: str) -> Shown:
         key="best_so_far",
         name="best-so-far",
         title="Expected best of the first trials, on validation data",
-        also=f"{plural(trials, 'independent draw')} would meet {chance} chance of a search space.",
+        also=f"{plural(trials, 'independent draw')} would meet the best 5 % of a search space with chance {met[0.05]}, "
+        f"the best 20 % with chance {met[0.2]}.",
     )
 
 
 @url_state.fragment
 def panel(study: Study) -> None:
     page.section("What was tuning worth?")
+    axis = AXIS.switch() if len(study.trial_values) else AXIS.default
     left, right = st.columns(2, gap="large")
     with left:
         if len(study.final_runs):
             page.show(worth(study))
     with right:
         if len(study.trial_values):
-            axis = AXIS.switch()
             page.show(budget(study, axis))
 
 

@@ -40,7 +40,7 @@ def render() -> None:
     else:
         header(study, QUESTION, LEAD)
     control = choosing.control(found, shown)
-    with st.container(horizontal=True, vertical_alignment="bottom", key="study_controls"):
+    with st.container(horizontal=True, vertical_alignment="center", key="study_controls"):
         if len(control.titles) > 1:
             control.pick()
         page.link("compare", "Final runs in Compare", runs=",".join(str(run.id) for run in study.finals) or None)

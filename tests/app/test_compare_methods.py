@@ -34,6 +34,16 @@ def test_runs_that_differ_in_their_split_are_one_method() -> None:
     assert found.draws == ((0, 0), (0, 1), (1, 0), (1, 1))
 
 
+def test_the_final_runs_of_an_entry_are_one_method_although_splits_chose_their_own_settings() -> None:
+    runs = [
+        replace(run, config=run.config | {"training": {"rounds": 5, "lr": 0.1 + run.split}})
+        for run in (split_run(i, "ditto", i, 0) for i in range(3))
+    ]
+    (found,) = methods_of(runs)
+    assert found.run_ids == (0, 1, 2)
+    assert "Each split of a study chose its own settings for Ditto; those of its first are shown." in notes([found])
+
+
 def test_the_seeds_of_a_split_are_averaged_before_methods_are_compared() -> None:
     frame = clients(a=[[0.8], [0.6], [0.9], [0.9]], b=[[0.5], [0.5], [0.4], [0.4]])
     runs = per_run(frame.assign(split=frame["seed"] // 2, seed=frame["seed"] % 2), 0.05)

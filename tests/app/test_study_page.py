@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from app.actions.run_config import experiment_of_all
 from app.data import queries
 from app.report.study import report
 from app.study import choosing, finals, finding, numbers, price, progress, ranks, settings, tuning
@@ -129,8 +130,6 @@ def test_the_price_table_has_a_budget_for_the_cheapest_method(study: Study) -> N
 def test_the_chosen_settings_are_a_valid_configuration(study_store: Store, study: Study) -> None:
     page = opened()
     assert any(button.label == "Split 0, YAML" for button in page.get("download_button"))
-    from app.actions.run_config import experiment_of_all
-
     runs = settings.tuned_runs(study, 0)
     config = parse_experiment(yaml.safe_load(yaml.safe_dump(experiment_of_all(runs))))
     assert [own.digest for own in config.runs()] == [run.digest for run in runs]
@@ -186,3 +185,14 @@ def test_the_figures_of_the_page_have_findings(study: Study) -> None:
         "critical_differences",
     ]
     assert all(one.alt and one.caption and len(one.table) for one in shown)
+
+
+def test_compare_shows_the_final_runs_as_methods_and_links_to_the_study(study_store: Store) -> None:
+    page = open_page("compare", experiment=1)
+    text = words(page)
+    assert "The study" in text or page.get("page_link")
+    assert set(page.dataframe[-1].value["method"]) <= {
+        name + end for name in ("LocalTrain", "FedAvg", "Ditto") for end in ("", " defaults")
+    }
+    assert "has no personalized model" not in text and "trial" not in text
+    assert "Each split of a study chose its own settings for" in text
