@@ -257,12 +257,11 @@ def _read_choices(archive: Archive, found: Sequence[ImportedExperiment]) -> list
     for i, entry in enumerate(entries):
         experiment = found[entry.experiment].config if entry.experiment < len(found) else None
         tuned = () if experiment is None or experiment.tune is None else Study(experiment).tuned
+        what = f"{at}: {i}: {entry.entry!r:.60} on split {entry.split}"
         if (entry.entry, entry.split) not in tuned:
-            raise InvalidConfig(
-                [f"{at}: {i}: {entry.entry!r:.60} on split {entry.split} is not tuned by its experiment"]
-            )
+            raise InvalidConfig([f"{what} is not tuned by its experiment"])
         if any((entry.entry, entry.split) == (known.entry, known.split) for known in choices[entry.experiment]):
-            raise InvalidConfig([f"{at}: {i}: {entry.entry!r:.60} on split {entry.split} is chosen twice"])
+            raise InvalidConfig([f"{what} is chosen twice"])
         choices[entry.experiment].append(entry.record())
     return choices
 

@@ -13,13 +13,11 @@ from engine.config.schema import parse_experiment
 from engine.config.study import Study
 from engine.exchange.records import run_of_study
 from engine.simulation.selection import Validation, choose
+from engine.worker.study_progress import Trials, have_ended, trials_of
 from storage import NewRun, RunRecord, Store
 from storage.studies import StudyTransaction
 
 GRADIENTS = "gradient_evaluations"
-ENDED = ("done", "diverged", "failed")  # a cancelled trial has to be retried
-
-Trials = dict[int, dict[int, RunRecord]]  # trial -> seed -> its newest run
 
 
 def advance(store: Store, experiment_id: int) -> list[int]:
@@ -38,9 +36,11 @@ def advance(store: Store, experiment_id: int) -> list[int]:
             if (entry, split) in chosen:
                 continue
             trials = trials_of(runs, entry, split)
-            if missing := _next_trial(study, rows, trials, entry, split):
-                new += rows.enqueue(missing)
-            elif _have_ended(study, trials):
+            if not have_ended(trials) or not _are_complete(study, trials):
+                continue
+            if following := _next_trial(study, rows, trials, entry, split):
+                new += rows.enqueue(following)
+            else:
                 best = choose(_validations(study, rows, trials), study.tune.select)
                 rows.insert_choice(entry, split, **vars(best))
                 chosen[entry, split] = best.trial
@@ -49,27 +49,15 @@ def advance(store: Store, experiment_id: int) -> list[int]:
         return new
 
 
-def trials_of(runs: Sequence[RunRecord], entry: str, split: int) -> Trials:
-    """The trials of a method on a split; of several runs of a trial the newest counts."""
-    found: Trials = {}
-    for run in sorted(runs, key=lambda run: run.id):
-        place = run.study
-        if place and (place["role"], place["entry"], place["split"]) == ("trial", entry, split):
-            found.setdefault(place["trial"], {})[run.seed] = run
-    return dict(sorted(found.items()))
-
-
-def _have_ended(study: Study, trials: Trials) -> bool:
+def _are_complete(study: Study, trials: Trials) -> bool:
     expected = len(trials) if study.tune.gradients else study.tune.trials
-    runs = [run for own in trials.values() for run in own.values()]
-    is_complete = list(trials) == list(range(expected)) and len(runs) == expected * len(study.tune.seeds)
-    return is_complete and all(run.status in ENDED for run in runs)
+    return len(trials) == expected and all(len(own) == len(study.tune.seeds) for own in trials.values())
 
 
 def _next_trial(study: Study, rows: StudyTransaction, trials: Trials, entry: str, split: int) -> list[NewRun]:
     """The next trial, if there is a budget of gradients and some of it is left."""
     budget = study.tune.gradients
-    if budget is None or not _have_ended(study, trials) or len(trials) >= MAX_TRIALS:
+    if budget is None or len(trials) >= MAX_TRIALS:
         return []
     until = {run.id: run.round for own in trials.values() for run in own.values()}
     spent = sum(rows.totals(until, GRADIENTS).values())

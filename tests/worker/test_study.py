@@ -4,16 +4,20 @@ import itertools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from engine.config.schema import parse_experiment
+from engine.core.errors import InvalidConfig
+from engine.exchange.bundle import CHOICES, write_bundle
+from engine.exchange.import_runs import import_file
 from engine.exchange.records import new_runs
 from engine.worker import Dispatcher
 from engine.worker.study import advance
-from storage import Store
+from storage import BUNDLE, Archive, Store, new_archive
 from storage.database import Database
 from tests.worker.samples import rows
 from tests.worker.test_dispatcher_kill_points import InPlace
@@ -210,3 +214,36 @@ def test_an_experiment_that_cannot_be_read_any_more_does_not_stop_the_dispatcher
     run_to_the_end(store)
     assert {run.status for run in runs_of(store, experiment_id)} == {"done"}
     assert "cannot advance" in caplog.text
+
+
+def test_a_bundle_carries_a_study_with_its_choices(store: Store, tmp_path: Path) -> None:
+    experiment_id = queued(store)
+    run_to_the_end(store)
+    write_bundle(store, tmp_path / "study.zip", runs_of(store, experiment_id))
+    other = Store(f"sqlite:///{tmp_path / 'other.db'}")
+    other.ensure_schema()
+    (imported,) = import_file(other, tmp_path / "study.zip").experiments
+    choices, finals = outcome(other, imported.id)
+    expected, ran = outcome(store, experiment_id)
+    assert choices == expected
+    assert sorted((label, split, digest) for _, label, _, split, digest, *_ in finals) == sorted(
+        (label, split, digest) for _, label, _, split, digest, *_ in ran
+    )
+    assert advance(other, imported.id) == []
+    assert [run.study for run in runs_of(other, imported.id)] == [run.study for run in runs_of(store, experiment_id)]
+    assert import_file(other, tmp_path / "study.zip").experiments == ()
+    other.close()
+
+
+def test_a_bundle_with_a_choice_of_no_study_is_refused(store: Store, tmp_path: Path) -> None:
+    experiment_id = queued(store, tune={"trials": 1})
+    run_to_the_end(store)
+    whole, forged = tmp_path / "study.zip", tmp_path / "forged.zip"
+    write_bundle(store, whole, runs_of(store, experiment_id))
+    with Archive(whole, BUNDLE) as archive, new_archive(forged, BUNDLE) as changed:
+        for member in archive.members:
+            data = archive.read(member)
+            changed.add(member, data.replace(b'"entry": "ditto"', b'"entry": "other"') if member == CHOICES else data)
+        changed.facts = {"runs": 4}
+    with pytest.raises(InvalidConfig, match="'other' on split 4 is not tuned"):
+        import_file(store, forged)
