@@ -21,10 +21,10 @@ from engine.core.errors import CheckpointInvalid
 from engine.core.findings import Findings
 from engine.core.paths import ROOT
 from engine.core.vocabulary import ModelKind, When, summary_at
+from engine.worker.study_progress import StudyProgress, progress_of
 from storage import (
     FRESH_S,
     AnalysisRecord,
-    ChoiceRecord,
     EngineRecord,
     ExperimentNotFound,
     ExperimentRecord,
@@ -94,9 +94,9 @@ def runs(
     )
 
 
-def choices(experiment_id: int) -> list[ChoiceRecord]:
-    """The choices of a study."""
-    return [] if problem() else store().studies.choices(experiment_id)
+def study_progress(experiment_id: int) -> StudyProgress:
+    """The trials, choices and final runs of a study, without partitions."""
+    return progress_of(store(), experiment_id)
 
 
 def counts() -> dict[str, int]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from app.data import queries
 from app.state import url_state
 from app.state.choice import Choice
-from app.study.study import Study, newest
+from app.study.study import Study
 from engine.config.schema import parse_experiment
 from engine.config.study import Study as StudyConfig
 from storage import ExperimentRecord
@@ -32,6 +32,5 @@ def control(found: Sequence[ExperimentRecord], shown: ExperimentRecord) -> Choic
 
 def study_of(experiment: ExperimentRecord) -> Study:
     """Raises InvalidConfig if its methods or data sets are not installed."""
-    runs = queries.runs(experiment_ids=[experiment.id], include_archived=True, with_partition=True)
     plan = StudyConfig(parse_experiment(experiment.config))
-    return Study(experiment, plan, newest(runs), tuple(queries.choices(experiment.id)))
+    return Study(experiment, plan, queries.study_progress(experiment.id))

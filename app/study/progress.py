@@ -1,36 +1,15 @@
 """How far a study is: trials, choices and final runs, and when the test data was first used."""
 
-from collections import Counter
 from collections.abc import Sequence
 
-from app.study.study import Study, place
-from app.wording import names, plural
+from app.study.study import Study
+from app.wording import capital, plural
 from storage import RunRecord
 
 
 def sentences(study: Study) -> list[str]:
-    """``Trials 112 of 160; the final runs wait for 3 methods.`` Nothing once all final runs have ended."""
-    if study.is_finished:
-        return []
-    if study.finals:
-        ended = sum(run.is_finished for run in study.finals)
-        return [f"All settings are chosen; {ended} of {plural(len(study.finals), 'final run')} ended."]
-    ended = sum(run.is_finished for run in study.trials)
-    waiting = [
-        entry.name for entry in study.entries if any(study.choice(entry.label, split) is None for split in study.splits)
-    ]
-    wait = f"; the final runs wait for {names(waiting)}" if waiting else ""
-    found = [f"{ended} of {plural(len(study.trials), 'trial')} ended{wait}."]
-    return found + [f"{cancelled(study)} Retry them in the Library, or shrink the budget."] * bool(cancelled(study))
-
-
-def cancelled(study: Study) -> str:
-    """``2 trials of Ditto were cancelled.``: choices wait for them."""
-    counts = Counter(study.names[place(run)["entry"]].name for run in study.trials if run.status == "cancelled")
-    if not counts:
-        return ""
-    each = [f"{plural(count, 'trial')} of {name}" for name, count in counts.items()]
-    return f"{names(each)} {'was' if sum(counts.values()) == 1 else 'were'} cancelled."
+    """``Trials 112 of 160, final runs wait for 3 methods.`` Nothing once all final runs have ended."""
+    return [] if study.is_finished else [f"{capital(line)}." for line in study.progress.in_words()]
 
 
 def opened(study: Study) -> str:

@@ -24,6 +24,7 @@ from engine.config.study import Study as StudyConfig
 from engine.core.spaces import Space
 from engine.core.vocabulary import COSTS, ModelKind
 from engine.simulation.selection import Validation
+from engine.worker.study_progress import StudyProgress
 from storage import ChoiceRecord, ExperimentRecord, RunRecord
 
 T = TypeVar("T")
@@ -49,20 +50,23 @@ class Entry:
 
 @dataclass(frozen=True)
 class Study:
-    """``runs`` are all runs of the experiment that have a role, with their partitions."""
+    """An experiment with ``tune``: what is planned, and which of it is stored."""
 
     experiment: ExperimentRecord
     plan: StudyConfig
-    runs: tuple[RunRecord, ...]
-    choices: tuple[ChoiceRecord, ...]
+    progress: StudyProgress
 
     @cached_property
     def trials(self) -> tuple[RunRecord, ...]:
-        return tuple(run for run in self.runs if place(run)["role"] == "trial")
+        return tuple(sorted(self.progress.trial_runs, key=lambda run: run.position))
+
+    @property
+    def finals(self) -> tuple[RunRecord, ...]:
+        return self.progress.finals
 
     @cached_property
-    def finals(self) -> tuple[RunRecord, ...]:
-        return tuple(run for run in self.runs if place(run)["role"] == "final")
+    def runs(self) -> tuple[RunRecord, ...]:
+        return (*self.trials, *self.finals)
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
@@ -125,11 +129,7 @@ class Study:
 
     def choice(self, entry: str, split: int) -> ChoiceRecord | None:
         """The choice for an entry on a split, which is that of the first split with ``per: first``."""
-        return self._choices.get((entry, split if self.plan.tune.per == "split" else self.splits[0]))
-
-    @cached_property
-    def _choices(self) -> dict[tuple[str, int], ChoiceRecord]:
-        return {(choice.entry, choice.split): choice for choice in self.choices}
+        return self.progress.choices.get((entry, split if self.plan.tune.per == "split" else self.splits[0]))
 
     def named(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Adds ``method`` to rows that have a ``run``."""
@@ -237,14 +237,6 @@ class Study:
             known = config_fields.parameter_of(field, [run.config for run in runs])
             found.append(_axis(name, known.symbol if known else name, space, [own.get(name) for own in given]))
         return tuple(found)
-
-
-def newest(runs: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
-    """The runs of a study, of several at one place the newest: a trial that was cancelled or lost may be retried."""
-    found: dict[object, RunRecord] = {}
-    for run in sorted((run for run in runs if run.study is not None), key=lambda run: run.id):
-        found[(*place(run).values(), run.seed)] = run
-    return tuple(found.values())
 
 
 def place(run: RunRecord) -> dict[str, Any]:

@@ -25,7 +25,7 @@ STUDY: dict[str, Any] = {
     "algorithms": ["local_train", "fedavg", "ditto"],
     "splits": [0, 1, 2],
     "seeds": [0],
-    "tune": {"trials": 3},
+    "tune": {"trials": 2},
 }
 
 
