@@ -21,7 +21,6 @@ from engine.core.errors import CheckpointInvalid
 from engine.core.findings import Findings
 from engine.core.paths import ROOT
 from engine.core.vocabulary import ModelKind, When, summary_at
-from engine.worker.study_progress import StudyProgress, progress_of
 from storage import (
     FRESH_S,
     AnalysisRecord,
@@ -92,11 +91,6 @@ def runs(
         newest_first=newest_first,
         with_partition=with_partition,
     )
-
-
-def study_progress(experiment_id: int) -> StudyProgress:
-    """The trials, choices and final runs of a study, without partitions."""
-    return progress_of(store(), experiment_id)
 
 
 def counts() -> dict[str, int]:

@@ -31,7 +31,7 @@ def report(study: Study, choices: Choices, address: str, now: datetime | None = 
         f"<header>{html.paragraph(kicker(study.experiment.config), 'kicker')}<h1>{html.escape(found.title)}</h1>",
         html.paragraph(found.procedure, "lead"),
         html.paragraph(" ".join(found.sentences), "lead"),
-        html.paragraph(progress.opened(study), "source"),
+        html.paragraph(" ".join([progress.opened(study), *progress.caveats(study)]), "source"),
         _source(study, choices, address, now or datetime.now(UTC)),
         "</header>",
         html.section(

@@ -8,6 +8,7 @@ from app.state.choice import Choice
 from app.study.study import Study
 from engine.config.schema import parse_experiment
 from engine.config.study import Study as StudyConfig
+from engine.worker.study_progress import progress_of
 from storage import ExperimentRecord
 
 
@@ -33,4 +34,4 @@ def control(found: Sequence[ExperimentRecord], shown: ExperimentRecord) -> Choic
 def study_of(experiment: ExperimentRecord) -> Study:
     """Raises InvalidConfig if its methods or data sets are not installed."""
     plan = StudyConfig(parse_experiment(experiment.config))
-    return Study(experiment, plan, queries.study_progress(experiment.id))
+    return Study(experiment, plan, progress_of(queries.store(), experiment.id))

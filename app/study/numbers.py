@@ -6,8 +6,6 @@ import numpy as np
 import pandas as pd
 
 from app.charts import paired, tuned
-from app.statistics.bayesian import MIN_BLOCKS as MIN_FOR_POSTERIOR
-from app.statistics.bayesian import ROPE, signed_rank_posterior
 from app.statistics.bootstrap import two_level
 from app.statistics.chance_floor import chance_floor
 from app.statistics.hurt import HurtAndHelped, hurt_and_helped
@@ -140,8 +138,8 @@ def table(study: Study) -> pd.DataFrame:
     """A row per method, the best tuned first; accuracies and differences are fractions.
 
     [method, algorithm, default, tuned, gain, difference, low, high, verdict, p, holm, lowest, lowest_low, lowest_high,
-    floor, floor_low, floor_high, tail, named, hurt, helped, hurt_p, hurt_global, helped_global, clients, worse, equal,
-    better, gradients, megabytes, tuning_gradients, samples, tail_samples]
+    floor, floor_low, floor_high, tail, named, hurt, helped, hurt_p, hurt_global, helped_global, clients,
+    gradients, megabytes, tuning_gradients, samples, tail_samples]
     """
     return study.keep("table", lambda: _table(study))
 
@@ -150,7 +148,7 @@ def _table(study: Study) -> pd.DataFrame:
     runs, clients, reference = study.final_runs, study.final_clients, study.reference
     rows = tuned.data(runs, floors(study))
     gaps = compared(study)
-    lowest, means = blocks(runs, "lowest"), blocks(runs, "mean")
+    lowest = blocks(runs, "lowest")
     named, shared = named_tail(study) if reference else pd.Series(dtype=float), against_global(study)
     costs = runs[runs["setting"] == TUNED].groupby("method")[["gradient_evaluations", "megabytes"]].mean()
     spent = study.trial_values.groupby("method")["gradients"].sum()
@@ -184,20 +182,9 @@ def _table(study: Study) -> pd.DataFrame:
                 "hurt_global": of_global.hurt if of_global else np.nan,
                 "helped_global": of_global.helped if of_global else np.nan,
                 "clients": hurt.clients if hurt else np.nan,
-                **_posterior(means, method, reference),
                 "gradients": costs["gradient_evaluations"].get(method, np.nan),
                 "megabytes": costs["megabytes"].get(method, np.nan),
                 "tuning_gradients": spent.get(method, np.nan),
             }
         )
     return pd.DataFrame(found)
-
-
-def _posterior(means: pd.DataFrame, method: str, reference: str | None) -> dict[str, float]:
-    """The probabilities that the method is worse, equal and better in practice, with five splits or more."""
-    if reference not in means or method == reference:
-        return dict.fromkeys(("worse", "equal", "better"), np.nan)
-    gaps = (means[method] - means[reference]).dropna().to_numpy(float)
-    if len(gaps) < MIN_FOR_POSTERIOR:
-        return dict.fromkeys(("worse", "equal", "better"), np.nan)
-    return dict(vars(signed_rank_posterior(gaps, ROPE)))

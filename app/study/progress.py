@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from app.study.study import Study
-from app.wording import capital, plural
+from app.wording import capital, count, plural
 from storage import RunRecord
 
 
@@ -21,6 +21,22 @@ def opened(study: Study) -> str:
         f"The test data was opened once, on {at.day} {at:%b %Y} at {at:%H:%M} UTC, "
         f"by {plural(len(study.finals), 'final run')}."
     )
+
+
+def caveats(study: Study) -> list[str]:
+    """What the settings were chosen on, where it differs from the final runs."""
+    found, tune = [], study.plan.tune
+    rounds = max((run.rounds for run in study.finals), default=0)
+    if tune.rounds and tune.rounds < rounds:
+        found.append(f"Settings were chosen at {tune.rounds} of {rounds} rounds.")
+    if tune.per == "first" and len(study.splits) > 1:
+        found.append(
+            f"Settings were chosen on split {study.splits[0]} and used on all: the clients of the other splits hold "
+            "some of its samples."
+        )
+    if tune.gradients:
+        found.append(f"The budget is {count(tune.gradients)} gradient evaluations per method and split.")
+    return found
 
 
 def seen_before(study: Study, runs: Sequence[RunRecord]) -> str:

@@ -10,6 +10,7 @@ from app.components.shown import Shown, with_finding
 from app.data.column_heads import Head
 from app.state import url_state
 from app.state.choice import Choice
+from app.statistics.bayesian import MIN_BLOCKS, ROPE, signed_rank_posterior
 from app.statistics.critical_difference import ALPHA
 from app.statistics.pairs import all_pairs, to_reference
 from app.statistics.verdicts import difference_in_words, too_few_blocks
@@ -29,6 +30,7 @@ HEADS = {
     "verdict": Head("Verdict"),
 }
 REFERENCE, ALL = "reference", "all"
+ROPES = Choice("Equal within", {"0.25": "0.25 points", "0.5": "0.5 points", "1": "1 point"}, "rope", f"{100 * ROPE:g}")
 
 
 def diagram(study: Study) -> Shown | None:
@@ -76,6 +78,21 @@ def pairs(study: Study, family: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(HEADS)).sort_values("difference", ascending=False, kind="stable")
 
 
+def posterior(study: Study, rope: float) -> pd.DataFrame:
+    """[Method, better, equal, worse]: probabilities in percent, against the reference; no rows for few splits."""
+    table, reference = blocks(study.final_runs, "mean"), study.reference
+    rows = []
+    for method in table.columns:
+        if reference not in table or method == reference:
+            continue
+        gaps = (table[method] - table[reference]).dropna().to_numpy(float)
+        if len(gaps) >= MIN_BLOCKS:
+            found = signed_rank_posterior(gaps, rope)
+            shown = {name.capitalize(): f"{100 * getattr(found, name):.1f} %" for name in ("better", "equal", "worse")}
+            rows.append({"Method": method, **shown})
+    return pd.DataFrame(rows)
+
+
 def family_control(study: Study) -> Choice:
     titles = {REFERENCE: f"With {study.reference}"} if study.reference else {}
     return Choice("Comparisons", titles | {ALL: "All pairs"}, "family", REFERENCE if titles else ALL)
@@ -113,6 +130,20 @@ def panel(study: Study) -> None:
     caption = about(study, rows, family)
     terms.caption(caption, "pairs")
     page.files(rows, key="pairs", name="pairs", caption=caption, heads=HEADS)
+    if study.reference is not None and len(study.splits) >= MIN_BLOCKS:
+        probabilities(study)
+
+
+def probabilities(study: Study) -> None:
+    """How probable it is that each method is better than the reference, equal in practice, or worse."""
+    rope = ROPES.switch()
+    rows = study.keep(f"posterior {rope}", lambda: posterior(study, float(rope) / 100))
+    st.dataframe(rows, hide_index=True, key="posterior", alt="Probabilities of being better, equal or worse")
+    terms.caption(
+        f"Bayesian signed-rank test over {plural(len(study.splits), 'split')} against {study.reference}: the "
+        f"probability that better, equal within {rope} points, or worse is the most frequent outcome.",
+        "posterior",
+    )
 
 
 def figures(study: Study) -> list[Shown]:

@@ -73,7 +73,7 @@ def results(study: Study) -> None:
 def opened(study: Study) -> str:
     """When the test data was opened, and by whom before."""
     runs = queries.runs(include_archived=True)
-    return " ".join(filter(None, [progress.opened(study), progress.seen_before(study, runs)]))
+    return " ".join(filter(None, [progress.opened(study), progress.seen_before(study, runs), *progress.caveats(study)]))
 
 
 def panels(study: Study) -> None:

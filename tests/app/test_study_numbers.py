@@ -1,6 +1,8 @@
 """The numbers and sentences of a study, without a database."""
 
 from math import inf
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -8,8 +10,9 @@ import pytest
 
 from app.data.comparison import per_run
 from app.statistics.verdicts import relation
-from app.study import finals, finding, numbers, price
+from app.study import finals, finding, numbers, price, ranks
 from app.study.numbers import Difference
+from app.study.study import Study
 from engine.core.statistics import Interval
 
 
@@ -97,6 +100,18 @@ def test_hurt_and_helped_clients_are_averaged_over_seeds_and_counted_in_each_spl
     found = numbers.hurt_against(clients(A=[0.9, 0.7, 0.8], LocalTrain=[0.8] * 3), "A", "LocalTrain")
     assert found is not None and (found.hurt, found.helped, found.clients) == (3, 3, 9)
     assert numbers.hurt_against(clients(A=[0.9]), "A", "LocalTrain") is None
+
+
+def test_probabilities_need_five_splits_and_a_reference() -> None:
+    def of(splits: int, **accuracies: list[float]) -> pd.DataFrame:
+        everyone = clients(splits=splits, **accuracies)
+        study = SimpleNamespace(final_runs=runs_of(everyone), reference="LocalTrain")
+        return ranks.posterior(cast(Study, study), 0.005)
+
+    found = of(5, A=[0.9], B=[0.8], LocalTrain=[0.8])
+    assert found["Method"].tolist() == ["A", "B"]
+    assert found["Better"].tolist()[0] == "99.9 %" and found["Equal"].tolist()[1] == "100.0 %"
+    assert of(4, A=[0.9], LocalTrain=[0.8]).empty and of(5, A=[0.9], B=[0.8]).empty
 
 
 def test_the_title_names_methods_that_lead_the_reference() -> None:

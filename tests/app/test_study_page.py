@@ -195,3 +195,17 @@ def test_compare_shows_the_final_runs_as_methods_and_links_to_the_study(study_st
     }
     assert "has no personalized model" not in text and "trial" not in text
     assert "Each split of a study chose its own settings for" in text
+
+
+def test_with_one_trial_the_defaults_are_the_choice_and_are_run_once(empty_store: Store) -> None:
+    queue_study(empty_store, STUDY | {"tune": {"trials": 1}, "splits": [5], "algorithms": ["local_train", "fedavg"]})
+    compute(empty_store)
+    study = choosing.study_of(empty_store.experiments.get(1))
+    table = numbers.table(study)
+    assert (
+        len(study.finals) == 2 and (table["gain"] == 0).all() and table["tuned"].tolist() == table["default"].tolist()
+    )
+    text = words(opened())
+    assert "1 split is too few to tell who leads LocalTrain" in text and "defaults only, trained with 1 seed" in text
+    assert "One split: what follows is about these clients, not about the methods." in text
+    assert "With one trial per method nothing was tuned." in text
