@@ -128,7 +128,11 @@ def figure(ranked: Ranked) -> go.Figure:
     annotate(fig, notes)
     letters = 7 * rows["method"].str.len().max() + 45
     fig.update_xaxes(
-        title_text="mean rank over splits, 1 is best", side="top", range=[1, high], tickvals=list(range(1, high + 1))
+        title_text="mean rank over splits, 1 is best",
+        side="top",
+        showline=False,
+        range=[1, high],
+        tickvals=list(range(1, high + 1)),
     )
     fig.update_yaxes(visible=False, range=[lowest, top + 0.8])
     return fig.update_layout(showlegend=False, margin={"l": letters, "r": letters})

@@ -14,6 +14,7 @@ from engine.core.statistics import t_interval
 
 ROW_PX = 48
 TAIL_BELOW = 0.3  # where the lowest clients are drawn, in rows
+TICK = 0.16  # half of the mark of the chance floor
 REFERENCE = "local_train"
 COLUMNS = ["method", "algorithm", "default", "tuned", "default_lowest", "tuned_lowest"]
 
@@ -76,13 +77,13 @@ def figure(df: pd.DataFrame, share: float, reference: tuple[float, float] | None
     _pair(fig, df, own, ("default_lowest", "tuned_lowest"), TAIL_BELOW, 8, tail)
     if df["floor"].notna().any():
         fig.add_scatter(
-            x=100 * df["floor"],
-            y=df.index + TAIL_BELOW,
-            mode="markers",
+            x=joined(100 * df["floor"], 100 * df["floor"]),
+            y=joined(df.index + TAIL_BELOW - TICK, df.index + TAIL_BELOW + TICK),
+            mode="lines",
             cliponaxis=False,
-            marker={"symbol": "line-ns-open", "size": 12, "color": ground().ink, "line": {"width": 1.6}},
+            line={"color": ground().ink, "width": 1.8},
             hoverinfo="text",
-            hovertext=[_floor(row, tail) for row in df.itertuples()],
+            hovertext=[text for row in df.itertuples() for text in [_floor(row, tail)] * 3],
         )
     base_layout(fig, height=110 + ROW_PX * max(len(df), 2))
     known = 100 * df[[*COLUMNS[2:], "floor"]].to_numpy(float)

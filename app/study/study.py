@@ -166,6 +166,9 @@ class Study:
     @cached_property
     def final_runs(self) -> pd.DataFrame:
         """A row per final run and setting: its summaries over clients, and its costs."""
+        return self.keep("finals", self._final_runs)
+
+    def _final_runs(self) -> pd.DataFrame:
         runs = per_run(self.named(queries.final_clients(self._ended)), SHARE)
         costs = spent(queries.scalar_totals({run.id: run.round for run in self._ended}, COSTS))
         return self.with_settings(runs.merge(costs, on="run", how="left"))
@@ -181,6 +184,9 @@ class Study:
         ``value`` is what settings are chosen by, larger is better, averaged over the seeds of the trial; NaN if one of
         them diverged or failed. Trials that have not ended are left out.
         """
+        return self.keep("trials", self._trial_values)
+
+    def _trial_values(self) -> pd.DataFrame:
         values, gradients = self._selected(), self._gradients()
         groups: dict[tuple[str, int, int], list[RunRecord]] = {}
         for run in self.trials:

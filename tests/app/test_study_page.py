@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from app.actions.run_config import experiment_of_all
+from app.charts.printed.sheet import problem
 from app.data import queries
 from app.report.study import report
 from app.study import choosing, finals, finding, numbers, price, progress, ranks, settings, tuning
@@ -184,6 +185,7 @@ def test_the_figures_of_the_page_have_findings(study: Study) -> None:
         "critical_differences",
     ]
     assert all(one.alt and one.caption and len(one.table) for one in shown)
+    assert [problem(one.figure) for one in shown] == [None] * 5  # of a figure for a paper
 
 
 def test_compare_shows_the_final_runs_as_methods_and_links_to_the_study(study_store: Store) -> None:
