@@ -7,6 +7,7 @@ import pandas as pd
 
 from app.charts.plot import palette
 from app.data import column_heads
+from app.data.column_heads import Heads
 from app.report import html
 from app.report.document import document
 from app.state.choice import Choices
@@ -36,7 +37,10 @@ def report(study: Study, choices: Choices, address: str, now: datetime | None = 
         "</header>",
         html.section(
             finals.heading(table, study.reference),
-            html.table(column_heads.read(table.drop(columns=["algorithm"]), finals.heads(study.reference))),
+            html.table(_written(table[[*finals.COLUMNS]], finals.heads(study.reference))),
+            html.folded(
+                "All columns", html.table(_written(table.drop(columns="algorithm"), finals.heads(study.reference)))
+            ),
             html.paragraph(finals.about(study), "source"),
         ),
         *(
@@ -60,12 +64,20 @@ def _source(study: Study, choices: Choices, address: str, now: datetime) -> str:
     )
 
 
+def _written(rows: pd.DataFrame, heads: Heads) -> pd.DataFrame:
+    """Every number with the decimals of its column, under its title."""
+    known = {name: column_heads.head_of(name, heads) for name in rows.dropna(axis=1, how="all")}
+    return pd.DataFrame(
+        {head.title: [column_heads.text(value, head) for value in rows[name]] for name, head in known.items()}
+    )
+
+
 def _pairs(study: Study, choices: Choices) -> list[str]:
     family = ranks.family_control(study).made_in(choices)
     rows = ranks.pairs(study, family)
     if rows.empty:
         return []
-    shown = html.table(column_heads.read(rows, ranks.HEADS))
+    shown = html.table(_written(rows, ranks.HEADS))
     return [html.section("Pairs of methods", shown, html.paragraph(ranks.about(study, rows, family), "source"))]
 
 

@@ -115,8 +115,8 @@ class Study:
         return min((run.started_at for run in self.finals if run.started_at is not None), default=None)
 
     def keep(self, what: str, make: Callable[[], T]) -> T:
-        """Caches what is made of these runs, also across visits, until they change."""
-        stand = tuple((run.epoch, run.round, run.status) for run in self.runs)
+        """Caches what is made of these runs and choices, also across visits, until they change."""
+        stand = (len(self.progress.choices), tuple((run.epoch, run.round, run.status) for run in self.runs))
         kept = figure_cache.tables(queries.store().url, ("study", *(run.id for run in self.runs)), stand)
         if what not in kept:
             kept[what] = make()
