@@ -53,6 +53,7 @@ from storage.records import (
     RunRecord,
     SavedViewRecord,
     Status,
+    TrialRecord,
     Usage,
 )
 from storage.restore import Restored
@@ -115,6 +116,7 @@ __all__ = [
     "StorageError",
     "Store",
     "Transient",
+    "TrialRecord",
     "Usage",
     "new_archive",
     "store_from_env",

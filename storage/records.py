@@ -172,6 +172,32 @@ class RunRecord:
         return f"split {self.split}, seed {self.seed}" if "data_seed" in self.config else f"seed {self.seed}"
 
 
+@dataclass(frozen=True, eq=False)
+class TrialRecord:
+    """A run that is a trial of a study, with its last evaluation on validation data; None before the first.
+
+    NaN for clients without validation samples. ``gradients`` are those of all its rounds.
+    """
+
+    run: RunRecord
+    accuracy: np.ndarray | None  # [N]
+    loss: np.ndarray | None  # [N]
+    sizes: np.ndarray | None  # [N] validation samples
+    gradients: float
+
+    @property
+    def entry(self) -> str:
+        return str((self.run.study or {})["entry"])
+
+    @property
+    def split(self) -> int:
+        return self.run.split
+
+    @property
+    def trial(self) -> int:
+        return int((self.run.study or {})["trial"])
+
+
 @dataclass(frozen=True)
 class ChoiceRecord:
     """The trial that was chosen for a method (``entry``) on a split of a study."""

@@ -4,7 +4,7 @@ A study's state is its rows only: runs that are trials or final runs, and choice
 unique position of a run make each of them happen at most once, whoever is killed when.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 
@@ -15,8 +15,10 @@ from storage.database import Database
 from storage.errors import ExperimentNotFound
 from storage.metrics import arrays_at, totals
 from storage.models import Choice, Experiment, Partition, Run, now
-from storage.records import ChoiceRecord, NewRun, RunRecord
+from storage.records import ChoiceRecord, NewRun, RunRecord, TrialRecord
 from storage.run_queue import insert_run, run_records, select_runs
+
+GRADIENTS = "gradient_evaluations"
 
 
 class Studies:
@@ -27,6 +29,14 @@ class Studies:
         """The choices of a study, in the order in which they were made."""
         with self._database.read() as connection:
             return _choices(connection, experiment_id)
+
+    def trials(self, experiment_id: int, model: str = "personalized") -> list[TrialRecord]:
+        """The trials of a study with the evaluations of a model; of a repeated one the newest run."""
+        with self._database.read() as connection:
+            rows = StudyTransaction(connection, experiment_id)
+            trials = [run for run in rows.runs if run.study is not None and run.study["role"] == "trial"]
+            newest = list({(*(run.study or {}).values(), run.seed): run for run in trials}.values())
+            return rows.measured(newest, model)
 
     def open(self) -> list[int]:
         """Ids of the experiments with ``tune`` that are computed here, and not archived; oldest first."""
@@ -73,19 +83,21 @@ class StudyTransaction:
         query = select_runs(with_partition=False).where(Run.experiment_id == self.experiment_id)
         return run_records(self.connection, query.order_by(Run.id))
 
-    def last_arrays(self, run_ids: Sequence[int], name: str) -> dict[int, np.ndarray]:
-        """The last stored array of a name, such as ``personalized.val_accuracy``, of the runs that have one."""
-        return arrays_at(self.connection, run_ids, name)
-
-    def totals(self, until: Mapping[int, int], name: str) -> dict[int, float]:
-        """Sums of a scalar up to round ``until[run]``; 0 for runs without it."""
-        found = totals(self.connection, until, [name])
-        return {run_id: sums.get(name, 0.0) for run_id, sums in found.items()}
-
-    def val_sizes(self, run_ids: Sequence[int]) -> dict[int, list[int]]:
-        """The number of validation samples of each client, of the runs whose partition is known."""
-        query = sa.select(Partition.run_id, Partition.partition).where(Partition.run_id.in_(run_ids))
-        return {run_id: partition["val_sizes"] for run_id, partition in self.connection.execute(query)}
+    def measured(self, trials: Sequence[RunRecord], model: str) -> list[TrialRecord]:
+        """The trials with their last evaluations of a model."""
+        ids, until = [run.id for run in trials], {run.id: run.round for run in trials}
+        accuracy, loss = (arrays_at(self.connection, ids, f"{model}.val_{what}") for what in ("accuracy", "loss"))
+        spent = totals(self.connection, until, [GRADIENTS])
+        query = sa.select(Partition.run_id, Partition.partition).where(Partition.run_id.in_(ids))
+        sizes = {
+            run_id: np.array(partition["val_sizes"], float) for run_id, partition in self.connection.execute(query)
+        }
+        return [
+            TrialRecord(
+                run, accuracy.get(run.id), loss.get(run.id), sizes.get(run.id), spent[run.id].get(GRADIENTS, 0.0)
+            )
+            for run in trials
+        ]
 
     def insert_choice(
         self,

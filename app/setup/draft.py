@@ -32,7 +32,7 @@ DEFAULT: dict[str, Any] = {
     "seeds": [0, 1],
     "evaluation": {"every": 1},
 }
-OPTIONAL = ("splits",)  # keys of an experiment that a draft only has if they are given
+OPTIONAL = ("splits", "tune")  # keys of an experiment that a draft only has if they are given
 ADVANCED = "advanced"  # the collapsed section
 MAX_DRAWN, MAX_WARNINGS = 50, 5  # methods, and options of a sweep, that one page can hold; warnings at once
 SECTIONS: dict[str, tuple[Registry, str]] = {

@@ -62,6 +62,7 @@ def configuration(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
         "training": training,
         "algorithms": methods.with_shared(entries, draft, swept),
         **drawn,
+        **{key: draft[key] for key in ("tune",) if key in draft},
         "evaluation": evaluation,
         **advanced.machine(draft),
     }

@@ -4,9 +4,7 @@
 transaction, and nothing twice.
 """
 
-from collections.abc import Mapping, Sequence
-
-import numpy as np
+from collections.abc import Iterable, Sequence
 
 from engine.config.sampler import MAX_TRIALS
 from engine.config.schema import parse_experiment
@@ -14,10 +12,7 @@ from engine.config.study import Study
 from engine.exchange.records import run_of_study
 from engine.simulation.selection import Validation, choose
 from engine.worker.study_progress import Trials, have_ended, trials_of
-from storage import NewRun, RunRecord, Store
-from storage.studies import StudyTransaction
-
-GRADIENTS = "gradient_evaluations"
+from storage import NewRun, Store, TrialRecord
 
 
 def advance(store: Store, experiment_id: int) -> list[int]:
@@ -38,10 +33,11 @@ def advance(store: Store, experiment_id: int) -> list[int]:
             trials = trials_of(runs, entry, split)
             if not have_ended(trials) or not _are_complete(study, trials):
                 continue
-            if following := _next_trial(study, rows, trials, entry, split):
+            measured = rows.measured([run for own in trials.values() for run in own.values()], study.tune.model)
+            if following := _next_trial(study, measured, entry, split):
                 new += rows.enqueue(following)
             else:
-                best = choose(_validations(study, rows, trials), study.tune.select)
+                best = choose(validations(measured), study.tune.select)
                 rows.insert_choice(entry, split, **vars(best))
                 chosen[entry, split] = best.trial
         if len(chosen) == len(study.tuned):
@@ -54,29 +50,20 @@ def _are_complete(study: Study, trials: Trials) -> bool:
     return len(trials) == expected and all(len(own) == len(study.tune.seeds) for own in trials.values())
 
 
-def _next_trial(study: Study, rows: StudyTransaction, trials: Trials, entry: str, split: int) -> list[NewRun]:
+def _next_trial(study: Study, trials: Sequence[TrialRecord], entry: str, split: int) -> list[NewRun]:
     """The next trial, if there is a budget of gradients and some of it is left."""
-    budget = study.tune.gradients
-    if budget is None or len(trials) >= MAX_TRIALS:
+    budget, count = study.tune.gradients, len({trial.trial for trial in trials})
+    if budget is None or count >= MAX_TRIALS or (count >= 2 and sum(trial.gradients for trial in trials) >= budget):
         return []
-    until = {run.id: run.round for own in trials.values() for run in own.values()}
-    spent = sum(rows.totals(until, GRADIENTS).values())
-    if len(trials) >= 2 and spent >= budget:
-        return []
-    return [run_of_study(study, run) for run in study.trials(entry, split, len(trials))]
+    return [run_of_study(study, run) for run in study.trials(entry, split, count)]
 
 
-def _validations(study: Study, rows: StudyTransaction, trials: Trials) -> Mapping[int, Sequence[Validation | None]]:
-    runs = [run for own in trials.values() for run in own.values()]
-    done = [run.id for run in runs if run.status == "done"]
-    model = study.tune.model
-    accuracies, losses = (rows.last_arrays(done, f"{model}.val_{what}") for what in ("accuracy", "loss"))
-    sizes = rows.val_sizes(done)
-
-    def of(run: RunRecord) -> Validation | None:
-        if run.id not in accuracies or run.id not in losses or run.id not in sizes:
-            return None
-        accuracy, loss = (values[run.id].astype(float) for values in (accuracies, losses))
-        return Validation(accuracy, loss, np.array(sizes[run.id], float))
-
-    return {number: [of(own[seed]) for seed in study.tune.seeds] for number, own in trials.items()}
+def validations(trials: Iterable[TrialRecord]) -> dict[int, list[Validation | None]]:
+    """trial -> its validation with each seed; None for a run that is not done or has no values."""
+    found: dict[int, list[Validation | None]] = {}
+    for one in trials:
+        measured = None
+        if one.run.status == "done" and one.accuracy is not None and one.loss is not None and one.sizes is not None:
+            measured = Validation(one.accuracy.astype(float), one.loss.astype(float), one.sizes)
+        found.setdefault(one.trial, []).append(measured)
+    return found

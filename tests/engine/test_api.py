@@ -124,3 +124,15 @@ def test_an_export_of_several_splits_is_read_back(tmp_path: Path) -> None:
         (5, 0, 5),
         (5, 1, 5),
     ]
+
+
+def test_a_study_is_computed_in_one_process() -> None:
+    changed = {"partition": CONFIG["partition"] | {"val_fraction": 0.25}, "splits": [4], "tune": {"trials": 2}}
+    result = run(CONFIG | changed)
+    roles = [r.study["role"] for r in result.runs]
+    assert roles == sorted(roles, reverse=True) and roles.count("trial") == 4
+    finals = [r for r in result.runs if r.study["role"] == "final"]
+    assert {(r.label, r.seed) for r in finals} >= {("fedavg", 0), ("fedavg", 1), ("local_train", 0), ("local_train", 1)}
+    assert all(r.summary["personalized"] for r in finals)
+    (found,) = parse_export(result.to_json().encode(), Path("study.json"))
+    assert [r.study for _, r in found.runs] == [r.study for r in result.runs]
