@@ -92,6 +92,11 @@ def floors_of(clients: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).groupby("method", as_index=False, sort=False).mean()
 
 
+def _values(table: pd.DataFrame, method: str) -> np.ndarray:
+    """A column without missing blocks; empty if no run of the method was completed."""
+    return table[method].dropna().to_numpy(float) if method in table else np.empty(0)
+
+
 def hurt_against(clients: pd.DataFrame, method: str, reference: str) -> HurtAndHelped | None:
     """Hurt and helped clients of the tuned method against the tuned reference; None if they have none in common."""
     own = clients[clients["setting"] == TUNED]
@@ -155,7 +160,7 @@ def _table(study: Study) -> pd.DataFrame:
     found = []
     for row in rows.to_dict("records"):
         method = row["method"]
-        own, tail = gaps.get(method), t_interval(lowest[method].dropna().to_numpy(float))
+        own, tail = gaps.get(method), t_interval(_values(lowest, method))
         hurt = hurt_against(clients, method, reference) if reference and method != reference else None
         of_global = hurt_against(shared, method, GLOBAL) if len(shared) else None
         floor = Interval(row["floor"], row["floor_low"], row["floor_high"], 1)

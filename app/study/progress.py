@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from app.data.comparison import run_name
 from app.study.study import Study
-from app.wording import capital, count, plural
+from app.wording import capital, count, names, plural
 from storage import RunRecord
 
 
@@ -34,6 +35,11 @@ def caveats(study: Study) -> list[str]:
             f"Settings were chosen on split {study.splits[0]} and used on all: the clients of the other splits hold "
             "some of its samples."
         )
+    if lost := [run for run in study.finals if run.is_finished and run.status != "done"]:
+        which = names(dict.fromkeys(run_name(run) for run in lost))
+        found.append(f"{plural(len(lost), 'final run is', 'final runs are')} left out since not completed: {which}.")
+    if tune.select == "loss":
+        found.append("Settings were chosen by validation loss; figures of trials show the mean validation accuracy.")
     if tune.gradients:
         found.append(f"The budget is {count(tune.gradients)} gradient evaluations per method and split.")
     return found

@@ -21,6 +21,7 @@ from app.data import config_fields, queries
 from app.data.comparison import REFERENCES, method_name, per_run
 from app.data.costs import spent
 from engine.config.study import Study as StudyConfig
+from engine.config.tune import Select
 from engine.core.spaces import Space
 from engine.core.vocabulary import COSTS, ModelKind
 from engine.simulation.selection import Validation
@@ -30,7 +31,7 @@ from storage import ChoiceRecord, ExperimentRecord, RunRecord
 T = TypeVar("T")
 SETTINGS = {"default": "defaults", "tuned": "tuned"}
 SHARE = 0.1  # of the clients: the lowest decile
-SELECT = {
+SELECT: dict[Select, str] = {
     "mean": "mean validation accuracy",
     "weighted_mean": "weighted mean validation accuracy",
     "lowest10": "validation accuracy of the lowest 10 %",
@@ -100,9 +101,14 @@ class Study:
         return max((place(run)["trial"] for run in self.trials), default=-1) + 1
 
     @property
-    def select(self) -> str:
+    def select(self) -> Select:
         """What settings are chosen by."""
         return self.plan.tune.select
+
+    @property
+    def shown_by(self) -> Select:
+        """The validation accuracy that figures of trials show: what settings are chosen by, unless it is the loss."""
+        return "mean" if self.plan.tune.select == "loss" else self.plan.tune.select
 
     @property
     def is_finished(self) -> bool:
@@ -181,8 +187,8 @@ class Study:
     def trial_values(self) -> pd.DataFrame:
         """[method, algorithm, split, trial, value, gradients, is_default, is_chosen, settings], a row per trial.
 
-        ``value`` is what settings are chosen by, larger is better, averaged over the seeds of the trial; NaN if one of
-        them diverged or failed. Trials that have not ended are left out.
+        ``value`` is the validation accuracy by ``shown_by``, averaged over the seeds of the trial; NaN if one of them
+        diverged or failed. Trials that have not ended are left out.
         """
         return self.keep("trials", self._trial_values)
 
@@ -213,13 +219,11 @@ class Study:
         return pd.DataFrame(rows, columns=[*columns, "is_default", "is_chosen", "settings"])
 
     def _selected(self) -> dict[int, float]:
-        """run -> what its setting is chosen by."""
+        """run -> its validation accuracy by ``shown_by``."""
         done = [run for run in self.trials if run.status == "done"]
-        if self.select == "loss":
-            return {run: -loss for run, loss in queries.final_means(done, f"{self.model}.val_loss").items()}
         clients = queries.validation_clients(done, self.model)
         return {
-            cast(int, run): Validation(accuracy, np.full_like(accuracy, np.nan), sizes).value(self.plan.tune.select)
+            cast(int, run): Validation(accuracy, np.full_like(accuracy, np.nan), sizes).value(self.shown_by)
             for run, own in clients.groupby("run")
             for accuracy, sizes in [own[["accuracy", "val_size"]].to_numpy(float).T]
         }

@@ -37,7 +37,7 @@ def budget(study: Study, axis: str) -> Shown:
     trials = study.budget
     met = {share: f"{100 * chance_to_meet(share, trials):.0f} %" for share in (0.05, 0.2)}
     return with_finding(
-        best_so_far.figure(rows, axis, SELECT[study.select]),
+        best_so_far.figure(rows, axis, SELECT[study.shown_by]),
         rows,
         best_so_far.finding(rows),
         key="best_so_far",

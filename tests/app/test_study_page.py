@@ -1,7 +1,9 @@
 """The Study page: the finding, its panels, and what it shows before the final runs have ended."""
 
 import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -211,3 +213,23 @@ def test_with_one_trial_the_defaults_are_the_choice_and_are_run_once(empty_store
     assert "1 split is too few to tell who leads LocalTrain" in text and "defaults only, trained with 1 seed" in text
     assert "One split: what follows is about these clients, not about the methods." in text
     assert "With one trial per method nothing was tuned." in text
+
+
+def test_final_runs_that_diverged_are_left_out_and_named(study_store: Store, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "study.db")) as database:
+        database.execute("UPDATE runs SET status = 'diverged' WHERE label = 'ditto'")
+        database.commit()
+    study = choosing.study_of(study_store.experiments.get(1))
+    assert numbers.table(study).set_index("method")["tuned"].isna().tolist() == [False, False, True]
+    assert "3 final runs are left out since not completed: Ditto, split 0, seed 0, " in words(opened())
+
+
+def test_what_settings_were_chosen_on_is_shown(empty_store: Store) -> None:
+    tune = {"trials": 2, "rounds": 1, "per": "first", "select": "loss"}
+    queue_study(empty_store, STUDY | {"tune": tune, "splits": [0, 1], "algorithms": ["local_train"]})
+    compute(empty_store)
+    text = words(opened())
+    assert (
+        "Settings were chosen at 1 of 2 rounds." in text and "Settings were chosen on split 0 and used on all" in text
+    )
+    assert "Settings were chosen by validation loss" in text and "chosen by validation loss, retrained" in text
