@@ -89,14 +89,10 @@ class StudyTransaction:
         accuracy, loss = (arrays_at(self.connection, ids, f"{model}.val_{what}") for what in ("accuracy", "loss"))
         spent = totals(self.connection, until, [GRADIENTS])
         query = sa.select(Partition.run_id, Partition.partition).where(Partition.run_id.in_(ids))
-        sizes = {
-            run_id: np.array(partition["val_sizes"], float) for run_id, partition in self.connection.execute(query)
-        }
+        sizes = {run_id: np.array(found["val_sizes"], float) for run_id, found in self.connection.execute(query)}
         return [
-            TrialRecord(
-                run, accuracy.get(run.id), loss.get(run.id), sizes.get(run.id), spent[run.id].get(GRADIENTS, 0.0)
-            )
-            for run in trials
+            TrialRecord(run, accuracy.get(i), loss.get(i), sizes.get(i), spent[i].get(GRADIENTS, 0.0))
+            for i, run in zip(ids, trials, strict=True)
         ]
 
     def insert_choice(

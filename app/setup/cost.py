@@ -107,7 +107,7 @@ def measure(run: RunConfig) -> Moment:
 
 def _what(run: RunConfig, **changed: Any) -> str:
     """The configuration without fields that affect neither costs nor notes."""
-    left_out = ("seed", "data_seed", "name", "label", "evaluation")
+    left_out = ("seed", "data_seed", "study", "name", "label", "evaluation")
     return json.dumps({k: v for k, v in (run.to_dict() | changed).items() if k not in left_out}, sort_keys=True)
 
 

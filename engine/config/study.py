@@ -78,6 +78,19 @@ class Study:
             for trial in range(count):
                 yield from self.trials(entry, split, trial)
 
+    def planned(self) -> Iterator[tuple[RunConfig, int]]:
+        """A trial and a final run with the defaults for each entry, and the number of runs like it.
+
+        At most so many final runs; with a budget of gradients at least so many trials.
+        """
+        split, trials = self.splits[0], 2 if self.tune.gradients else self.tune.trials
+        choices = len(self.tuned) // len(self.entries)
+        for entry in self.entries:
+            yield self.trials(entry, split, 0)[0], choices * trials * len(self.tune.seeds)
+            fresh = 1 if self.tune.trials == 1 and not self.tune.gradients else 2
+            final = self.final(StudyRun("final", entry, split, 0), self.config.seeds[0], True)
+            yield final, fresh * len(self.splits) * len(self.config.seeds)
+
     def finals(self, chosen: Mapping[tuple[str, int], int]) -> Iterator[RunConfig]:
         """The final runs: choice and defaults on every split with every seed, once if they are the same."""
         for entry in self.entries:

@@ -17,6 +17,7 @@ from engine.exchange.import_runs import import_file
 from engine.exchange.records import new_runs
 from engine.worker import Dispatcher
 from engine.worker.study import advance
+from engine.worker.study_progress import progress_of
 from storage import BUNDLE, Archive, Store, new_archive
 from storage.database import Database
 from tests.worker.samples import rows
@@ -247,3 +248,34 @@ def test_a_bundle_with_a_choice_of_no_study_is_refused(store: Store, tmp_path: P
         changed.facts = {"runs": 4}
     with pytest.raises(InvalidConfig, match="'other' on split 4 is not tuned"):
         import_file(store, forged)
+
+
+def test_the_trials_of_a_study_are_read_with_their_validation(store: Store, trials_done: int) -> None:
+    first, *_ = runs_of(store, trials_done)
+    store.queue.rerun([first.id])
+    trials = store.studies.trials(trials_done)
+    assert sorted((t.entry, t.split, t.trial) for t in trials) == sorted(
+        (entry, 4, trial) for entry in ("fedavg", "ditto") for trial in (0, 1)
+    )
+    again = next(t for t in trials if (t.entry, t.trial) == ("fedavg", 0))
+    assert again.run.id > first.id and again.accuracy is None and again.gradients == 0
+    done = next(t for t in trials if (t.entry, t.trial) == ("ditto", 1))
+    assert done.gradients > 0 and len(done.accuracy) == len(done.loss) == len(done.sizes) == 3
+    assert advance(store, trials_done) == [], "a repeated trial has to end first"
+
+
+def test_the_progress_of_a_study_is_read_without_its_methods(store: Store) -> None:
+    experiment_id = queued(store)
+    assert progress_of(store, experiment_id).in_words() == ["trials 0 of 4, final runs wait for 2 methods"]
+    store.queue.request([runs_of(store, experiment_id)[0].id], "cancel")
+    run_to_the_end(store)
+    found = progress_of(store, experiment_id)
+    assert found.in_words() == [
+        "trials 3 of 4, final runs wait for 1 method",
+        "1 trial of fedavg was cancelled; retry it",
+    ]
+    assert not found.will_advance
+    store.queue.retry([runs_of(store, experiment_id)[0].id], ["cancelled"])
+    run_to_the_end(store)
+    found = progress_of(store, experiment_id)
+    assert found.in_words()[0].startswith("trials 4 of 4, final runs") and len(found.finals) >= 2

@@ -209,3 +209,12 @@ def test_a_run_of_a_document_is_found_by_its_place() -> None:
 )
 def test_an_unfair_or_impossible_study_is_refused(changed: dict[str, Any], words: str) -> None:
     assert words in problems(**changed)
+
+
+def test_the_plan_counts_all_runs_of_a_study() -> None:
+    s = study()
+    planned = list(s.planned())
+    assert [(run.label, count) for run, count in planned[:2]] == [("fedavg trial 0", 2 * 4), ("fedavg", 2 * 2 * 3)]
+    most = len(s.config.runs()) + len(list(s.finals(dict.fromkeys(s.tuned, 1))))
+    assert sum(count for _, count in planned) == most
+    assert sum(count for _, count in study(tune={"trials": 1}).planned()) == 2 * 2 * (1 + 3)
