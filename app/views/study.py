@@ -53,8 +53,8 @@ def render() -> None:
 def none_yet() -> None:
     page.header("STUDY", QUESTION, LEAD)
     st.markdown(
-        "There is no study yet. Choose the preset *A fair study of ten methods on Digits* in [Set up](/setup), or add a "
-        "`tune:` block to a configuration and run it: `python -m engine run study-digits`."
+        "There is no study yet. Choose the preset *A fair study of ten methods on Digits* in [Set up](/setup), or run "
+        "`python -m engine run --preset study-digits`. To study methods of your choice, add `tune:` to a configuration."
     )
 
 
