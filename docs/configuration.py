@@ -7,7 +7,7 @@ from docs.catalogue import shipped
 from docs.markdown import GENERATED, allowed, default_of, parameters_of, table, type_of
 from engine.config.schema import Evaluation, Machine, Training
 from engine.config.tune import Tune
-from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Options, Registry
+from engine.core.registry import AGGREGATORS, ALGORITHMS, ATTACKS, DATASETS, MODELS, PARTITIONERS, Options, Registry
 
 PAGE = Path(__file__).with_name("configuration.md")
 EXAMPLE = """\
@@ -42,6 +42,8 @@ SECTIONS = {
     ),
     "tune": ("none", "How settings are [tuned](#tuning). Without it every method is run as written."),
     "evaluation": ("`{}`", "How often models are [evaluated](#evaluation), and on what."),
+    "attack": ("no attack", "Name and options of an [attack](#attacks); an algorithm may override it."),
+    "aggregator": ("the mean", "Name and options of an [aggregator](#aggregators); an algorithm may override it."),
 }
 ENTRY = {
     "name": ("required", "Name of the algorithm."),
@@ -54,12 +56,16 @@ ENTRY = {
         "`{}` tunes nothing.",
     ),
     "training": ("`{}`", "Overrides of [training](#training) for this algorithm."),
+    "attack": ("the experiment's", "Replaces the experiment's [attack](#attacks); `null` for none."),
+    "aggregator": ("the experiment's", "Replaces the experiment's [aggregator](#aggregators); `null` for the mean."),
 }
 KINDS = {
     "Algorithms": (ALGORITHMS, "algorithms"),
     "Data sets": (DATASETS, "dataset"),
     "Partitioners": (PARTITIONERS, "partition"),
     "Models": (MODELS, "model"),
+    "Attacks": (ATTACKS, "attack"),
+    "Aggregators": (AGGREGATORS, "aggregator"),
 }
 INTRO = """\
 An experiment compares algorithms on one data set, partition and model. It is a YAML or JSON file for
@@ -84,8 +90,9 @@ tune: {trials: 8}
 TUNING = """\
 With `tune:` every method is trained with the same number of settings on each split: its defaults, then points of its
 search spaces. Trial k of all methods has the same learning rate. Trials are evaluated on validation data only, and the
-best is chosen by it. When all choices are made, the defaults and the choice are trained with other seeds, and only these
-final runs are evaluated on test data. What an entry sets is not tuned. `python -m engine study ID` shows the choices."""
+best is chosen by it. When all choices are made, the defaults and the choice are trained with other seeds, and only
+these final runs are evaluated on test data. What an entry sets is not tuned. `python -m engine study ID` shows the
+choices."""
 
 
 def page() -> str:

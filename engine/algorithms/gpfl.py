@@ -47,7 +47,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy, of_classes
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.streams import torch_stream
 from engine.core.style import Style
@@ -55,6 +55,7 @@ from engine.federation.batches import Cohort
 from engine.models import Model, Params
 from engine.task import Diagnostics, Forward, Predictor, Task
 from engine.training.body_head import part, require_body
+from engine.training.features import feature_width
 from engine.training.local import Trained, local_sgd
 from engine.training.roles import SplitModels
 
@@ -108,13 +109,14 @@ class Gpfl(SplitModels):
     def init(self, task: Task) -> State:
         require_body(task, "gpfl")
         body = part(task.initial_model(), task.model.body)
-        return State(body | _initial_guidance(task, body), part(task.initial_clients(), task.model.head))
+        return State(body | _initial_guidance(task), part(task.initial_clients(), task.model.head))
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         heads = gather(state.personal_params, cohort.clients)
         trained = self._train(state.shared_params, heads, cohort, task)
+        uploads = part(trained.params, state.shared_params)
         new = State(
-            weighted_mean(part(trained.params, state.shared_params), cohort.weights),
+            task.channel.aggregate(uploads, state.shared_params, cohort, cohort.weights),
             scatter(state.personal_params, part(trained.params, task.model.head), cohort.clients),
         )
         return new, Diagnostics(trained.loss, trained.gradient_evaluations)
@@ -196,10 +198,9 @@ def _magnitude(gap: Tensor, weight: Tensor, mlg: str) -> Tensor:
     return (torch.linalg.vector_norm(gap, dim=-1) * weight).sum(-1)
 
 
-def _initial_guidance(task: Task, body: SharedParams) -> SharedParams:
+def _initial_guidance(task: Task) -> SharedParams:
     """CoV and GCE as torch's own layers start, drawn on the CPU in single precision like the model."""
-    sample = torch.zeros(1, *task.data.input_shape, dtype=task.dtype, device=task.device)
-    width = task.model.features(body, sample).shape[-1]
+    width = feature_width(task)
     stream = torch_stream(task.seed, "gpfl guidance")
     drawn = {EMBEDDINGS: torch.randn(task.data.num_classes, width, generator=stream, dtype=torch.float32)}
     for which in ("gamma", "beta"):

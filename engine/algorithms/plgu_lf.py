@@ -43,14 +43,14 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, by_client, gather, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Task
 from engine.training.local import Trained
 from engine.training.roles import PersonalModels
-from engine.training.sam import by_client, layer_scores, lwsam_pair, most_personal, select_layers
+from engine.training.sam import layer_scores, lwsam_pair, most_personal, select_layers
 
 
 class Hparams(Options):
@@ -107,7 +107,10 @@ class PlguLf(PersonalModels):
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         own = gather(state.personal_params, cohort.clients)
         theta, w, scores, kept = self._participate(state.global_params, own, cohort, task)
-        new = State(weighted_mean(w, cohort.uniform), scatter(state.personal_params, theta.params, cohort.clients))
+        new = State(
+            task.channel.aggregate(w, state.global_params, cohort, cohort.uniform),
+            scatter(state.personal_params, theta.params, cohort.clients),
+        )
         values: dict[str, float | Tensor] = {
             "layer_scores": by_client(scores, cohort.clients, task.num_clients),
             "personal_layers": by_client(kept, cohort.clients, task.num_clients),

@@ -21,36 +21,24 @@ from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, mode
 from engine.config.tune import StudyRun, Tune
 from engine.config.yaml_text import MAX_LEVELS, problem_in, read_text, read_yaml
 from engine.core.errors import MAX_PROBLEMS, MAX_SHOWN, InvalidConfig, UnknownName, cut, shown, suggestion
-from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Count, Options, Registry
+from engine.core.registry import (
+    AGGREGATORS,
+    ALGORITHMS,
+    ATTACKS,
+    DATASETS,
+    MODELS,
+    PARTITIONERS,
+    Count,
+    Options,
+    Registry,
+)
 from engine.core.spaces import Space
 
 VERSION = 1
-_EXPERIMENT_KEYS = (
-    "name",
-    "dataset",
-    "partition",
-    "model",
-    "training",
-    "algorithms",
-    "splits",
-    "seeds",
-    "tune",
-    "evaluation",
-)
-_RUN_KEYS = (
-    "version",
-    "name",
-    "label",
-    "seed",
-    "data_seed",
-    "study",
-    "algorithm",
-    "dataset",
-    "partition",
-    "model",
-    "training",
-    "evaluation",
-)
+DIALS = {"attack": ATTACKS, "aggregator": AGGREGATORS}  # sections that are absent where they are off
+_SHARED_KEYS = ("name", "dataset", "partition", "model", "training", "evaluation", *DIALS)
+_EXPERIMENT_KEYS = (*_SHARED_KEYS, "algorithms", "splits", "seeds", "tune")
+_RUN_KEYS = (*_SHARED_KEYS, "version", "label", "seed", "data_seed", "study", "algorithm")
 _SEEDS = 2**32
 _MAX_RUNS = 10_000
 _MAX_COLLECTED = MAX_PROBLEMS + 1  # mistakes; finding more takes time
@@ -198,6 +186,8 @@ class RunConfig:
     evaluation: Evaluation
     machine: Machine
     seed: int
+    attack: Choice | None = None
+    aggregator: Choice | None = None
     data_seed: int | None = None
     study: StudyRun | None = None
 
@@ -238,6 +228,7 @@ class RunConfig:
             "model": self.model.to_dict(),
             "training": self.training.model_dump(mode="json"),
             "evaluation": self.evaluation.model_dump(mode="json"),
+            **{name: choice.to_dict() for name in DIALS if (choice := getattr(self, name)) is not None},
             **self.machine.model_dump(mode="json"),
         }
 
@@ -279,6 +270,7 @@ class AlgorithmEntry:
     choice: Choice
     label: str
     training: Training
+    dials: Mapping[str, Choice | None]
     given: frozenset[str] = frozenset()
     tune: Mapping[str, Space] | None = None
 
@@ -320,7 +312,9 @@ class ExperimentConfig:
                 self.evaluation,
                 self.machine,
                 seed,
-                split,
+                data_seed=split,
+                study=None,
+                **a.dials,
             )
             for a in self.algorithms
             for split in self.splits
@@ -382,7 +376,7 @@ def parse_experiment(raw: Mapping[Any, Any]) -> ExperimentConfig:
     problems: list[str] = []
     raw = _known_keys(raw, _EXPERIMENT_KEYS, problems)
     sections = _sections(raw, problems)
-    algorithms = _algorithms(raw.get("algorithms"), _mapping(raw.get("training"), "", []), problems)
+    algorithms = _algorithms(raw.get("algorithms"), raw, problems)
     seeds = _seeds(raw.get("seeds", [0]), "seeds", problems)
     splits = _seeds(raw["splits"], "splits", problems) if raw.get("splits") is not None else (None,)
     if len(algorithms) * len(splits) * len(seeds) > _MAX_RUNS:
@@ -396,7 +390,8 @@ def parse_experiment(raw: Mapping[Any, Any]) -> ExperimentConfig:
         )
     if problems:
         raise InvalidConfig(dict.fromkeys(problems))
-    del sections["training"]  # each algorithm has its own
+    for name in ("training", *DIALS):  # each algorithm has its own
+        del sections[name]
     config = ExperimentConfig(dict(raw), algorithms=algorithms, splits=splits, seeds=seeds, tune=tune, **sections)
     if tune is not None:
         from engine.config import study
@@ -426,6 +421,14 @@ def _sections(raw: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
         "training": _section(Training, raw, "training", problems),
         "evaluation": _section(Evaluation, raw, "evaluation", problems),
         "machine": _options(Machine, {k: raw[k] for k in Machine.model_fields if k in raw}, "", problems),
+        **_dials(raw, "", problems),
+    }
+
+
+def _dials(raw: Mapping[str, Any], path: str, problems: list[str]) -> dict[str, Choice | None]:
+    return {
+        name: None if raw.get(name) is None else _choice(registry, raw[name], f"{path}{name}", problems)
+        for name, registry in DIALS.items()
     }
 
 
@@ -531,21 +534,23 @@ def _entry(
     problems: list[str],
 ) -> AlgorithmEntry | None:
     override = dict(_mapping(entry.get("training", {}), f"{path}.training", problems))
-    merged = {**base, **override}
+    merged = {**_mapping(base.get("training"), "", []), **override}
     for one, other in (("local_steps", "local_epochs"), ("local_epochs", "local_steps")):
         if override.get(one) is not None and override.get(other) is None:
             merged.pop(other, None)
     training = _options(Training, merged, f"{path}.training", problems if override else [])
-    choice = _choice(ALGORITHMS, {k: v for k, v in entry.items() if k != "training"}, path, problems)
+    own = {name: entry[name] for name in DIALS if name in entry}
+    dials = _dials({**base, **own}, f"{path}.", problems if own else [])
+    choice = _choice(ALGORITHMS, {k: v for k, v in entry.items() if k not in ("training", *DIALS)}, path, problems)
     if not choice or not training:
         return None
-    given = {k for k in entry if k not in ("name", "training")} | {f"training.{k}" for k in override}
+    given = {k for k in entry if k not in ("name", "training", *DIALS)} | {f"training.{k}" for k in override}
     if tune:
-        own, shared = set(type(choice.options).model_fields), {f"training.{k}" for k in Training.model_fields}
-        known = (*own, *sorted(shared - {"training.rounds"}))
+        shared = {f"training.{k}" for k in Training.model_fields if k != "rounds"}
+        known = (*type(choice.options).model_fields, *sorted(shared))
         problems += [_unknown_key(f"{path}.tune.{k}", tune[k].to_list(), known) for k in tune if k not in known]
         problems += [f"{path}.tune.{k}: is also set by the entry; remove one of them" for k in tune if k in given]
-    return AlgorithmEntry(choice, label, training, frozenset(given), tune)
+    return AlgorithmEntry(choice, label, training, dials, frozenset(given), tune)
 
 
 def _choice(registry: Registry, raw: Any, path: str, problems: list[str]) -> Choice | None:

@@ -161,8 +161,9 @@ class Study:
             evaluation,
             config.machine,
             seed,
-            place.split,
-            place,
+            data_seed=place.split,
+            study=place,
+            **entry.dials,
         )
 
     def _sizes(self, entry: str) -> dict[str, int]:
