@@ -41,6 +41,8 @@ class RunResult:
     summary: dict[str, Any] | None = field(default=None, repr=False)
     error: str | None = None
     experiment_id: int | None = None  # distinguishes experiments of the same name
+    data_seed: int | None = None  # None: the data are drawn by the seed
+    study: dict[str, Any] | None = None  # the run's place in a study
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,12 @@ class PartitionSummary:
     class_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     unseen: UnseenSummary | None = None
+    malicious: tuple[bool, ...] | None = None  # where there is an attack; summaries over clients leave them out
 
     def to_dict(self) -> dict[str, Any]:
         """As ``dataclasses.asdict``, which would copy every count of a million clients."""
-        return {**vars(self), "unseen": None if self.unseen is None else dict(vars(self.unseen))}
+        whole = {**vars(self), "unseen": None if self.unseen is None else dict(vars(self.unseen))}
+        return {name: value for name, value in whole.items() if name != "malicious" or value is not None}
 
 
 @dataclass(frozen=True)

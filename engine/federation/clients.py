@@ -45,6 +45,7 @@ class ClientData:
     offsets: Int[Tensor, "bounds"]
     scale: float
     dtype: torch.dtype
+    relabelled: Int[Tensor, "M"] | None = None  # the label at each place, where it is not that of the pool
 
     @cached_property
     def sizes(self) -> Int[Tensor, "clients"]:
@@ -70,16 +71,23 @@ class ClientData:
 
     def labels(self, places: Tensor) -> Tensor:
         """Labels at ``places`` (any shape)."""
-        return self.pool.y[self.rows[places]]
+        return self.pool.y[self.rows[places]] if self.relabelled is None else self.relabelled[places]
 
     def of_client(self, client: int) -> tuple[Tensor, Tensor]:
         """(features [M_i, ...], labels [M_i]) of one client, as copies."""
-        rows = self.rows[int(self.offsets[client]) : int(self.offsets[client + 1])]
-        return self._as_floats(self.pool.x.index_select(0, rows)), self.pool.y[rows]
+        own = slice(int(self.offsets[client]), int(self.offsets[client + 1]))
+        return self._as_floats(self.pool.x.index_select(0, self.rows[own])), self.labels(
+            torch.arange(own.start, own.stop, device=self.rows.device)
+        )
 
     def of_everyone(self) -> tuple[Tensor, Tensor]:
         """(features [M, ...], labels [M]) of all clients, as copies: for few samples only."""
-        return self._as_floats(self.pool.x.index_select(0, self.rows)), self.pool.y[self.rows]
+        return self._as_floats(self.pool.x.index_select(0, self.rows)), self.all_labels
+
+    @property
+    def all_labels(self) -> Int[Tensor, "M"]:
+        """The labels of all samples, sorted by client."""
+        return self.pool.y[self.rows] if self.relabelled is None else self.relabelled
 
     def _as_floats(self, taken: Tensor) -> Tensor:
         """The features of samples, of which ``taken`` is a copy."""
@@ -103,6 +111,7 @@ class Federation:
     fingerprint: str
     notes: tuple[str, ...] = field(default=())
     unseen: "Federation | None" = None  # held-out clients, renumbered from 0
+    malicious: np.ndarray | None = None  # [N], where there is an attack
 
     @property
     def num_clients(self) -> int:
@@ -113,7 +122,7 @@ class Federation:
         """[N, C] training samples of each client by class."""
         train = self.train
         owner = torch.repeat_interleave(torch.arange(self.num_clients, device=train.rows.device), train.sizes)
-        labels = train.pool.y[train.rows]
+        labels = train.all_labels
         shape = (self.num_clients, self.num_classes)
         return torch.bincount(owner * self.num_classes + labels, minlength=shape[0] * shape[1]).view(shape)
 
@@ -130,7 +139,7 @@ def load_pool(config: RunConfig, data_dir: Path, progress: Progress | None = Non
     """Loads the pool of a run's data set. Raises DataUnavailable, also if memory runs out."""
     dataset = DATASETS.get(config.dataset.name).make(config.dataset.options)
     try:
-        return dataset.load(data_dir, numpy_stream(config.seed, "data"), progress)
+        return dataset.load(data_dir, numpy_stream(config.split, "data"), progress)
     except MemoryError as error:
         raise DataUnavailable(
             f"out of memory for {config.dataset.name}; use fewer clients, samples or features, or close other programs"
@@ -146,7 +155,8 @@ def pool_bytes(config: RunConfig, data_dir: Path) -> int:
 def split_bytes(config: RunConfig, pool: Pool) -> int:
     """The memory of a partition and its summary, in bytes."""
     given = getattr(config.partition.options, "num_clients", None)
-    N = int(pool.client.max()) + 1 if given is None and pool.client is not None else given or 1
+    each = getattr(config.partition.options, "clients_per_group", 1)
+    N = each * (int(pool.client.max()) + 1) if given is None and pool.client is not None else given or 1
     return N * (_CLIENT_BYTES + _COUNT_BYTES * pool.num_classes) + 16 * pool.y.size
 
 
@@ -161,10 +171,10 @@ def partition_pool(config: RunConfig, pool: Pool) -> Partition:
     """Splits the pool among the clients. Raises ImpossiblePartition."""
     options = config.partition.options
     split = PARTITIONERS.get(config.partition.name).make(options).split
-    partition = split(pool, numpy_stream(config.seed, "partition"))
+    partition = split(pool, numpy_stream(config.split, "partition"))
     if pool.client is not None and "num_clients" in type(options).model_fields:
         partition = replace(partition, notes=(*partition.notes, _unused_clients(config, pool)))
-    return hold_out(partition, getattr(options, "holdout_clients", 0.0), numpy_stream(config.seed, "holdout"))
+    return hold_out(partition, getattr(options, "holdout_clients", 0.0), numpy_stream(config.split, "holdout"))
 
 
 def _unused_clients(config: RunConfig, pool: Pool) -> str:

@@ -1,0 +1,247 @@
+"""The channel with a dial on, opened for one round: the ledger of what was sent, what arrived and what was made of it.
+
+Inside an exchange: attack -> compress -> wire, where bytes are counted -> late ones fall out -> decompress. Then, in
+``combine``: clip -> aggregator -> noise.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from engine.aggregators.mean import Mean
+from engine.attacks import Exchange
+from engine.channel import Arrived, Channel
+from engine.channel.dials import ChannelState, Dials
+from engine.channel.direct import mean_inside
+from engine.compressors import Updates
+from engine.compressors.none import Uncompressed
+from engine.core.client_rows import RowMemory, for_clients
+from engine.core.params import (
+    ClientParams,
+    SharedParams,
+    broadcast,
+    flatten,
+    gather,
+    map_params,
+    row,
+    scatter,
+    unflatten,
+    weighted_mean,
+)
+from engine.core.streams import key, torch_stream
+from engine.federation.batches import Cohort
+
+_MODELS, _CHANGES = "models", "changes"  # a method may send both; each has its own residual
+
+
+@dataclass
+class Open(Channel):
+    """A round's ledger. ``close`` gives the state for the next round, ``values`` what is recorded."""
+
+    dials: Dials
+    state: ChannelState
+    round: int
+    memory: RowMemory = field(default_factory=RowMemory)
+    bytes_up: int = 0
+    exchanges: int = 0
+    fell_back: int = 0
+    _values: dict[str, Tensor] = field(default_factory=dict)
+    _residual: dict[str, ClientParams] = field(default_factory=dict)
+    _errors: list[Tensor] = field(default_factory=list)
+
+    def deliver(
+        self,
+        uploads: ClientParams,
+        reference: ClientParams,
+        cohort: Cohort,
+        weights: Float[Tensor, "S"],
+        numbers: Int[Tensor, "S"] | None = None,
+    ) -> Arrived:
+        return self._exchange(uploads, reference, cohort, weights, numbers)
+
+    def combine(self, arrived: Arrived, reference: SharedParams, cohort: Cohort) -> SharedParams:
+        return self._combined(arrived, reference, cohort)
+
+    def combine_inside(
+        self, arrived: Arrived, models: ClientParams, labels: Int[Tensor, "A"], cohort: Cohort
+    ) -> ClientParams:
+        if isinstance(self.dials.aggregator, Mean):
+            return mean_inside(models, arrived.params, labels, arrived.weights)
+        for k in labels.unique().tolist():
+            members = (labels == k).nonzero()[:, 0]
+            own = arrived.weights[members]
+            new = self._combined(arrived.part(members, own / own.sum()), row(models, k), cohort)
+            models = scatter(models, {n: p[None] for n, p in new.items()}, labels.new_tensor([k]))
+        return models
+
+    def aggregate(
+        self,
+        uploads: ClientParams,
+        reference: SharedParams,
+        cohort: Cohort,
+        weights: Float[Tensor, "S"],
+        out_of: int | None = None,
+    ) -> SharedParams:
+        arrived = self._exchange(
+            uploads, broadcast(reference, cohort.size), cohort, weights, is_recorded=out_of is None
+        )
+        return self._combined(arrived, reference, cohort, out_of)
+
+    def peek(self, known: SharedParams, uploads: ClientParams, weights: Float[Tensor, "S"]) -> SharedParams:
+        return known
+
+    def values(self) -> dict[str, float | Tensor]:
+        """What the round records of the channel."""
+        found: dict[str, float | Tensor] = {"aggregator.fell_back": float(self.fell_back), **self._values}
+        if self._errors:
+            found["compression.error"] = float(torch.cat(self._errors).mean())
+        for rows in [self._residual[_MODELS]] if _MODELS in self._residual else []:
+            everyone = torch.arange(self.dials.num_clients, device=next(iter(rows.values())).device)
+            found["residual_norm"] = torch.linalg.vector_norm(gather(rows, everyone)["residual"], dim=1)
+        return found
+
+    def close(self) -> ChannelState:
+        return replace(self.state, rounds=self.state.rounds + 1, residual={**self.state.residual, **self._residual})
+
+    def _exchange(
+        self,
+        uploads: ClientParams,
+        reference: ClientParams,
+        cohort: Cohort,
+        weights: Float[Tensor, "S"],
+        numbers: Int[Tensor, "S"] | None = None,
+        is_recorded: bool = True,
+    ) -> Arrived:
+        self.exchanges += 1
+        sent = self._attacked(uploads, reference, cohort)
+        if sent:
+            sent = self._compressed(sent, reference, cohort, numbers, is_recorded)
+            if is_recorded:
+                self._record("update_norm", cohort.clients, _norms(sent, reference), torch.nan)
+        return Arrived(sent, torch.arange(cohort.size, device=cohort.clients.device), weights)
+
+    def _attacked(self, uploads: ClientParams, reference: ClientParams, cohort: Cohort) -> ClientParams:
+        """The uploads, with those of malicious clients replaced."""
+        attack, who = self.dials.attack, self.dials.is_malicious
+        if attack is None or who is None or not uploads:
+            return uploads
+        is_malicious = who[cohort.clients]
+        if not bool(is_malicious.any()):
+            return uploads
+
+        def draw(place: int) -> torch.Generator:
+            return torch_stream(self.dials.seed, "attack", self.round, self.exchanges, cohort.numbers[place])
+
+        delta = flatten(map_params(torch.sub, uploads, reference))
+        changed = attack.corrupt(Exchange(delta, is_malicious, draw))
+        if changed is None:
+            return uploads
+        places = is_malicious.nonzero()[:, 0]
+        delta_of = unflatten(changed, row(uploads, 0))
+        return scatter(uploads, map_params(torch.add, gather(reference, places), delta_of), places)
+
+    def _compressed(
+        self,
+        uploads: ClientParams,
+        reference: ClientParams,
+        cohort: Cohort,
+        numbers: Int[Tensor, "S"] | None,
+        is_recorded: bool,
+    ) -> ClientParams:
+        """What the server can read of the uploads. Counts the bytes, and keeps what clients have yet to send."""
+        compressor, size = self.dials.compressor, sum(p[0].numel() for p in uploads.values())
+        if numbers is None:
+            numbers = torch.full_like(cohort.clients, size)
+        if isinstance(compressor, Uncompressed):
+            self.bytes_up += int(numbers.sum()) * next(iter(uploads.values())).element_size()
+            return uploads
+        kind = _MODELS if is_recorded else _CHANGES
+        wanted = flatten(map_params(torch.sub, uploads, reference))
+        residual = self._residual_of(kind, wanted[0]) if compressor.feedback else None
+        delta = wanted if residual is None else wanted + gather(residual, cohort.clients)["residual"]
+        tensors = [p[0].numel() for p in uploads.values()]
+        stream = key(self.dials.seed, "quantize", self.round, self.exchanges)
+        found = compressor.compress(Updates(delta, tensors, numbers, cohort.clients, stream))
+        if found is None:
+            self.bytes_up += int(numbers.sum()) * wanted.element_size()
+            return uploads
+        self.bytes_up += int(((found.bits + 7) // 8).sum())
+        lengths = torch.linalg.vector_norm(wanted, dim=1)
+        errors = torch.linalg.vector_norm(found.received - wanted, dim=1) / lengths
+        self._errors.append(errors[lengths > 0])
+        if residual is not None:
+            self._residual[kind] = scatter(residual, {"residual": delta - found.received}, cohort.clients)
+        return map_params(torch.add, reference, unflatten(found.received, row(uploads, 0)))
+
+    def _residual_of(self, kind: str, like: Float[Tensor, "P"]) -> ClientParams:
+        """What each client has not sent yet, [N, P]."""
+        for known in (self._residual, self.state.residual):
+            if kind in known:
+                return known[kind]
+        return for_clients({"residual": torch.zeros_like(like)}, self.dials.num_clients, self.memory)
+
+    def _combined(
+        self, arrived: Arrived, reference: SharedParams, cohort: Cohort, out_of: int | None = None
+    ) -> SharedParams:
+        """reference + rule(Delta), or A / out_of rule(Delta) for a reference of 0."""
+        if not arrived.size or not reference:
+            return reference
+        clients = cohort.clients[arrived.rows]
+        order = clients.argsort()  # so that ties go to the client with the lower number
+        matrix = flatten(gather(map_params(torch.sub, arrived.params, reference), order))
+        expected = round(self.dials.malicious_share * arrived.size)
+        found = self.dials.aggregator.combine(matrix, arrived.weights[order], expected)
+        self.fell_back += found.fell_back
+        share = 1.0 if out_of is None else arrived.size / out_of
+        weight = torch.empty_like(found.weight).index_copy(0, order, found.weight)
+        if found.delta is None:
+            new = _mean_of_kept(arrived.params, weight * share)
+        else:
+            moved = row(unflatten(found.delta[None], reference), 0)
+            new = {n: torch.add(p, moved[n], alpha=share) for n, p in reference.items()}
+        if out_of is None:
+            self._record_update(weight, matrix, _update(new, reference), clients, order)
+        return new
+
+    def _record_update(
+        self,
+        weight: Float[Tensor, "A"],
+        matrix: Float[Tensor, "A P"],
+        update: Float[Tensor, "P"],
+        clients: Int[Tensor, "A"],
+        order: Int[Tensor, "A"],
+    ) -> None:
+        """The share of each client in the update, and the cosine between its Delta and the update."""
+        self._record("aggregator.weight", clients, weight, 0.0)
+        lengths = torch.linalg.vector_norm(matrix, dim=1) * torch.linalg.vector_norm(update)
+        cosine = (matrix @ update / lengths).where(lengths > 0, torch.nan)
+        self._record("update_cosine", clients[order], cosine, torch.nan)
+
+    def _record(self, name: str, clients: Int[Tensor, "A"], values: Float[Tensor, "A"], absent: float) -> None:
+        """A value of each of these clients, in this round's array of all."""
+        known = self._values.get(name)
+        if known is None:
+            known = values.new_full((self.dials.num_clients,), absent)
+        self._values[name] = known.index_copy(0, clients, values)
+
+
+def _norms(uploads: ClientParams, reference: ClientParams) -> Float[Tensor, "S"]:
+    """||Delta_i|| over all numbers."""
+    lengths = [torch.linalg.vector_norm((p - reference[n]).flatten(1), dim=1) for n, p in uploads.items()]
+    return torch.linalg.vector_norm(torch.stack(lengths), dim=0)
+
+
+def _mean_of_kept(uploads: ClientParams, weight: Float[Tensor, "A"]) -> SharedParams:
+    """The mean of the uploads with a weight: 0 times one that is not finite would be NaN."""
+    kept = weight != 0
+    if bool(kept.all()):
+        return weighted_mean(uploads, weight)
+    rows = kept.nonzero()[:, 0]
+    return weighted_mean(gather(uploads, rows), weight[rows])
+
+
+def _update(new: SharedParams, reference: SharedParams) -> Float[Tensor, "P"]:
+    """The update of the server as one vector."""
+    return torch.cat([(p - reference[n]).flatten() for n, p in new.items()])
