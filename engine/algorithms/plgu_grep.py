@@ -38,23 +38,34 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter
+from engine.core.params import ClientParams, SharedParams, broadcast, by_client, gather, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Task
 from engine.training.body_head import part, require_body, train_heads
 from engine.training.roles import SplitModels
-from engine.training.sam import by_client, lwsam_two_steps
+from engine.training.sam import lwsam_two_steps
 
 
 class Hparams(Options):
     advanced: ClassVar[tuple[str, ...]] = ("p",)
 
     rho: float = Field(
-        0.05, ge=0, le=1e6, title="ρ", description="Radius of the perturbation of the body; larger = flatter, 0 = none."
+        0.05,
+        ge=0,
+        le=1e6,
+        title="ρ",
+        description="Radius of the perturbation of the body; larger = flatter, 0 = none.",
+        json_schema_extra={"tune": (0.005, 0.5, "log")},
     )
-    head_steps: int = Field(5, ge=1, le=1_000_000, description="Steps of the head a round, with the body frozen.")
+    head_steps: int = Field(
+        5,
+        ge=1,
+        le=1_000_000,
+        description="Steps of the head a round, with the body frozen.",
+        json_schema_extra={"tune": (1, 50, "intlog")},
+    )
     p: float = Field(2.0, gt=1, le=1e6, description="Norm in which the radius is measured; 2 is that of SAM.")
 
 

@@ -29,11 +29,15 @@ class ModelOptions(Options):
 
 
 class SplitModel(nn.Module):
-    """logits = head(body(x)). Parameter names start with ``body.`` or ``head.``."""
+    """logits = head(body(x)). Parameter names start with ``body.`` or ``head.``.
 
-    def __init__(self, body: nn.Module, head: nn.Module) -> None:
+    ``widest`` is the number of values of a sample's largest intermediate result, for models where it is much larger
+    than the sample: it limits how many samples are evaluated together.
+    """
+
+    def __init__(self, body: nn.Module, head: nn.Module, widest: int = 0) -> None:
         super().__init__()
-        self.body, self.head = body, head
+        self.body, self.head, self.widest = body, head, widest
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.body(x))
@@ -79,10 +83,18 @@ class Model:
         for name in self.names:
             owner = name.rpartition(".")[0]
             is_same_part = last.partition(".")[0] == owner.partition(".")[0]
-            if not (is_same_part and isinstance(self.module.get_submodule(owner), _NORMALISATIONS)):
+            if not (is_same_part and self._is_norm(owner)):
                 last = owner
             grouped.setdefault(last, []).append(name)
         return tuple(map(tuple, grouped.values()))
+
+    @property
+    def norms(self) -> tuple[str, ...]:
+        """Parameter names of the normalizations: their scales and shifts, found by the type of the module."""
+        return tuple(n for n in self.names if self._is_norm(n.rpartition(".")[0]))
+
+    def _is_norm(self, owner: str) -> bool:
+        return isinstance(self.module.get_submodule(owner), _NORMALISATIONS)
 
     @property
     def num_parameters(self) -> int:

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.func import vmap
 from torch.nn import functional as F
 
-from engine.core.params import ClientParams, SharedParams, row
+from engine.core.params import ClientParams, SharedParams, broadcast, row
+from engine.federation.batches import Cohort
 from engine.federation.clients import ClientData
 from engine.task import Predictor, Task
 
@@ -68,15 +69,39 @@ def spread(values: np.ndarray, clients: Tensor, num_clients: int) -> np.ndarray:
 def training_losses(task: Task, models: ClientParams) -> Float[Tensor, "N K"]:
     """Mean loss of each of K models [K, ...] on the training data of every client; each sample is read once."""
     data, K = task.data.train, len(next(iter(models.values())))
-    everyone = torch.arange(data.num_clients, device=task.device)
-    totals = torch.zeros(K, data.num_clients, dtype=torch.float64, device=task.device)
+    totals = torch.zeros(data.num_clients, K, dtype=torch.float64, device=task.device)
+    for owner, losses in _losses(task, models, torch.arange(data.num_clients, device=task.device)):
+        totals.index_add_(0, owner, losses)
+    return (totals / data.sizes[:, None]).to(task.dtype)
+
+
+def sample_losses(task: Task, models: ClientParams, clients: Int[Tensor, "n"]) -> Float[Tensor, "M K"]:
+    """Loss of each of K models [K, ...] on each training sample of the clients, client by client, in double."""
+    return torch.cat([losses for _, losses in _losses(task, models, clients)])
+
+
+def cohort_losses(task: Task, params: SharedParams, cohort: Cohort) -> Float[Tensor, "S"]:
+    """Mean loss of one model on all training data of each participant, in double; nothing is augmented."""
+    data, clients = task.data.train, cohort.clients
+    totals = torch.zeros(cohort.size, dtype=torch.float64, device=task.device)
+    total = sum(task.train_sizes[c] for c in cohort.numbers)
+    for owner, losses in _losses(task, broadcast(params, 1), clients, total):
+        totals.index_add_(0, owner, losses[:, 0])
+    return totals / data.sizes[clients]
+
+
+def _losses(
+    task: Task, models: ClientParams, clients: Int[Tensor, "n"], total: int | None = None
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """(place in ``clients`` [m], loss of each model [m, K]) of their training samples, in pieces; see ``slabs``."""
+    K = len(next(iter(models.values())))
     with torch.no_grad():
-        for owner, x, y in _slabs(task, data, everyone):
+        for owner, x, y in slabs(task, task.data.train, clients, total):
+            losses = []
             for k in range(K):
                 task.tick()
-                _, losses = _scores(task.model.logits(row(models, k), x), y)
-                totals[k].index_add_(0, owner, losses)
-    return (totals / data.sizes).T.to(task.dtype)
+                losses.append(_scores(task.model.logits(row(models, k), x), y)[1])
+            yield owner, torch.stack(losses, dim=1)
 
 
 def _shared(
@@ -85,17 +110,22 @@ def _shared(
     """One model over all samples of the clients, summed by client."""
     totals = torch.zeros(2, len(clients), dtype=torch.float64, device=task.device)
     with torch.no_grad():
-        for owner, x, y in _slabs(task, data, clients):
+        for owner, x, y in slabs(task, data, clients):
             totals.index_add_(1, owner, torch.stack(_scores(_logits(task, predictor, predictor.params, x), y)))
     correct, loss = totals.cpu().numpy()
     return correct, loss
 
 
-def _slabs(task: Task, data: ClientData, clients: Int[Tensor, "n"]) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """(place in ``clients``, features, label) of all samples of the clients, in pieces."""
+def slabs(
+    task: Task, data: ClientData, clients: Int[Tensor, "n"], total: int | None = None
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """(place in ``clients``, features, label) of all samples of the clients, client by client, in pieces.
+
+    Without their ``total`` number it is read from the device.
+    """
     sizes = data.sizes[clients]
     ends = sizes.cumsum(0)
-    step, total = max(1, _slab(task) // _sample_bytes(data)), int(sizes.sum())
+    step, total = max(1, _slab(task) // _sample_bytes(task, data)), int(sizes.sum()) if total is None else total
     for begin in range(0, total, step):
         task.tick()
         count = torch.arange(begin, min(begin + step, total), device=task.device)
@@ -110,33 +140,40 @@ def _per_client(
     """Clients of similar size together, padded to the largest of the group."""
     correct, loss = np.zeros(len(clients)), np.zeros(len(clients))
     with torch.no_grad():
-        for group in _groups(task, predictor, data, clients):
-            task.tick()
-            own = clients[group]
-            sizes = data.sizes[own]
-            place = torch.arange(int(sizes.max()), device=task.device)
-            rows = data.offsets[own][:, None] + place.minimum(sizes[:, None] - 1)
-            logits = _stacked_logits(task, predictor, predictor.of_clients(own), data.features(rows))
-            hits, losses = _scores(logits, data.labels(rows))
-            used = place < sizes[:, None]
-            index = group.cpu().numpy()
-            correct[index] = hits.where(used, 0).sum(1).cpu().numpy()
-            loss[index] = losses.where(used, 0).sum(1).cpu().numpy()
+        for group, rows, used in groups(task, predictor.params, data, clients):
+            params, index = predictor.of_clients(clients[group]), group.cpu().numpy()
+            step = max(1, _slab(task) // (len(group) * _sample_bytes(task, data)))  # all, except of one large client
+            for begin in range(0, rows.shape[1], step):
+                if begin > 0:
+                    task.tick()
+                part, is_used = rows[:, begin : begin + step], used[:, begin : begin + step]
+                hits, losses = _scores(_stacked_logits(task, predictor, params, data.features(part)), data.labels(part))
+                correct[index] += hits.where(is_used, 0).sum(1).cpu().numpy()
+                loss[index] += losses.where(is_used, 0).sum(1).cpu().numpy()
     return correct, loss
 
 
-def _groups(task: Task, predictor: Predictor, data: ClientData, clients: Int[Tensor, "n"]) -> Iterator[Tensor]:
-    """Indices of ``clients`` with samples, largest first, in groups whose padded samples and models fit the slabs."""
+def groups(
+    task: Task, models: ClientParams, data: ClientData, clients: Int[Tensor, "n"]
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """(places in ``clients`` [A], rows of the data [A, B], whether a row is no padding [A, B]) of clients with samples.
+
+    Largest first, in groups whose padded samples and ``models`` fit the slabs.
+    """
     sizes_of = data.sizes[clients]
     order = sizes_of.argsort(descending=True, stable=True)
     order = order[: int((sizes_of > 0).sum())]
     sizes = sizes_of[order].tolist()
-    model_bytes = sum(p.nbytes // len(p) for p in predictor.params.values())
+    model_bytes = sum(p.nbytes // len(p) for p in models.values())
     most = max(1, _MODEL_SLABS * _slab(task) // max(1, model_bytes))
     begin = 0
     while begin < len(order):
-        count = min(most, max(1, _slab(task) // (sizes[begin] * _sample_bytes(data))))
-        yield order[begin : begin + count]
+        task.tick()
+        count = min(most, max(1, _slab(task) // (sizes[begin] * _sample_bytes(task, data))))
+        group = order[begin : begin + count]
+        own = sizes_of[group][:, None]
+        place = torch.arange(sizes[begin], device=task.device)
+        yield group, data.offsets[clients[group]][:, None] + place.minimum(own - 1), place < own
         begin += count
 
 
@@ -156,8 +193,9 @@ def _scores(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return (logits.argmax(-1) == y).double(), loss
 
 
-def _sample_bytes(data: ClientData) -> int:
-    return max(1, math.prod(data.sample_shape) * torch.finfo(data.dtype).bits // 8)
+def _sample_bytes(task: Task, data: ClientData) -> int:
+    """The memory of a sample, or of its widest intermediate result for models where that is much larger."""
+    return max(1, math.prod(data.sample_shape), task.model.module.widest) * torch.finfo(data.dtype).bits // 8
 
 
 def _slab(task: Task) -> int:

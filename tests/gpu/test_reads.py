@@ -28,10 +28,15 @@ READS = {
     "cfl": "the server compares norms of updates with thresholds",
     "cgpfl": "scikit-learn clusters the models on the host",
     "cgpfl_heur": "scikit-learn clusters the models on the host",
+    "fedamp": "the server mixes the models of the clients that have uploaded",
+    "fedem": "the number of the cohort's training samples, which the losses read in pieces",
+    "fedfomo": "the models that a client asks for are chosen on the host",
     "fedphp": "rounds in which nobody has a past model need no term for it",
     "fedproto": "the bytes depend on how many classes were seen",
     "fl_hc": "scikit-learn clusters the models on the host",
     "ifca": "the number of training samples, which the choice of a model reads in pieces",
+    "moon": "rounds in which nobody has a last model need no term for it",
+    "pfedfda": "the number of samples, and the losses by which each client chooses its share",
 }
 OPTIONS: dict[str, dict[str, Any]] = {
     "fedprox_onestage": {"lam": 1.0},  # else the first round estimates it, once
