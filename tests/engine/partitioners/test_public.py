@@ -1,6 +1,7 @@
 """Public samples: which are taken, and that the clients never have them."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from engine.core.errors import ImpossiblePartition
 from engine.core.registry import PARTITIONERS
 from engine.core.streams import numpy_stream
 from engine.datasets import Pool
-from engine.federation.clients import Federation, lay_out, partition_pool
+from engine.federation.clients import Federation, lay_out, load_pool, partition_pool
 from engine.partitioners import Partition
+from engine.simulation.simulate import Simulation
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "natural": {},
@@ -30,9 +32,9 @@ def pool_of(num_samples: int = 400, **given: Any) -> Pool:
     return Pool(np.arange(num_samples, dtype=np.float64)[:, None], y, 10, **given)
 
 
-def config(name: str = "iid", seed: int = 0, **options: Any) -> RunConfig:
+def config(name: str = "iid", seed: int = 0, algorithm: Any = "fedavg", **options: Any) -> RunConfig:
     chosen = OPTIONS.get(name, {"num_clients": 4}) | options
-    raw = {"dataset": "digits", "model": "mlr", "algorithms": ["fedavg"], "seeds": [seed]}
+    raw = {"dataset": "digits", "model": "mlr", "algorithms": [algorithm], "seeds": [seed]}
     training = {"rounds": 2, "local_steps": 2, "dtype": "float64"}
     return parse_experiment(raw | {"partition": {"name": name} | chosen, "training": training}).runs()[0]
 
@@ -133,3 +135,17 @@ def test_a_fraction_of_less_than_a_sample_takes_none():
 def test_a_fraction_that_leaves_too_little_is_refused(fraction, pool, message):
     with pytest.raises(ImpossiblePartition, match=message):
         partition_pool(config(public_fraction=fraction), pool)
+
+
+def test_labels_of_public_samples_change_no_number():
+    run = config(public_fraction=0.2, algorithm="fedmd")
+    pool = load_pool(run, Path())
+    partition = partition_pool(run, pool)
+    found = []
+    for shift in (0, 1):
+        y = pool.y.copy()
+        y[partition.public] = (y[partition.public] + shift) % 10
+        changed = replace(pool, y=y)
+        data = lay_out(changed, partition_pool(run, changed), torch.float64, torch.device("cpu"))
+        found.append([{n: a.tobytes() for n, a in r.arrays.items()} for r in Simulation(run, data=data).rounds()])
+    assert found[0] == found[1]
