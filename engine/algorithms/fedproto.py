@@ -35,17 +35,16 @@ import torch
 from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor
-from torch.nn import functional as F
 
 from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy, of_classes
-from engine.core.devices import sent
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
-from engine.federation.batches import Batch, Cohort, make_plan
+from engine.federation.batches import Cohort
 from engine.models import Model
 from engine.task import Diagnostics, Forward, Predictor, Shared, Task
-from engine.training.local import Live, Trained, for_each_client, local_sgd
+from engine.training.features import feature_width, stacked_features
+from engine.training.local import Trained, local_sgd
 
 
 class Hparams(Options):
@@ -88,18 +87,17 @@ class FedProto:
         if self.hparams.lam == 0:
             task.note("fedproto with lam=0: no pull towards the prototypes, this is local_train")
         start, classes = task.initial_clients(), task.data.num_classes
-        sample = task.data.train.features(torch.zeros(1, dtype=torch.int64, device=task.device))
-        width = task.model.features(task.initial_model(), sample).shape[-1]
         is_known = torch.zeros(classes, dtype=torch.bool, device=task.device)
-        return State(torch.zeros(classes, width, dtype=task.dtype, device=task.device), is_known, start)
+        nothing = torch.zeros(classes, feature_width(task), dtype=task.dtype, device=task.device)
+        return State(nothing, is_known, start)
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         trained = self._local(state, gather(state.personal_params, cohort.clients), cohort, task)
-        sums = class_sums(task, trained.params, cohort, width=state.prototypes.shape[1])
-        counts = task.data.class_counts[cohort.clients]
+        features = stacked_features(task, trained.params, task.data.train, cohort.clients)
+        counts = features.class_counts
         seen = counts.sum(0)
         is_seen = (seen > 0)[:, None]
-        prototypes = (sums.sum(0) / seen.clamp(min=1)[:, None]).where(is_seen, state.prototypes)
+        prototypes = (features.class_sums.sum(0) / seen.clamp(min=1)[:, None]).where(is_seen, state.prototypes)
         new = State(
             prototypes,
             state.is_known | is_seen[:, 0],
@@ -167,22 +165,3 @@ def _objective(lam: float) -> OnFeatures:
         return add_silently(data, lam * (gaps * weight).sum(-1))
 
     return OnFeatures(loss)
-
-
-def class_sums(task: Task, models: ClientParams, cohort: Cohort, width: int) -> Float[Tensor, "S C d"]:
-    """Each participant's features under its own model, summed by class over all its training data."""
-    ids, classes, sizes = cohort.clients, task.data.num_classes, [task.train_sizes[c] for c in cohort.numbers]
-    starts = task.data.train.offsets[ids]
-    once = make_plan(sizes, starts, ids, [1] * cohort.size, "full", task.seed, "prototypes", 0)
-
-    def step(c: Live, batch: Batch) -> Tensor:
-        place = torch.arange(batch.y.shape[1], device=task.device)
-        count = sent(batch.counts, task.device)[:, None]
-        members = F.one_hot(batch.y, classes) * (place < count)[..., None]
-        features = task.backend.features(c.of(models), batch.x)
-        c.sums.copy_(torch.einsum("ajc,ajd->acd", members.to(features.dtype), features))
-        return features.new_zeros(c.size)
-
-    start = torch.zeros(cohort.size, classes, width, dtype=task.dtype, device=task.device)
-    sums: Tensor = for_each_client(task, once, {"sums": start}, step).sums
-    return sums

@@ -55,6 +55,7 @@ from engine.federation.batches import Cohort
 from engine.models import Model, Params
 from engine.task import Diagnostics, Forward, Predictor, Task
 from engine.training.body_head import part, require_body
+from engine.training.features import feature_width
 from engine.training.local import Trained, local_sgd
 from engine.training.roles import SplitModels
 
@@ -106,7 +107,7 @@ class Gpfl(SplitModels):
     def init(self, task: Task) -> State:
         require_body(task, "gpfl")
         body = part(task.initial_model(), task.model.body)
-        return State(body | _initial_guidance(task, body), part(task.initial_clients(), task.model.head))
+        return State(body | _initial_guidance(task), part(task.initial_clients(), task.model.head))
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         heads = gather(state.personal_params, cohort.clients)
@@ -194,10 +195,9 @@ def _magnitude(gap: Tensor, weight: Tensor, mlg: str) -> Tensor:
     return (torch.linalg.vector_norm(gap, dim=-1) * weight).sum(-1)
 
 
-def _initial_guidance(task: Task, body: SharedParams) -> SharedParams:
+def _initial_guidance(task: Task) -> SharedParams:
     """CoV and GCE as torch's own layers start, drawn on the CPU in single precision like the model."""
-    sample = torch.zeros(1, *task.data.input_shape, dtype=task.dtype, device=task.device)
-    width = task.model.features(body, sample).shape[-1]
+    width = feature_width(task)
     stream = torch_stream(task.seed, "gpfl guidance")
     drawn = {EMBEDDINGS: torch.randn(task.data.num_classes, width, generator=stream, dtype=torch.float32)}
     for which in ("gamma", "beta"):

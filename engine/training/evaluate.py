@@ -71,7 +71,7 @@ def training_losses(task: Task, models: ClientParams) -> Float[Tensor, "N K"]:
     everyone = torch.arange(data.num_clients, device=task.device)
     totals = torch.zeros(K, data.num_clients, dtype=torch.float64, device=task.device)
     with torch.no_grad():
-        for owner, x, y in _slabs(task, data, everyone):
+        for owner, x, y in slabs(task, data, everyone):
             for k in range(K):
                 task.tick()
                 _, losses = _scores(task.model.logits(row(models, k), x), y)
@@ -85,14 +85,14 @@ def _shared(
     """One model over all samples of the clients, summed by client."""
     totals = torch.zeros(2, len(clients), dtype=torch.float64, device=task.device)
     with torch.no_grad():
-        for owner, x, y in _slabs(task, data, clients):
+        for owner, x, y in slabs(task, data, clients):
             totals.index_add_(1, owner, torch.stack(_scores(_logits(task, predictor, predictor.params, x), y)))
     correct, loss = totals.cpu().numpy()
     return correct, loss
 
 
-def _slabs(task: Task, data: ClientData, clients: Int[Tensor, "n"]) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """(place in ``clients``, features, label) of all samples of the clients, in pieces."""
+def slabs(task: Task, data: ClientData, clients: Int[Tensor, "n"]) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """(place in ``clients``, features, label) of all samples of the clients, client by client, in pieces."""
     sizes = data.sizes[clients]
     ends = sizes.cumsum(0)
     step, total = max(1, _slab(task) // _sample_bytes(data)), int(sizes.sum())
@@ -110,33 +110,36 @@ def _per_client(
     """Clients of similar size together, padded to the largest of the group."""
     correct, loss = np.zeros(len(clients)), np.zeros(len(clients))
     with torch.no_grad():
-        for group in _groups(task, predictor, data, clients):
-            task.tick()
-            own = clients[group]
-            sizes = data.sizes[own]
-            place = torch.arange(int(sizes.max()), device=task.device)
-            rows = data.offsets[own][:, None] + place.minimum(sizes[:, None] - 1)
-            logits = _stacked_logits(task, predictor, predictor.of_clients(own), data.features(rows))
+        for group, rows, used in groups(task, predictor.params, data, clients):
+            logits = _stacked_logits(task, predictor, predictor.of_clients(clients[group]), data.features(rows))
             hits, losses = _scores(logits, data.labels(rows))
-            used = place < sizes[:, None]
             index = group.cpu().numpy()
             correct[index] = hits.where(used, 0).sum(1).cpu().numpy()
             loss[index] = losses.where(used, 0).sum(1).cpu().numpy()
     return correct, loss
 
 
-def _groups(task: Task, predictor: Predictor, data: ClientData, clients: Int[Tensor, "n"]) -> Iterator[Tensor]:
-    """Indices of ``clients`` with samples, largest first, in groups whose padded samples and models fit the slabs."""
+def groups(
+    task: Task, models: ClientParams, data: ClientData, clients: Int[Tensor, "n"]
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """(places in ``clients`` [A], rows of the data [A, B], whether a row is no padding [A, B]) of clients with samples.
+
+    Largest first, in groups whose padded samples and ``models`` fit the slabs.
+    """
     sizes_of = data.sizes[clients]
     order = sizes_of.argsort(descending=True, stable=True)
     order = order[: int((sizes_of > 0).sum())]
     sizes = sizes_of[order].tolist()
-    model_bytes = sum(p.nbytes // len(p) for p in predictor.params.values())
+    model_bytes = sum(p.nbytes // len(p) for p in models.values())
     most = max(1, _MODEL_SLABS * _slab(task) // max(1, model_bytes))
     begin = 0
     while begin < len(order):
+        task.tick()
         count = min(most, max(1, _slab(task) // (sizes[begin] * _sample_bytes(data))))
-        yield order[begin : begin + count]
+        group = order[begin : begin + count]
+        own = sizes_of[group][:, None]
+        place = torch.arange(sizes[begin], device=task.device)
+        yield group, data.offsets[clients[group]][:, None] + place.minimum(own - 1), place < own
         begin += count
 
 
