@@ -29,6 +29,7 @@ READS = {
     "cgpfl": "scikit-learn clusters the models on the host",
     "cgpfl_heur": "scikit-learn clusters the models on the host",
     "fedala": "which clients take part again, and whose losses have settled",
+    "fedas": "which clients take part again and have features to align with",
     "fedphp": "rounds in which nobody has a past model need no term for it",
     "fedproto": "the bytes depend on how many classes were seen",
     "fl_hc": "scikit-learn clusters the models on the host",
