@@ -36,7 +36,6 @@ from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor
 
-from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy, of_classes
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
@@ -45,6 +44,7 @@ from engine.models import Model
 from engine.task import Diagnostics, Forward, Predictor, Shared, Task
 from engine.training.features import feature_width, stacked_features
 from engine.training.local import Trained, local_sgd
+from engine.training.prototypes import towards_prototypes
 
 
 class Hparams(Options):
@@ -117,7 +117,7 @@ class FedProto:
         if self.hparams.lam == 0 or not task.model.body:
             return local_sgd(task, start, cohort)
         received = broadcast({"prototypes": state.prototypes, "is_known": state.is_known}, cohort.size)
-        return local_sgd(task, start, cohort, objective=_objective(self.hparams.lam), extras=received)
+        return local_sgd(task, start, cohort, objective=towards_prototypes(self.hparams.lam), extras=received)
 
     def personalized(self, state: State, task: Task) -> Predictor:
         return self._predictor(state, state.personal_params, task)
@@ -153,15 +153,3 @@ class FedProto:
         known = {"prototypes": state.prototypes, "is_known": state.is_known}
         prototypes_used = {} if forward is None else broadcast(known, len(next(iter(personal_params.values()))))
         return Predictor(personal_params | prototypes_used, is_per_client=True, forward=forward)
-
-
-def _objective(lam: float) -> OnFeatures:
-    """Cross-entropy, and lam times the mean squared distance of the features to the prototypes of their classes."""
-
-    def loss(model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras) -> Tensor:
-        data = mean_cross_entropy(model.stacked_head_logits(params, features), y, weight)
-        own, is_known = of_classes(extras["prototypes"], y), of_classes(extras["is_known"], y)
-        gaps = (features - own).square().mean(-1) * is_known
-        return add_silently(data, lam * (gaps * weight).sum(-1))
-
-    return OnFeatures(loss)

@@ -30,6 +30,7 @@ READS = {
     "cgpfl_heur": "scikit-learn clusters the models on the host",
     "fedala": "which clients take part again, and whose losses have settled",
     "fedas": "which clients take part again and have features to align with",
+    "fedpac": "scipy solves the quadratic programs on the host",
     "fedphp": "rounds in which nobody has a past model need no term for it",
     "fedproto": "the bytes depend on how many classes were seen",
     "fl_hc": "scikit-learn clusters the models on the host",
