@@ -10,6 +10,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from engine.backends import Backend, Extras, Objective
+from engine.channel import Channel
+from engine.channel.direct import Direct
 from engine.config.schema import Training
 from engine.core.client_rows import RowMemory, for_clients
 from engine.core.devices import sent
@@ -102,10 +104,17 @@ class Task:
     fitting: dict[int, int] = field(default_factory=dict)  # batch bytes -> clients that a full GPU trains together
     evaluated: Int[Tensor, "n"] | None = None  # ascending: the clients whose models are evaluated, if not all
     memory: RowMemory = field(default_factory=RowMemory)  # of the state by client, where it is large
+    channel: Channel = field(default_factory=Direct)  # between uploads and the server
+    plain: Backend | None = None  # without what protects uploads, where ``backend`` has that
 
     @property
     def num_clients(self) -> int:
         return self.data.num_clients
+
+    @property
+    def staying(self) -> "Task":
+        """The task for training whose result never leaves its client: no upload depends on it."""
+        return self if self.plain is None else replace(self, backend=self.plain, plain=None)
 
     @cached_property
     def train_sizes(self) -> tuple[int, ...]:

@@ -50,7 +50,7 @@ TABLE: dict[Action, Row] = {
     "answer": Row("join a room, be counted there, and answer its questions", "all", "all", "none"),
     "views": Row("save and delete views of the Library, which everyone sees", "all", "none", "none"),
     "paths": Row("use files of the server that were not uploaded", "all", "none", "none"),
-    "audit": Row("read who did what", "all", "none", "none"),
+    "audit": Row("read the audit log", "all", "none", "none"),
 }
 
 

@@ -179,7 +179,7 @@ def _quarter_turn() -> Scene:
         f"that: the dots show who pays. {example().scope}",
         f"At 90°, one model fits {best.lower()} best, {percent(thirds[best], 0)}, and {worst.lower()} worst, "
         f"{percent(thirds[worst], 0)} ({example().over}).",
-        Choice("Clients are now rotated from 0° to 90°. Whom does one model fit best?", parts, best),
+        Choice("Clients are now rotated from 0° to 90°. Which clients does one model fit best?", parts, best),
         "Let the class vote before you play. Averaging pulls the model towards the middle of the clients. Ask what the "
         "mean alone would have told us, and who would complain.",
     )

@@ -21,6 +21,7 @@ from app.components import terms
 from app.components.moving_figure import Picture, are_results_hidden
 from app.stories.questions import Exercise, Question
 from app.stories.shared_steps import Run, StepT
+from app.wording import unbroken
 
 Place = Mapping[str, str]
 """The stop of each dial of a story: dial name -> stop, as in the address."""
@@ -155,5 +156,5 @@ def reading(story: Story[Any], place: Place, now: str, finding: str = "") -> Non
     scene = scene_at(story, place)
     is_short = are_results_hidden() or palette.is_presenting()
     text = "" if is_short else scene.text if scene else finding
-    parts = [f"<b>{html.escape(now)}</b>", *([terms.marked(text, "reading")] if text else [])]
+    parts = [f"<b>{html.escape(unbroken(now))}</b>", *([terms.marked(text, "reading")] if text else [])]
     st.html(f'<p class="reading">{"<br>".join(parts)}</p>')

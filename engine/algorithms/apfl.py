@@ -48,7 +48,6 @@ from engine.core.params import (
     lerp_each,
     map_params,
     scatter,
-    weighted_mean,
 )
 from engine.core.registry import ALGORITHMS, Options, Positive
 from engine.core.style import Style
@@ -109,7 +108,7 @@ class Apfl(PersonalModels):
         received = broadcast(state.global_params, cohort.size)
         end = self._train(received, gather(state.personal_params, clients), state.alpha[clients], cohort, task)
         new = State(
-            weighted_mean(end.w, cohort.weights),
+            task.channel.aggregate(end.w, state.global_params, cohort, cohort.weights),
             scatter(state.personal_params, end.v, clients),
             scatter(state.local_params, end.w, clients),
             state.alpha.index_copy(0, clients, end.alpha),
@@ -121,7 +120,7 @@ class Apfl(PersonalModels):
         sgd = SGD.of(task)
 
         def step(c: Live, batch: Batch) -> Tensor:
-            loss, g = task.grad(lerp_each(c.w, c.v, c.alpha), batch)
+            loss, g = task.staying.grad(lerp_each(c.w, c.v, c.alpha), batch)
             own = {n: each(c.alpha, slope) * slope for n, slope in g.items()}
             if self.hparams.adaptive:
                 along = dot(g, map_params(torch.sub, c.v, c.w))

@@ -43,17 +43,18 @@ from pydantic import Field
 from sklearn.cluster import AgglomerativeClustering
 from torch import Tensor
 
+from engine.channel import Arrived
 from engine.core.params import ClientParams, gather, squared_distance
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Task
 from engine.training.clustering import (
-    average_inside,
     cosine_similarity,
     least_loss,
     together,
     train_inside,
+    updates_of,
 )
 from engine.training.evaluate import training_losses
 from engine.training.kmeans import Contexts, agreement
@@ -116,14 +117,15 @@ class Cfl(ClusterModels):
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         h, old = self.hparams, state.contexts
-        trained, updates = train_inside(task, old, cohort)
-        labels = old.assigned[cohort.clients]
-        new = Contexts(average_inside(old.models, trained.params, labels, cohort.weights), old.assigned)
+        trained, arrived = train_inside(task, old, cohort)
+        clients = cohort.clients[arrived.rows]
+        labels, updates = old.assigned[clients], updates_of(arrived, old, clients)
+        new = Contexts(task.channel.combine_inside(arrived, old.models, labels, cohort), old.assigned)
         norms = _norms(old.models, new.models, updates, labels)
         if cohort.round > h.warmup:
             may_split = (norms.mean < h.eps1) & (norms.largest > h.eps2) & (norms.participants > 2)
             for k in may_split.nonzero()[:, 0].tolist():
-                new = _split(new, k, trained.params, updates, cohort, task)
+                new = _split(new, k, arrived, updates, cohort, task)
         values = agreement(new.assigned, task.data.contexts)
         values |= {"mean_update_norm": norms.mean, "max_update_norm": norms.largest}
         return State(new), Diagnostics(trained.loss, trained.gradient_evaluations, values, new.assigned)
@@ -140,23 +142,21 @@ def _norms(old: ClientParams, new: ClientParams, updates: ClientParams, labels: 
     return _Norms(mean, largest, participants)
 
 
-def _split(
-    contexts: Contexts, k: int, copies: ClientParams, updates: ClientParams, cohort: Cohort, task: Task
-) -> Contexts:
+def _split(contexts: Contexts, k: int, arrived: Arrived, updates: ClientParams, cohort: Cohort, task: Task) -> Contexts:
     """Split cluster k in two: the half of its first participant keeps the number k, the other gets the next one."""
-    K, device = len(next(iter(contexts.models.values()))), cohort.clients.device
-    labels = contexts.assigned[cohort.clients]
+    K, clients = len(next(iter(contexts.models.values()))), cohort.clients[arrived.rows]
+    labels = contexts.assigned[clients]
     rows = (labels == k).nonzero()[:, 0]
-    rows = rows[cohort.clients[rows].argsort()]
+    rows = rows[clients[rows].argsort()]
     labels[rows[bipartition(gather(updates, rows))]] = K
-    both = gather(contexts.models, torch.tensor([*range(K), k], device=device))
-    models = average_inside(both, copies, labels, cohort.weights)
+    both = gather(contexts.models, torch.tensor([*range(K), k], device=clients.device))
+    models = task.channel.combine_inside(arrived, both, labels, cohort)
     assigned = contexts.assigned.clone()
-    assigned[cohort.clients] = labels
+    assigned[clients] = labels
     sat_out = contexts.assigned == k
-    sat_out[cohort.clients] = False
+    sat_out[clients] = False
     if bool(sat_out.any()):
-        halves = gather(models, torch.tensor([k, K], device=device))
+        halves = gather(models, torch.tensor([k, K], device=clients.device))
         assigned[sat_out & (least_loss(training_losses(task, halves)) == 1)] = K
     return Contexts(models, assigned)
 

@@ -32,7 +32,7 @@ Diagnostics: clusters (context of each client), Q (transitions), inertia, kmeans
 of 003), model_distance (figure 5a), ari (where the true contexts are known).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from jaxtyping import Int
@@ -106,10 +106,15 @@ class Cgpfl(PersonalModelsInContexts):
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         h = self.hparams
-        theta, omega = self.local(state, state.assigned, cohort, task)
-        old = Contexts(state.contexts, state.assigned)
-        new, found = recluster(old, omega, cohort, h.K, h.alpha, key(task.seed, "kmeans", cohort.round))
-        values = found.diagnostics(state.assigned, new.assigned, task.data.contexts)
+        theta, omega, start = self.local(state, state.assigned, cohort, task)
         personal = scatter(state.personal_params, theta.params, cohort.clients)
+        arrived = task.channel.deliver(omega, start, cohort, cohort.uniform)
+        if not arrived.size:
+            kept = replace(state, personal_params=personal)
+            return kept, Diagnostics(theta.loss, theta.gradient_evaluations, clusters=state.assigned)
+        old = Contexts(state.contexts, state.assigned)
+        stream = key(task.seed, "kmeans", cohort.round)
+        new, found = recluster(old, arrived, cohort, task, k=h.K, alpha=h.alpha, stream=stream)
+        values = found.diagnostics(state.assigned, new.assigned, task.data.contexts)
         diagnostics = Diagnostics(theta.loss, theta.gradient_evaluations, values, new.assigned)
         return State(new.models, new.assigned, personal), diagnostics

@@ -29,7 +29,7 @@ Diagnostics: as cgpfl; K_hat, mu, d_eff, and in rounds that solve the two terms 
 can be varied afterwards without training.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -38,6 +38,7 @@ from jaxtyping import Int
 from pydantic import Field
 from torch import Tensor
 
+from engine.channel import Arrived
 from engine.core.params import ClientParams, broadcast, clone, concat, scatter
 from engine.core.registry import ALGORITHMS, Count, NonNegative, Options, Positive
 from engine.core.streams import key
@@ -110,30 +111,34 @@ class CgpflHeur(PersonalModelsInContexts):
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         h = self.hparams
-        theta, omega = self.local(state, state.assigned, cohort, task)
+        theta, omega, start = self.local(state, state.assigned, cohort, task)
+        personal = scatter(state.personal_params, theta.params, cohort.clients)
+        arrived = task.channel.deliver(omega, start, cohort, cohort.uniform)
+        if not arrived.size:
+            kept = replace(state, personal_params=personal)
+            return kept, Diagnostics(theta.loss, theta.gradient_evaluations, clusters=state.assigned)
         stream = key(task.seed, "kmeans", cohort.round)
         K_hat, solved = state.K_hat, dict[str, float | Tensor]()
         if cohort.round <= h.solve_rounds:
-            K_hat, solved = self._solve(omega, cohort, task, stream)
+            K_hat, solved = self._solve(arrived, cohort, task, stream)
         old = Contexts(_grown(state.contexts, K_hat), state.assigned)
-        new, found = recluster(old, omega, cohort, K_hat, h.alpha, stream)
+        new, found = recluster(old, arrived, cohort, task, k=K_hat, alpha=h.alpha, stream=stream)
         values = found.diagnostics(state.assigned, new.assigned, task.data.contexts) | {"K_hat": float(K_hat)} | solved
-        personal = scatter(state.personal_params, theta.params, cohort.clients)
         diagnostics = Diagnostics(theta.loss, theta.gradient_evaluations, values, new.assigned)
         return State(new.models, new.assigned, personal, K_hat), diagnostics
 
     def _solve(
-        self, omega: ClientParams, cohort: Cohort, task: Task, stream: int
+        self, arrived: Arrived, cohort: Cohort, task: Task, stream: int
     ) -> tuple[int, dict[str, float | Tensor]]:
         """K^ and both terms of e(K) for K = 1, 2, ..."""
         h = self.hparams
         limit = task.num_clients // 2 if h.max_K == "N/2" else int(h.max_K)
-        samples, points = task.num_pooled_samples, coordinates(omega)
-        most = max(1, min(limit, task.num_clients // 2, cohort.size))
+        samples, points = task.num_pooled_samples, coordinates(arrived.params)
+        most = max(1, min(limit, task.num_clients // 2, arrived.size))
         d = min(task.model.num_parameters, samples)
         candidates = np.arange(1, most + 1)
         capacity = np.sqrt(d * candidates / samples * np.log(np.e * samples / d))
-        weights = task.weights[cohort.clients].cpu().numpy()
+        weights = task.weights[cohort.clients[arrived.rows]].cpu().numpy()
         cost = np.array([cluster(points, int(k), stream).cost(weights) for k in candidates])
         mu = self._mu(capacity, cost)
         bound = capacity + mu * cost

@@ -26,7 +26,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter
 from engine.core.registry import ALGORITHMS, Count, Options, Positive
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -81,8 +81,11 @@ class Ditto(PersonalModels):
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         w = local_sgd(task, broadcast(state.global_params, cohort.size), cohort)
-        v = self._pulled(state, gather(state.personal_params, cohort.clients), cohort, task)
-        new = State(weighted_mean(w.params, cohort.weights), scatter(state.personal_params, v.params, cohort.clients))
+        v = self._pulled(state, gather(state.personal_params, cohort.clients), cohort, task.staying)
+        new = State(
+            task.channel.aggregate(w.params, state.global_params, cohort, cohort.weights),
+            scatter(state.personal_params, v.params, cohort.clients),
+        )
         return new, Diagnostics(v.loss, w.gradient_evaluations + v.gradient_evaluations)
 
     def _pulled(self, state: State, start: ClientParams, cohort: Cohort, task: Task) -> Trained:

@@ -47,7 +47,7 @@ from pydantic import Field
 from torch import Tensor
 
 from engine.core.devices import sent
-from engine.core.params import ClientParams, SharedParams, broadcast, flatten, gather, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, flatten, gather, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Batch, Cohort
@@ -141,7 +141,7 @@ class FedAla(PersonalModels):
         mixed = self._mixed(state, cohort, task, "ala")
         trained = local_sgd(task, mixed.params, cohort)
         new = State(
-            weighted_mean(trained.params, cohort.weights),
+            task.channel.aggregate(trained.params, state.global_params, cohort, cohort.weights),
             scatter(state.personal_params, trained.params, cohort.clients),
             scatter(state.weights, mixed.weights, cohort.clients),
             state.participations.index_add(0, cohort.clients, torch.ones_like(cohort.clients)),

@@ -45,7 +45,7 @@ from torch import Tensor
 
 from engine.backends import Extras, OnFeatures, of_classes
 from engine.core.devices import sent
-from engine.core.params import ClientParams, SharedParams, broadcast, dot, gather, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, dot, gather, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Batch, Cohort
@@ -111,8 +111,9 @@ class FedAs:
             total = fisher.sum()
             weights = torch.where((total > 0) & total.isfinite(), fisher / total, weights)
             cost += sum(task.train_sizes[client] for client in cohort.numbers)
+        bodies = part(trained.params, task.model.body)
         new = State(
-            weighted_mean(part(trained.params, task.model.body), weights),
+            task.channel.aggregate(bodies, state.shared_params, cohort, weights),
             scatter(state.personal_params, trained.params, cohort.clients),
             state.participations.index_add(0, cohort.clients, torch.ones_like(cohort.clients)),
         )

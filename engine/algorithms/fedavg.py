@@ -29,7 +29,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from engine.core.params import SharedParams, broadcast, weighted_mean
+from engine.core.params import SharedParams, broadcast
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -67,7 +67,8 @@ class FedAvg(OneGlobalModel):
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         w = local_sgd(task, broadcast(state.global_params, cohort.size), cohort)
-        return State(weighted_mean(w.params, cohort.weights)), Diagnostics(w.loss, w.gradient_evaluations)
+        new = task.channel.aggregate(w.params, state.global_params, cohort, cohort.weights)
+        return State(new), Diagnostics(w.loss, w.gradient_evaluations)
 
     def personalized(self, state: State, task: Task) -> Predictor:
         if not self.hparams.finetune_steps:

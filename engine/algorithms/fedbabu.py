@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from engine.core.errors import Unsupported
-from engine.core.params import SharedParams, broadcast, weighted_mean
+from engine.core.params import SharedParams, broadcast
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -84,7 +84,7 @@ class FedBabu:
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         start = broadcast(state.body | state.head, cohort.size)
         theta = local_sgd(task, start, cohort, trained=task.model.body)
-        body = weighted_mean(part(theta.params, task.model.body), cohort.weights)
+        body = task.channel.aggregate(part(theta.params, task.model.body), state.body, cohort, cohort.weights)
         return State(body, state.head, is_trained=True), Diagnostics(theta.loss, theta.gradient_evaluations)
 
     def personalized(self, state: State, task: Task) -> Predictor:

@@ -42,7 +42,7 @@ from pydantic import Field
 from torch import Tensor
 
 from engine.backends import Extras, OnFeatures, of_classes
-from engine.core.params import ClientParams, broadcast, gather, scatter, weighted_mean
+from engine.core.params import ClientParams, broadcast, gather, map_params, row, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -100,14 +100,20 @@ class FedMd(PersonalModels):
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         alignment = AlignmentSet.of(task, cohort.round, len(state.consensus))
-        start = gather(state.personal_params, cohort.clients)
-        logits = logits_on(task, start, alignment)
-        consensus = weighted_mean({"logits": logits}, cohort.uniform)["logits"]
-        digested = self._digested(consensus, alignment, start, cohort, task)
-        trained = local_sgd(task, digested.params, cohort)
-        new = State(scatter(state.personal_params, trained.params, cohort.clients), consensus, cohort.round)
-        values = {"disagreement": (logits - consensus).square().mean()} | public_bytes(task, cohort.round)
-        return new, Diagnostics(trained.loss, digested.gradient_evaluations + trained.gradient_evaluations, values)
+        models = gather(state.personal_params, cohort.clients)
+        uploads = {"logits": logits_on(task, models, alignment)}
+        nothing = map_params(torch.zeros_like, uploads)  # the logits are not measured from any that were received
+        arrived = task.channel.deliver(uploads, nothing, cohort, cohort.uniform)
+        values, cost, consensus, of_round = public_bytes(task, cohort.round), 0, state.consensus, state.round
+        if arrived.size:
+            consensus = task.channel.combine(arrived, row(nothing, 0), cohort)["logits"]
+            of_round = cohort.round
+            digested = self._digested(consensus, alignment, models, cohort, task)
+            models, cost = digested.params, digested.gradient_evaluations
+            values["disagreement"] = (arrived.params["logits"] - consensus).square().mean()
+        trained = local_sgd(task, models, cohort)
+        new = State(scatter(state.personal_params, trained.params, cohort.clients), consensus, of_round)
+        return new, Diagnostics(trained.loss, cost + trained.gradient_evaluations, values)
 
     def _digested(
         self, consensus: Tensor, alignment: AlignmentSet, start: ClientParams, cohort: Cohort, task: Task

@@ -41,12 +41,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor
 
 from engine.core.devices import sent
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, row, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, row, scatter
 from engine.core.registry import ALGORITHMS, Options, Positive
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -54,7 +54,7 @@ from engine.task import Diagnostics, Predictor, Shared, Task
 from engine.training.body_head import part, require_body, train_heads
 from engine.training.features import Features, feature_width, shared_features, stacked_features
 from engine.training.local import Trained, local_sgd
-from engine.training.prototypes import towards_prototypes
+from engine.training.prototypes import averaged, towards_prototypes
 from engine.training.roles import SplitModels
 from engine.training.simplex import least_quadratic
 
@@ -116,24 +116,28 @@ class FedPac(SplitModels):
         )
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
-        h, clients, values = self.hparams, cohort.clients, dict[str, float | Tensor]()
+        h, values = self.hparams, dict[str, float | Tensor]()
         received, data = task.initial_model() | state.shared_params, task.data.train
-        features = shared_features(task, received, data, clients) if h.lam or h.collaborate else None
-        own = gather(state.personal_params, clients)
+        features = shared_features(task, received, data, cohort.clients) if h.lam or h.collaborate else None
+        own = gather(state.personal_params, cohort.clients)
         heads = train_heads(task, state.shared_params, own, cohort, h.head_steps, float(h.head_lr))
         bodies = self._bodies(state, heads.params, features if h.lam else None, cohort, task)
         prototypes, is_known = state.prototypes, state.is_known
         if h.lam:
-            prototypes, is_known = _prototypes(state, stacked_features(task, bodies.params, data, clients))
+            trained = stacked_features(task, bodies.params, data, cohort.clients)
+            prototypes, is_known = averaged(task, trained, prototypes, is_known, cohort)
         new_heads = part(heads.params, task.model.head)
         if h.collaborate and features is not None:
-            shares = head_shares(features).to(task.device, task.dtype)
-            new_heads = {n: torch.tensordot(shares, p, dims=1) for n, p in new_heads.items()}
-            nobody = torch.full((task.num_clients,), torch.nan, dtype=task.dtype, device=task.device)
-            values["own_share"] = nobody.index_copy(0, clients, shares.diagonal())
+            arrived = task.channel.deliver(new_heads, own, cohort, cohort.uniform)
+            shares = head_shares(features, arrived.rows).to(task.device, task.dtype)
+            combined = {n: torch.tensordot(shares, p, dims=1) for n, p in arrived.params.items()}
+            new_heads = scatter(new_heads, combined, arrived.rows)
+            absent = torch.full((task.num_clients,), torch.nan, dtype=task.dtype, device=task.device)
+            values["own_share"] = absent.index_copy(0, cohort.clients[arrived.rows], shares.diagonal())
+        uploads = part(bodies.params, task.model.body)
         new = State(
-            weighted_mean(part(bodies.params, task.model.body), cohort.weights),
-            scatter(state.personal_params, new_heads, clients),
+            task.channel.aggregate(uploads, state.shared_params, cohort, cohort.weights),
+            scatter(state.personal_params, new_heads, cohort.clients),
             prototypes,
             is_known,
         )
@@ -166,17 +170,9 @@ class FedPac(SplitModels):
         return Predictor.of_everyone(heads.params, newcomers)
 
 
-def _prototypes(state: State, features: Features) -> tuple[Float[Tensor, "C F"], Bool[Tensor, "C"]]:
-    """p_c after a round, and for which classes there is one; a class that nobody has keeps its own."""
-    seen = features.class_counts.sum(0)
-    is_seen = seen > 0
-    means = features.class_sums.sum(0) / seen.clamp(min=1)[:, None]
-    return means.where(is_seen[:, None], state.prototypes), state.is_known | is_seen
-
-
-def head_shares(features: Features) -> Float[Tensor, "S S"]:
-    """a_ij, in double precision on the host: the shares of the participants' heads in each combination."""
-    estimate, variance = (t.cpu() for t in class_statistics(features))
+def head_shares(features: Features, rows: Int[Tensor, "A"]) -> Float[Tensor, "A A"]:
+    """a_ij of some participants, in double precision on the host: the shares of their heads in each combination."""
+    estimate, variance = (t[rows].cpu() for t in class_statistics(features))
     centered = estimate - estimate.mean(0)  # changes no difference, and keeps the products accurate
     products = centered @ centered.T
     shares = torch.eye(len(variance), dtype=torch.float64)

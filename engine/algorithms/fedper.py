@@ -27,7 +27,7 @@ client's head, not the pair that was trained. A cut behind a log-softmax instead
 
 from dataclasses import dataclass
 
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, NoOptions
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -68,8 +68,9 @@ class FedPer(SplitModels):
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         heads = gather(state.personal_params, cohort.clients)
         theta = self._train(state.shared_params, heads, cohort, task)
+        uploads = part(theta.params, task.model.body)
         new = State(
-            weighted_mean(part(theta.params, task.model.body), cohort.weights),
+            task.channel.aggregate(uploads, state.shared_params, cohort, cohort.weights),
             scatter(state.personal_params, part(theta.params, task.model.head), cohort.clients),
         )
         return new, Diagnostics(theta.loss, theta.gradient_evaluations)

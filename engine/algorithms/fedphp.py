@@ -49,7 +49,6 @@ from engine.core.params import (
     gather,
     lerp_each,
     scatter,
-    weighted_mean,
 )
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
@@ -117,7 +116,7 @@ class FedPhp(PersonalModels):
         expected = task.training.rounds * cohort.size / task.num_clients
         share = self._share_of_past(earlier.to(task.dtype), expected)
         new = State(
-            weighted_mean(w.params, cohort.weights),
+            task.channel.aggregate(w.params, state.global_params, cohort, cohort.weights),
             scatter(state.personal_params, lerp_each(w.params, past, share), cohort.clients),
             state.participations.index_copy(0, cohort.clients, earlier + 1),
         )

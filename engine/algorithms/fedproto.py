@@ -44,7 +44,7 @@ from engine.models import Model
 from engine.task import Diagnostics, Forward, Predictor, Shared, Task
 from engine.training.features import feature_width, stacked_features
 from engine.training.local import Trained, local_sgd
-from engine.training.prototypes import towards_prototypes
+from engine.training.prototypes import averaged, towards_prototypes
 
 
 class Hparams(Options):
@@ -94,20 +94,13 @@ class FedProto:
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         trained = self._local(state, gather(state.personal_params, cohort.clients), cohort, task)
         features = stacked_features(task, trained.params, task.data.train, cohort.clients)
-        counts = features.class_counts
-        seen = counts.sum(0)
-        is_seen = (seen > 0)[:, None]
-        prototypes = (features.class_sums.sum(0) / seen.clamp(min=1)[:, None]).where(is_seen, state.prototypes)
-        new = State(
-            prototypes,
-            state.is_known | is_seen[:, 0],
-            scatter(state.personal_params, trained.params, cohort.clients),
-        )
+        prototypes, is_known = averaged(task, features, state.prototypes, state.is_known, cohort)
+        new = State(prototypes, is_known, scatter(state.personal_params, trained.params, cohort.clients))
         one = prototypes[0].nbytes
         diagnostics = Diagnostics(
             trained.loss,
             trained.gradient_evaluations,
-            bytes_up=one * int((counts > 0).sum()),
+            bytes_up=one * int((features.class_counts > 0).sum()),
             bytes_down=one * cohort.size * int(state.is_known.sum()),
         )
         return new, diagnostics

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from engine.core.params import SharedParams, broadcast, weighted_mean
+from engine.core.params import SharedParams, broadcast
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -70,4 +70,5 @@ class FedProx(OneGlobalModel):
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         received = broadcast(state.global_params, cohort.size)
         w = local_sgd(task, received, cohort, SGD.of(task, prox=(self.hparams.mu, received)))
-        return State(weighted_mean(w.params, cohort.weights)), Diagnostics(w.loss, w.gradient_evaluations)
+        new = task.channel.aggregate(w.params, state.global_params, cohort, cohort.weights)
+        return State(new), Diagnostics(w.loss, w.gradient_evaluations)

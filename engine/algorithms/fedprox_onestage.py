@@ -47,7 +47,6 @@ from engine.core.params import (
     gather,
     lerp,
     scatter,
-    weighted_mean,
 )
 from engine.core.registry import ALGORITHMS, Count, NonNegative, Options, Positive
 from engine.core.style import Style
@@ -135,7 +134,7 @@ class FedProxOneStage(PersonalModels):
         if lam is None:  # the clients that trained alone diverged, so there is no lambda
             return state, Diagnostics(cohort.weights.new_full((cohort.size,), nan), cost)
         w = self._local(state, gather(state.personal_params, cohort.clients), lam, cohort, task)
-        mean = weighted_mean(w.params, cohort.uniform)
+        mean = task.channel.aggregate(w.params, state.global_params, cohort, cohort.uniform)
         step = 1.0 if self.hparams.gamma == "auto" else self._gamma(task, lam) * lam
         personal = scatter(state.personal_params, w.params, cohort.clients)
         new = State(lerp(state.global_params, mean, step), personal, lam, state.facts)

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from engine.core.devices import sent
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -78,8 +78,9 @@ class FedRep(SplitModels):
         own = gather(state.personal_params, cohort.clients)
         heads = train_heads(task, state.shared_params, own, cohort, self.hparams.head_steps)
         bodies = local_sgd(task, heads.params, cohort, trained=task.model.body)
+        uploads = part(bodies.params, task.model.body)
         new = State(
-            weighted_mean(part(bodies.params, task.model.body), cohort.weights),
+            task.channel.aggregate(uploads, state.shared_params, cohort, cohort.weights),
             scatter(state.personal_params, part(heads.params, task.model.head), cohort.clients),
         )
         steps = sent(cohort.plan.steps, task.device, task.dtype)

@@ -35,7 +35,7 @@ from torch import Tensor, nn
 
 from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy
 from engine.core.errors import Unsupported
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, NoOptions
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -78,8 +78,9 @@ class FedRod(PersonalModels):
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         heads = gather(state.personal_params, cohort.clients)
         trained = self._train(state.global_params, heads, cohort, task)
+        uploads = part(trained.params, task.model.names)
         new = State(
-            weighted_mean(part(trained.params, task.model.names), cohort.weights),
+            task.channel.aggregate(uploads, state.global_params, cohort, cohort.weights),
             scatter(state.personal_params, _personal(trained.params), cohort.clients),
         )
         return new, Diagnostics(trained.loss, trained.gradient_evaluations)

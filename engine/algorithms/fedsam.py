@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from engine.core.params import SharedParams, broadcast, weighted_mean
+from engine.core.params import SharedParams, broadcast
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -69,4 +69,5 @@ class FedSam(OneGlobalModel):
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         w = sam_sgd(task, broadcast(state.global_params, cohort.size), cohort, self.hparams.rho)
-        return State(weighted_mean(w.params, cohort.weights)), Diagnostics(w.loss, w.gradient_evaluations)
+        new = task.channel.aggregate(w.params, state.global_params, cohort, cohort.weights)
+        return State(new), Diagnostics(w.loss, w.gradient_evaluations)

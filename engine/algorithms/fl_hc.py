@@ -46,7 +46,8 @@ from engine.core.registry import ALGORITHMS, Count, NonNegative, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Task
-from engine.training.clustering import average_inside, cosine_similarity, together, train_inside
+from engine.training.clustering import cosine_similarity, least_loss, together, train_inside, updates_of
+from engine.training.evaluate import training_losses
 from engine.training.kmeans import Contexts, agreement, coordinates
 from engine.training.roles import ClusterModels
 
@@ -118,13 +119,18 @@ class FlHc(ClusterModels):
         values: dict[str, float | Tensor] = {}
         if is_clustering:
             cohort = task.cohort_of(list(range(task.num_clients)), cohort.round)
-        trained, updates = train_inside(task, old, cohort)
-        start, assigned = old.models, old.assigned
-        if is_clustering:
-            assigned, heights = self._cluster(in_client_order(updates, cohort.clients))
-            start = gather(start, torch.zeros(int(assigned.max()) + 1, dtype=torch.int64, device=assigned.device))
+        trained, arrived = train_inside(task, old, cohort)
+        clients, start, assigned = cohort.clients[arrived.rows], old.models, old.assigned
+        if is_clustering and arrived.size:
+            found, heights = self._cluster(in_client_order(updates_of(arrived, old, clients), clients))
+            start = gather(start, torch.zeros(int(found.max()) + 1, dtype=torch.int64, device=found.device))
+            assigned = assigned.index_copy(0, clients.sort().values, found)
             values["merge_distances"] = heights
-        new = Contexts(average_inside(start, trained.params, assigned[cohort.clients], cohort.weights), assigned)
+        models = task.channel.combine_inside(arrived, start, assigned[clients], cohort)
+        if is_clustering and 0 < arrived.size < task.num_clients:
+            is_lost = torch.ones_like(assigned, dtype=torch.bool).index_fill(0, clients, False)
+            assigned = least_loss(training_losses(task, models)).where(is_lost, assigned)
+        new = Contexts(models, assigned)
         values |= agreement(assigned, task.data.contexts)
         return State(new), Diagnostics(trained.loss, trained.gradient_evaluations, values, assigned, cohort)
 

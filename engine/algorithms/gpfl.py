@@ -47,7 +47,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy, of_classes
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.streams import torch_stream
 from engine.core.style import Style
@@ -112,8 +112,9 @@ class Gpfl(SplitModels):
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         heads = gather(state.personal_params, cohort.clients)
         trained = self._train(state.shared_params, heads, cohort, task)
+        uploads = part(trained.params, state.shared_params)
         new = State(
-            weighted_mean(part(trained.params, state.shared_params), cohort.weights),
+            task.channel.aggregate(uploads, state.shared_params, cohort, cohort.weights),
             scatter(state.personal_params, part(trained.params, task.model.head), cohort.clients),
         )
         return new, Diagnostics(trained.loss, trained.gradient_evaluations)

@@ -40,7 +40,7 @@ from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Shared, Task
-from engine.training.clustering import average_inside, least_loss, train_inside
+from engine.training.clustering import least_loss, train_inside
 from engine.training.evaluate import training_losses
 from engine.training.kmeans import Contexts, agreement
 from engine.training.roles import ClusterModels
@@ -80,8 +80,9 @@ class Ifca(ClusterModels):
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         old = state.contexts
-        trained, _ = train_inside(task, old, cohort)
-        models = average_inside(old.models, trained.params, old.assigned[cohort.clients], cohort.weights)
+        trained, arrived = train_inside(task, old, cohort)
+        labels = old.assigned[cohort.clients[arrived.rows]]
+        models = task.channel.combine_inside(arrived, old.models, labels, cohort)
         losses = training_losses(task, models)
         new = Contexts(models, least_loss(losses))
         values = {"losses": losses} | agreement(new.assigned, task.data.contexts)

@@ -26,7 +26,8 @@ Deviations: the order and the single upload of the published code: coefficients,
 paper updates c with the models after distillation, weights clients by samples and does not constrain c. The code takes
 a squared error for c, stores softmax(5 c), divides the divergence by the number of classes too, and trains each client
 before the first round. coefficient_lr is ours. Under partial participation the row of a participant is restricted to
-the cohort and rescaled to a sum of 1 there; its sum over the cohort stays as it was.
+the cohort and rescaled to a sum of 1 there; its sum over the cohort stays as it was. A client whose scores are lost on
+the way learns from nobody in that round.
 
 Pitfalls: at a high temperature all scores are nearly uniform: the divergence and its gradients are small, since they
 are not multiplied by the squared temperature, and lam has to make up for it. In the first round all models agree, and
@@ -41,12 +42,12 @@ from functools import partial
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
 
 from engine.backends import Extras, OnFeatures, of_classes
-from engine.core.params import ClientParams, broadcast, gather, scatter, weighted_mean
+from engine.core.params import ClientParams, broadcast, gather, map_params, row, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -135,44 +136,49 @@ class KtPfl(PersonalModels):
         if h.lam == 0 or h.distill_steps == 0:
             name = "lam" if h.lam == 0 else "distill_steps"
             task.note(f"kt_pfl with {name}=0: nothing is learnt from other clients, this is local_train")
-        row = torch.full((N,), 1 / N, dtype=task.dtype, device=task.device)
+        uniform = torch.full((N,), 1 / N, dtype=task.dtype, device=task.device)
         scores = torch.zeros(size, task.data.num_classes, dtype=task.dtype, device=task.device)
-        return State(task.initial_clients(), task.for_clients({"coefficients": row})["coefficients"], scores, 0)
+        return State(task.initial_clients(), task.for_clients({"coefficients": uniform})["coefficients"], scores, 0)
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
-        clients, alignment = cohort.clients, AlignmentSet.of(task, cohort.round, len(state.mean_scores))
-        start = gather(state.personal_params, clients)
-        scores = (logits_on(task, start, alignment) / self.hparams.temperature).softmax(-1)
-        rows = state.coefficients.index_select(0, clients)
-        mass = rows.index_select(1, clients).sum(1, keepdim=True)
-        shares = self._updated(rows.index_select(1, clients) / mass.where(mass > 0, 1), mass, scores)
-        targets = torch.einsum("ij,jnc->inc", shares, scores)
-        distilled = self._distilled(targets, alignment, start, cohort, task)
-        trained = local_sgd(task, distilled.params, cohort)
-        new = State(
-            scatter(state.personal_params, trained.params, clients),
-            state.coefficients.index_copy(0, clients, rows.index_copy(1, clients, shares * mass)),
-            weighted_mean({"scores": scores}, cohort.uniform)["scores"],
-            cohort.round,
-        )
+        alignment = AlignmentSet.of(task, cohort.round, len(state.mean_scores))
+        models = gather(state.personal_params, cohort.clients)
+        uploads = {"scores": (logits_on(task, models, alignment) / self.hparams.temperature).softmax(-1)}
+        nothing = map_params(torch.zeros_like, uploads)  # the scores are not measured from any that were received
+        arrived = task.channel.deliver(uploads, nothing, cohort, cohort.uniform)
+        coefficients, mean_scores, of_round, cost = state.coefficients, state.mean_scores, state.round, 0
+        if arrived.size:
+            clients, scores = cohort.clients[arrived.rows], arrived.params["scores"]
+            coefficients, shares = self._updated(coefficients, clients, scores)
+            targets = torch.einsum("ij,jnc->inc", shares, scores)
+            distilled = self._distilled(targets, alignment, gather(models, arrived.rows), cohort, task)
+            models, cost = scatter(models, distilled.params, arrived.rows), distilled.gradient_evaluations
+            mean_scores, of_round = task.channel.combine(arrived, row(nothing, 0), cohort)["scores"], cohort.round
+        trained = local_sgd(task, models, cohort)
+        own = scatter(state.personal_params, trained.params, cohort.clients)
         values = public_bytes(task, cohort.round)
         if task.num_clients <= MAX_RECORDED:
-            values["coefficients"] = new.coefficients
-        return new, Diagnostics(trained.loss, distilled.gradient_evaluations + trained.gradient_evaluations, values)
+            values["coefficients"] = coefficients
+        new = State(own, coefficients, mean_scores, of_round)
+        return new, Diagnostics(trained.loss, cost + trained.gradient_evaluations, values)
 
     def _updated(
-        self, shares: Float[Tensor, "S S"], mass: Float[Tensor, "S 1"], scores: Float[Tensor, "S n C"]
-    ) -> Float[Tensor, "S S"]:
-        """c over the cohort after its step, from rows that sum to 1, or uniform ones where they had no ``mass``."""
-        h, uniform = self.hparams, 1 / len(shares)
-        shares = shares.where(mass > 0, uniform)
+        self, coefficients: Float[Tensor, "N N"], clients: Int[Tensor, "A"], scores: Float[Tensor, "A n C"]
+    ) -> tuple[Float[Tensor, "N N"], Float[Tensor, "A A"]]:
+        """c after the step of these clients' rows, and these rows over the same clients, summing to 1."""
+        h, uniform = self.hparams, 1 / len(clients)
+        rows = coefficients.index_select(0, clients)
+        over = rows.index_select(1, clients)
+        mass = over.sum(1, keepdim=True)
+        shares = (over / mass.where(mass > 0, 1)).where(mass > 0, uniform)
         slope = h.lam * divergence_slope(shares, scores) + 2 * h.rho * (shares - uniform)
-        return project(shares - h.coefficient_lr * slope)
+        shares = project(shares - h.coefficient_lr * slope)
+        return coefficients.index_copy(0, clients, rows.index_copy(1, clients, shares * mass)), shares
 
     def _distilled(
-        self, targets: Float[Tensor, "S n C"], alignment: AlignmentSet, start: ClientParams, cohort: Cohort, task: Task
+        self, targets: Float[Tensor, "A n C"], alignment: AlignmentSet, start: ClientParams, cohort: Cohort, task: Task
     ) -> Trained:
-        """The models ``start`` [S, ...] after their steps towards the targets."""
+        """The models ``start`` [A, ...] after their steps towards the targets."""
         h = self.hparams
         steps = h.distill_steps if h.lam else 0
         return taught(task, start, cohort, alignment, steps, OnFeatures(partial(_divergence, h)), targets)
@@ -193,7 +199,7 @@ class KtPfl(PersonalModels):
         return Predictor.of_everyone(local_sgd(task, start, newcomers).params, newcomers)
 
 
-def divergence_slope(shares: Float[Tensor, "S S"], scores: Float[Tensor, "S n C"]) -> Float[Tensor, "S S"]:
+def divergence_slope(shares: Float[Tensor, "A A"], scores: Float[Tensor, "A n C"]) -> Float[Tensor, "A A"]:
     """The derivative of KL(t_i || s_i) by c_ij, of the mean over the samples, up to a constant by row."""
     least = torch.finfo(scores.dtype).tiny
     targets = torch.einsum("ij,jnc->inc", shares, scores)

@@ -48,7 +48,6 @@ from engine.core.params import (
     lerp,
     scatter,
     take,
-    weighted_mean,
 )
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.streams import numpy_stream
@@ -82,6 +81,26 @@ class State:
     level: tuple[int, ...]  # clients whose last step was one to their mean; empty after a local step
 
 
+@dataclass
+class _Server:
+    """The server during a round. Steps to the mean do not move it: only the first of several needs an exchange."""
+
+    task: Task
+    cohort: Cohort
+    last: SharedParams  # the aggregate of the last exchange
+    is_known: tuple[bool, ...]  # for each step, whether the one before went to the same mean
+    exchanges: int = 0
+
+    def mean(self, x: ClientParams, step: int) -> SharedParams:
+        """What the aggregate step of this number goes to."""
+        channel, weights = self.task.channel, self.cohort.uniform
+        if self.is_known[step]:
+            return channel.peek(self.last, x, weights)
+        self.exchanges += 1
+        self.last = channel.aggregate(x, self.last, self.cohort, weights)
+        return self.last
+
+
 @ALGORITHMS.register(
     "l2gd",
     title="L2GD",
@@ -105,19 +124,18 @@ class L2gd(PersonalModels):
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         clients, coins = tuple(sorted(cohort.numbers)), self._coins(task, cohort)
         start, rates = gather(state.personal_params, cohort.clients), self._rates(task, task.num_clients)
-        x = self._walk(task, start, cohort, coins, rates, lambda x: weighted_mean(x, cohort.uniform))
+        server = _Server(task, cohort, state.global_params, (state.level == clients, *coins))
+        x = self._walk(task, start, cohort, coins, rates, server.mean)
         new = State(
-            weighted_mean(x.params, cohort.uniform),
+            task.channel.peek(server.last, x.params, cohort.uniform),
             scatter(state.personal_params, x.params, cohort.clients),
             clients if coins[-1] else (),
         )
-        earlier = (state.level == clients, *coins)  # whether the step before each step was one to the same mean
-        exchanges = sum(is_mean and not was_mean for was_mean, is_mean in zip(earlier, coins, strict=False))
-        shared, times = self.shared(state), exchanges * cohort.size
+        shared, times = self.shared(state), server.exchanges * cohort.size
         return new, Diagnostics(
             x.loss,
             x.gradient_evaluations,
-            {"local_steps": coins.count(False), "exchanges": exchanges},
+            {"local_steps": coins.count(False), "exchanges": server.exchanges},
             bytes_up=times * shared.bytes_up,
             bytes_down=times * shared.bytes_down,
         )
@@ -140,16 +158,19 @@ class L2gd(PersonalModels):
         cohort: Cohort,
         coins: tuple[bool, ...],
         rates: tuple[float, float],
-        mean: Callable[[ClientParams], SharedParams],
+        mean: Callable[[ClientParams, int], SharedParams],
     ) -> Trained:
-        """The steps of a round, stretch by stretch of equal coins; clients whose batches are used up still average."""
+        """The steps of a round, stretch by stretch of equal coins; clients whose batches are used up still average.
+
+        ``mean(x, step)`` is what the aggregate step of this number goes to.
+        """
         lr, pull = rates
         loss, cost, begin = torch.zeros(cohort.size, dtype=task.dtype, device=task.device), 0, 0
         for is_mean, stretch in groupby(coins):
             end = begin + len(list(stretch))
             if is_mean:
-                for _ in range(begin, end):
-                    x = lerp(x, broadcast(mean(x), cohort.size), pull)
+                for step in range(begin, end):
+                    x = lerp(x, broadcast(mean(x, step), cohort.size), pull)
             else:
                 plan = cohort.plan.between(begin, end)
                 live = len(plan.steps)
@@ -174,5 +195,5 @@ class L2gd(PersonalModels):
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         num_clients = len(next(iter(state.personal_params.values())))
         start, coins = broadcast(state.global_params, newcomers.size), self._coins(task, newcomers)
-        x = self._walk(task, start, newcomers, coins, self._rates(task, num_clients), lambda x: state.global_params)
+        x = self._walk(task, start, newcomers, coins, self._rates(task, num_clients), lambda *_: state.global_params)
         return Predictor.of_everyone(x.params, newcomers)

@@ -29,7 +29,7 @@ common start matters.
 
 from dataclasses import dataclass
 
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, NoOptions
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -68,8 +68,9 @@ class LgFedAvg(SplitModels):
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         bodies = gather(state.personal_params, cohort.clients)
         theta = self._train(bodies, state.shared_params, cohort, task)
+        uploads = part(theta.params, task.model.head)
         new = State(
-            weighted_mean(part(theta.params, task.model.head), cohort.weights),
+            task.channel.aggregate(uploads, state.shared_params, cohort, cohort.weights),
             scatter(state.personal_params, part(theta.params, task.model.body), cohort.clients),
         )
         return new, Diagnostics(theta.loss, theta.gradient_evaluations)

@@ -41,7 +41,6 @@ from engine.core.params import (
     broadcast,
     clone,
     map_params,
-    weighted_mean,
 )
 from engine.core.registry import ALGORITHMS, Options, Positive
 from engine.core.style import Style
@@ -97,7 +96,8 @@ class PerFedAvg(OneGlobalModel):
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         w = self._train(broadcast(state.global_params, cohort.size), cohort, task)
-        return State(weighted_mean(w.params, cohort.weights)), Diagnostics(w.loss, w.gradient_evaluations)
+        new = task.channel.aggregate(w.params, state.global_params, cohort, cohort.weights)
+        return State(new), Diagnostics(w.loss, w.gradient_evaluations)
 
     def _train(self, start: ClientParams, cohort: Cohort, task: Task) -> Trained:
         """E meta-steps of each participant. The loss is of the adapted model, on the common batch B_2."""

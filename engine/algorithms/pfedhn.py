@@ -47,6 +47,7 @@ from engine.training.hypernetwork import (
     descend,
     initial_server,
     pull_back,
+    send_changes,
     train_emitted,
 )
 
@@ -78,6 +79,9 @@ class PFedHn(EmittedModels):
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         rows = state.embeddings[cohort.clients]
         change, trained = train_emitted(task, state.psi, rows, cohort)
-        pull = pull_back(state.psi, rows, change)
-        new = State(*descend(state.psi, state.embeddings, pull, cohort, self.hparams))
+        arrived = send_changes(task, change, cohort)
+        if not arrived.size:
+            return state, Diagnostics(trained.loss, trained.gradient_evaluations)
+        pull = pull_back(state.psi, rows[arrived.rows], arrived.params)
+        new = State(*descend(state.psi, state.embeddings, pull, cohort.clients[arrived.rows], self.hparams))
         return new, Diagnostics(trained.loss, trained.gradient_evaluations)

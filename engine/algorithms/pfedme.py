@@ -31,7 +31,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from engine.core.params import ClientParams, SharedParams, broadcast, lerp, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, lerp, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -85,8 +85,9 @@ class PFedMe(PersonalModels):
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         theta, w = self._local(state, cohort, task)
+        mean = task.channel.aggregate(w, state.global_params, cohort, cohort.uniform)
         new = State(
-            lerp(state.global_params, weighted_mean(w, cohort.uniform), self.hparams.beta),
+            lerp(state.global_params, mean, self.hparams.beta),
             scatter(state.personal_params, theta.params, cohort.clients),
         )
         return new, Diagnostics(theta.loss, theta.gradient_evaluations)

@@ -46,6 +46,7 @@ from engine.training.hypernetwork import (
     descend,
     initial_server,
     pull_back,
+    send_changes,
     train_emitted,
 )
 
@@ -85,9 +86,13 @@ class PlguGhn(EmittedModels):
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         rows = state.embeddings[cohort.clients]
         change, trained = train_emitted(task, state.psi, rows, cohort)
-        slope = pull_back(state.psi, rows, change)
+        arrived = send_changes(task, change, cohort)
+        if not arrived.size:
+            return state, Diagnostics(trained.loss, trained.gradient_evaluations)
+        rows = rows[arrived.rows]
+        slope = pull_back(state.psi, rows, arrived.params)
         length = slope.norm()
         uphill = slope.move(state.psi, self.hparams.rho / length.where(length > 0, 1.0))  # psi + eps
-        pull = pull_back(uphill, rows, change)
-        new = State(*descend(state.psi, state.embeddings, pull, cohort, self.hparams))
+        pull = pull_back(uphill, rows, arrived.params)
+        new = State(*descend(state.psi, state.embeddings, pull, cohort.clients[arrived.rows], self.hparams))
         return new, Diagnostics(trained.loss, trained.gradient_evaluations)

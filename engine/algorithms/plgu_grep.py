@@ -38,7 +38,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -90,8 +90,9 @@ class PlguGrep(SplitModels):
         bodies, scores = lwsam_two_steps(
             task, heads.params, task.same_batches(cohort, 1), body=model.body, layers=layers, rho=h.rho, p=h.p
         )
+        uploads = part(bodies.params, model.body)
         new = State(
-            weighted_mean(part(bodies.params, model.body), cohort.uniform),
+            task.channel.aggregate(uploads, state.shared_params, cohort, cohort.uniform),
             scatter(state.personal_params, part(heads.params, model.head), cohort.clients),
         )
         loss = heads.loss.lerp(bodies.loss, 2 / (2 + h.head_steps))  # a mean over all steps, two of them the body's

@@ -43,7 +43,7 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -105,7 +105,10 @@ class PlguLf(PersonalModels):
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         own = gather(state.personal_params, cohort.clients)
         theta, w, scores, kept = self._participate(state.global_params, own, cohort, task)
-        new = State(weighted_mean(w, cohort.uniform), scatter(state.personal_params, theta.params, cohort.clients))
+        new = State(
+            task.channel.aggregate(w, state.global_params, cohort, cohort.uniform),
+            scatter(state.personal_params, theta.params, cohort.clients),
+        )
         values: dict[str, float | Tensor] = {
             "layer_scores": by_client(scores, cohort.clients, task.num_clients),
             "personal_layers": by_client(kept, cohort.clients, task.num_clients),

@@ -44,7 +44,6 @@ from engine.core.params import (
     lerp,
     map_params,
     scatter,
-    weighted_mean,
 )
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
@@ -96,10 +95,12 @@ class Scaffold(OneGlobalModel):
         local = local_sgd(task, received, cohort, SGD.of(task, drift=drift))
         path = task.training.lr * sent(cohort.plan.steps, task.device, task.dtype)  # E lr
         change = {n: (w - local.params[n]) / each(path, w) - control[n] for n, w in received.items()}
-        share = cohort.uniform * (cohort.size / task.num_clients)
+        none = map_params(torch.zeros_like, state.control)
+        mean = task.channel.aggregate(local.params, state.global_params, cohort, cohort.uniform)
+        moved = task.channel.aggregate(change, none, cohort, cohort.uniform, out_of=task.num_clients)
         new = State(
-            lerp(state.global_params, weighted_mean(local.params, cohort.uniform), h.server_lr),
-            map_params(torch.add, state.control, weighted_mean(change, share)),
+            lerp(state.global_params, mean, h.server_lr),
+            map_params(torch.add, state.control, moved),
             scatter(state.client_controls, map_params(torch.add, own, change), cohort.clients),
         )
         return new, Diagnostics(local.loss, local.gradient_evaluations, {"drift": dot(drift, drift).sqrt().mean()})

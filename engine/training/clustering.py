@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional as F
 
+from engine.channel import Arrived
 from engine.core.params import ClientParams, broadcast, clone, flatten, gather
 from engine.federation.batches import Cohort
 from engine.task import Task
@@ -19,27 +19,17 @@ def together(task: Task) -> Contexts:
     return Contexts(clone(broadcast(task.initial_model(), 1)), task.data.train.sizes.new_zeros(task.num_clients))
 
 
-def train_inside(task: Task, contexts: Contexts, cohort: Cohort) -> tuple[Trained, ClientParams]:
-    """Each participant trains a copy of its cluster's model. Returns the copies, and the updates w_i - omega_k."""
+def train_inside(task: Task, contexts: Contexts, cohort: Cohort) -> tuple[Trained, Arrived]:
+    """Each participant trains a copy of its cluster's model and sends it."""
     start = gather(contexts.models, contexts.assigned[cohort.clients])
     trained = local_sgd(task, start, cohort)
-    return trained, {n: p - start[n] for n, p in trained.params.items()}
+    return trained, task.channel.deliver(trained.params, start, cohort, cohort.weights)
 
 
-def average_inside(
-    models: ClientParams, copies: ClientParams, labels: Int[Tensor, "S"], weights: Float[Tensor, "S"]
-) -> ClientParams:
-    """omega_k <- sum_i m_i / m_k w_i over the participants i of cluster k; one without participants keeps its model."""
-    count = len(next(iter(models.values())))
-    members = F.one_hot(labels, count).T * weights  # [K, S]
-    total = members.sum(1)
-    share = members / total.where(total > 0, 1)[:, None]
-
-    def mean(old: Tensor, new: Tensor) -> Tensor:
-        has_members = (total > 0).view(-1, *[1] * (old.dim() - 1))
-        return torch.tensordot(share.to(new.dtype), new, dims=1).where(has_members, old)
-
-    return {n: mean(p, copies[n]) for n, p in models.items()}
+def updates_of(arrived: Arrived, contexts: Contexts, clients: Int[Tensor, "A"]) -> ClientParams:
+    """w_i - omega_k of the copies that arrived from these clients."""
+    start = gather(contexts.models, contexts.assigned[clients])
+    return {n: p - start[n] for n, p in arrived.params.items()}
 
 
 def least_loss(losses: Float[Tensor, "clients K"]) -> Int[Tensor, "clients"]:

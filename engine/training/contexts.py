@@ -23,14 +23,15 @@ class PersonalModelsInContexts:
 
     def local(
         self, state: Any, context: Int[Tensor, "clients"], cohort: Cohort, task: Task
-    ) -> tuple[Trained, ClientParams]:
-        """theta_i and omega~_i, both from omega_k of the client's ``context``."""
+    ) -> tuple[Trained, ClientParams, ClientParams]:
+        """theta_i and omega~_i, both from omega_k of the client's ``context``, and these omega_k."""
         h, N = self.hparams, len(state.assigned)
         share = task.training.lr * h.lam if h.beta == "auto" else float(h.beta) * 2 / N
         start = gather(state.contexts, context[cohort.clients])
-        return moreau_sgd(
+        theta, omega = moreau_sgd(
             task, start, cohort, lam=h.lam, inner_steps=h.inner_steps, personal_lr=h.personal_lr, outer_share=share
         )
+        return theta, omega, start
 
     def personalized(self, state: Any, task: Task) -> Predictor:
         return Predictor(state.personal_params, is_per_client=True)
@@ -44,5 +45,5 @@ class PersonalModelsInContexts:
 
     def adapted(self, state: Any, newcomers: Cohort, task: Task) -> Predictor:
         nearest = least_loss(training_losses(task, state.contexts))
-        theta, _ = self.local(state, nearest, newcomers, task)
+        theta, *_ = self.local(state, nearest, newcomers, task)
         return Predictor.of_everyone(theta.params, newcomers)

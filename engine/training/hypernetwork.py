@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
+from engine.channel import Arrived
 from engine.core.params import ClientParams, SharedParams, map_params, row
 from engine.core.registry import Count, Options
 from engine.core.streams import torch_stream
@@ -149,13 +150,22 @@ def train_emitted(
     return map_params(torch.sub, start, trained.params), trained
 
 
+def send_changes(task: Task, change: ClientParams, cohort: Cohort) -> Arrived:
+    """The changes that the server receives, [A, ...]."""
+    return task.channel.deliver(change, map_params(torch.zeros_like, change), cohort, cohort.uniform)
+
+
 def descend(
-    psi: SharedParams, embeddings: Float[Tensor, "N d"], pull: Pull, cohort: Cohort, options: HypernetworkOptions
+    psi: SharedParams,
+    embeddings: Float[Tensor, "N d"],
+    pull: Pull,
+    clients: Int[Tensor, "A"],
+    options: HypernetworkOptions,
 ) -> tuple[SharedParams, Float[Tensor, "N d"]]:
-    """The server's step along ``pull``, whose whole norm is clipped; embeddings of the others stay."""
+    """The server's step along ``pull`` of these clients, whose whole norm is clipped; other embeddings stay."""
     rate = options.hn_lr * _clipped(torch.hypot(pull.norm(), pull.embeddings.norm()), options.clip)
-    moved = embeddings[cohort.clients] - rate * pull.embeddings
-    return pull.move(psi, -rate), embeddings.index_copy(0, cohort.clients, moved)
+    moved = embeddings[clients] - rate * pull.embeddings
+    return pull.move(psi, -rate), embeddings.index_copy(0, clients, moved)
 
 
 def fit_newcomers(

@@ -12,8 +12,10 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 from torch import Tensor
 
+from engine.channel import Arrived
 from engine.core.params import ClientParams, flatten, gather, lerp, row, scatter, weighted_mean
 from engine.federation.batches import Cohort
+from engine.task import Task
 
 _EQUAL = 1e-7  # models closer than this share of the largest distance from the center are equal up to rounding
 _FAR = 1e200  # in place of distances of models that are not finite
@@ -100,28 +102,36 @@ def cluster(points: Float[np.ndarray, "S R"], k: int, stream: int) -> Clustering
 
 
 def recluster(
-    old: Contexts, models: ClientParams, cohort: Cohort, k: int, alpha: float, stream: int
+    old: Contexts, arrived: Arrived, cohort: Cohort, task: Task, *, k: int, alpha: float, stream: int
 ) -> tuple[Contexts, Clustering]:
-    """Cluster the participants' models and move each context towards its mean: lines 13-14 of Algorithm 1.
+    """Cluster the models that arrived and move each context towards its mean: lines 13-14 of Algorithm 1.
 
     At most as many clusters as there are distinct models; the other contexts keep their model.
     """
-    found = cluster(coordinates(models), k, stream)
-    return move_contexts(old, models, cohort, found.labels, alpha), found
+    found = cluster(coordinates(arrived.params), k, stream)
+    return move_contexts(old, arrived, cohort, task, found.labels, alpha), found
 
 
-def move_contexts(old: Contexts, models: ClientParams, cohort: Cohort, labels: np.ndarray, alpha: float) -> Contexts:
-    """omega_k <- omega_k - alpha (omega_k - uniform mean over context k's participants), labels matched to the old."""
-    members = [torch.from_numpy(np.flatnonzero(labels == k)).to(cohort.clients.device) for k in range(labels.max() + 1)]
-    means = [
-        weighted_mean(gather(models, rows), cohort.weights.new_full((len(rows),), 1 / len(rows))) for rows in members
-    ]
+def move_contexts(
+    old: Contexts, arrived: Arrived, cohort: Cohort, task: Task, labels: np.ndarray, alpha: float
+) -> Contexts:
+    """omega_k <- omega_k - alpha (omega_k - uniform mean over context k's participants), labels matched to the old.
+
+    A mean is measured from the mean of the models that its members received.
+    """
+    clients = cohort.clients[arrived.rows]
+    members = [torch.from_numpy(np.flatnonzero(labels == k)).to(clients.device) for k in range(labels.max() + 1)]
+    means = []
+    for rows in members:
+        part = arrived.part(rows, arrived.weights.new_full((len(rows),), 1 / len(rows)))
+        received = weighted_mean(gather(old.models, old.assigned[clients[rows]]), part.weights)
+        means.append(task.channel.combine(part, received, cohort))
     context_of = match(means, old.models)
     new, assigned = old.models, old.assigned.clone()
     for mean, rows, context in zip(means, members, context_of, strict=True):
         moved = lerp(row(old.models, context), mean, alpha)
         new = scatter(new, {n: p[None] for n, p in moved.items()}, torch.tensor([context], device=assigned.device))
-        assigned[cohort.clients[rows]] = context
+        assigned[clients[rows]] = context
     return Contexts(new, assigned)
 
 

@@ -94,12 +94,15 @@ def taught(
     alignment: AlignmentSet,
     steps: int,
     objective: OnFeatures,
-    targets: Float[Tensor, "S n C"],
+    targets: Float[Tensor, "A n C"],
 ) -> Trained:
-    """``steps`` of SGD on the alignment set, on an ``objective`` that finds its ``targets`` by the batch's labels."""
+    """``steps`` of SGD on the alignment set, on an ``objective`` that finds its ``targets`` by the batch's labels.
+
+    ``start`` may have fewer rows than the cohort.
+    """
     if steps == 0:
-        return Trained(start, torch.zeros(cohort.size, dtype=task.dtype, device=task.device), 0)
-    plan = alignment.plan(cohort.size, steps, task.training.batch_size)
+        return Trained(start, torch.zeros(len(targets), dtype=task.dtype, device=task.device), 0)
+    plan = alignment.plan(len(targets), steps, task.training.batch_size)
     return local_sgd(task, start, cohort, plan=plan, objective=objective, extras={"targets": targets})
 
 

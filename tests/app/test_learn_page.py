@@ -17,7 +17,8 @@ opened = partial(open_page, "learn", story=STORY.slug)
 
 
 def reading(page: AppTest) -> str:
-    return without_marks(next(h.proto.body for h in page.get("html") if 'class="reading"' in h.proto.body))
+    found = next(h.proto.body for h in page.get("html") if 'class="reading"' in h.proto.body)
+    return without_marks(found).replace("\u00a0", " ")
 
 
 def link(page: AppTest) -> str:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from engine.algorithms.fedpac import class_statistics, head_shares
+from engine.algorithms.fedpac import class_statistics
+from engine.algorithms.fedpac import head_shares as shares_of
 from engine.core.errors import Unsupported
 from engine.training.features import Features, shared_features
 from tests.support import plain
@@ -33,6 +34,10 @@ def features_of(*clients: tuple[list[list[float]], list[int]], classes: int = 2)
     labels = torch.tensor([label for _, labels in clients for label in labels])
     owner = torch.tensor([i for i, (_, labels) in enumerate(clients) for _ in labels])
     return Features(values, labels, owner, len(clients), classes)
+
+
+def head_shares(features: Features) -> torch.Tensor:
+    return shares_of(features, torch.arange(features.num_clients))
 
 
 def statistics(features: np.ndarray, labels: np.ndarray, classes: int = 3) -> tuple[np.ndarray, float]:

@@ -3,13 +3,14 @@
 import numpy as np
 import torch
 
-from engine.training.clustering import average_inside, cosine_similarity, least_loss
+from engine.channel.direct import mean_inside
+from engine.training.clustering import cosine_similarity, least_loss
 
 
 def test_a_cluster_averages_its_participants_or_keeps_its_model():
     models, copies = torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([[10.0], [20.0], [40.0]])
     weights = torch.tensor([0.125, 0.5, 0.375])
-    found = average_inside({"w": models}, {"w": copies}, torch.tensor([2, 0, 2]), weights)["w"]
+    found = mean_inside({"w": models}, {"w": copies}, torch.tensor([2, 0, 2]), weights)["w"]
     assert found.tolist() == [[20.0], [2.0], [32.5]]
 
 

@@ -1,0 +1,76 @@
+"""The channel between clients and server: a method hands over its uploads and gets back what the server makes of them.
+
+Attacks, compression, lost uploads, clipping, robust aggregation and noise all act here, so that no method knows them.
+A method says what is uploaded and ``reference``, what it is measured from: Delta_i = upload_i - reference_i.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from engine.core.params import ClientParams, SharedParams, gather
+from engine.federation.batches import Cohort
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """The uploads that the server holds after an exchange."""
+
+    params: ClientParams  # [A, ...]
+    rows: Int[Tensor, "A"]  # their places in the cohort, ascending
+    weights: Float[Tensor, "A"]  # of the method, summing to 1
+
+    @property
+    def size(self) -> int:
+        return len(self.rows)
+
+    def part(self, places: Int[Tensor, "B"], weights: Float[Tensor, "B"]) -> "Arrived":
+        """Some of them, by their places among those that arrived, with other weights."""
+        return Arrived(gather(self.params, places), self.rows[places], weights)
+
+
+class Channel(Protocol):
+    """What happens to uploads on their way into the next model."""
+
+    def deliver(
+        self,
+        uploads: ClientParams,
+        reference: ClientParams,
+        cohort: Cohort,
+        weights: Float[Tensor, "S"],
+        numbers: Int[Tensor, "S"] | None = None,
+    ) -> Arrived:
+        """One exchange, client by client: [S, ...] -> what arrives of it.
+
+        ``numbers`` is how many numbers each participant sends, if not all. If nothing arrives, the caller keeps its
+        state.
+        """
+
+    def combine(self, arrived: Arrived, reference: SharedParams, cohort: Cohort) -> SharedParams:
+        """The aggregate of uploads that were delivered: reference + rule(Delta). With no uploads, the reference."""
+
+    def combine_inside(
+        self, arrived: Arrived, models: ClientParams, labels: Int[Tensor, "A"], cohort: Cohort
+    ) -> ClientParams:
+        """``combine`` inside each cluster, with its model of [K, ...] as the reference. ``labels``: the clusters."""
+
+    def aggregate(
+        self,
+        uploads: ClientParams,
+        reference: SharedParams,
+        cohort: Cohort,
+        weights: Float[Tensor, "S"],
+        out_of: int | None = None,
+    ) -> SharedParams:
+        """``deliver``, then ``combine`` all that arrived.
+
+        ``out_of``: scales the aggregate by A / out_of for A uploads; for uploads that are changes (reference 0).
+        """
+
+    def peek(self, known: SharedParams, uploads: ClientParams, weights: Float[Tensor, "S"]) -> SharedParams:
+        """The clients' current mean, for which nothing is sent; ``known`` is the aggregate of the last exchange.
+
+        Where a dial is on, the server has nothing but ``known``.
+        """
