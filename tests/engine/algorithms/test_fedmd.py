@@ -19,6 +19,7 @@ from tests.support.builders import (
     trained,
     with_newcomers,
 )
+from tests.support.lost_uploads import losing
 from tests.support.public_samples import alignment_of, descend, mean_loss, public_batches
 from tests.support.settings import DNN
 from tests.support.split_models import EXACT, row_of
@@ -115,6 +116,24 @@ def test_fewer_public_samples_than_asked_for_are_all_used():
 def test_a_federation_without_public_samples_is_refused():
     with pytest.raises(Unsupported, match=r"fedmd needs public samples: set partition.public_fraction, for instance 0"):
         simulation("fedmd", replace(federation(), public=None))
+
+
+def test_a_lost_upload_does_not_count_in_the_average():
+    run = losing(simulation(FEDMD, model=DNN), 1)
+    run.state = replace(run.state, personal_params=personalized(trained("local_train", model=DNN, rounds=1)))
+    cohort, x = run.task.cohort(2), alignment_of(run, 2, 6)
+    state, _ = run.algorithm.round(run.state, cohort, run.task)
+    heard = [i for place, i in enumerate(cohort.numbers) if place != 1]
+    goal = torch.stack([plain.logits(row_of(run.state.personal_params, i), x) for i in heard]).mean(0)
+    torch.testing.assert_close(state.consensus, goal, rtol=EXACT, atol=EXACT)
+
+
+def test_without_any_upload_clients_train_alone_and_the_average_stays():
+    run, alone = losing(simulation(FEDMD, model=DNN), 0, 1, 2, 3), trained("local_train", model=DNN, rounds=3)
+    run.state = replace(run.state, personal_params=personalized(trained("local_train", model=DNN, rounds=2)))
+    state, _ = run.algorithm.round(run.state, run.task.cohort(3), run.task)
+    assert_close(state.personal_params, personalized(alone), 1e-14)
+    assert torch.equal(state.consensus, run.state.consensus) and state.round == 0
 
 
 @pytest.mark.parametrize("rounds", [0, 3])

@@ -22,6 +22,7 @@ from tests.support.builders import (
     trained,
     with_newcomers,
 )
+from tests.support.lost_uploads import losing
 from tests.support.settings import DNN
 from tests.support.split_models import EXACT, body_and_head, row_of
 
@@ -169,6 +170,20 @@ def test_a_single_participant_keeps_its_head():
     settings = {"model": DNN, "rounds": 3, "participation": 0.25}
     run, alone = trained(FEDPAC, **settings), trained(FEDPAC | {"collaborate": False}, **settings)
     assert_close(run.state.personal_params, alone.state.personal_params, 1e-15)
+
+
+def test_a_client_whose_head_is_lost_keeps_it_and_the_others_combine_theirs():
+    run, alone = (simulation(FEDPAC | {"collaborate": chosen}, model=DNN) for chosen in (True, False))
+    cohort = run.task.cohort(1)
+    lost, *_ = cohort.numbers
+    found, diagnostics = run.algorithm.round(run.state, cohort, losing(run, 0).task)
+    kept, _ = alone.algorithm.round(alone.state, cohort, alone.task)
+    assert_equal(row_of(found.personal_params, lost), row_of(kept.personal_params, lost))
+    others = run.task.cohort_of([i for i in cohort.numbers if i != lost], 1)
+    combined, _ = run.algorithm.round(run.state, others, alone.task)
+    for i in others.numbers:
+        assert_close(row_of(found.personal_params, i), row_of(combined.personal_params, i), 1e-12)
+    assert bool(diagnostics.values["own_share"][lost].isnan())
 
 
 def test_what_is_sent_depends_on_the_parts_that_are_used():

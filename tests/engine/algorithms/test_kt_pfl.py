@@ -22,6 +22,7 @@ from tests.support.builders import (
     trained,
     with_newcomers,
 )
+from tests.support.lost_uploads import losing
 from tests.support.public_samples import alignment_of, descend, mean_loss, public_batches
 from tests.support.settings import DNN
 from tests.support.split_models import EXACT, row_of
@@ -192,6 +193,27 @@ def test_the_round_sends_scores_of_the_public_samples():
 def test_a_federation_without_public_samples_is_refused():
     with pytest.raises(Unsupported, match=r"kt_pfl needs public samples: set partition.public_fraction"):
         simulation("kt_pfl", replace(federation(), public=None))
+
+
+def test_a_client_whose_scores_are_lost_trains_alone_and_the_others_learn_as_without_it():
+    run, without = losing(with_models_that_differ(KT_PFL, C), 1), with_models_that_differ(KT_PFL, C)
+    cohort = run.task.cohort(2)
+    lost = cohort.numbers[1]
+    found, _ = run.algorithm.round(run.state, cohort, run.task)
+    others = [i for i in cohort.numbers if i != lost]
+    expected, _ = without.algorithm.round(without.state, without.task.cohort_of(others, 2), without.task)
+    for i in others:
+        assert_close(row_of(found.personal_params, i), row_of(expected.personal_params, i), 1e-12)
+    assert_close({"c": found.coefficients}, {"c": expected.coefficients}, 1e-14)
+    own = samples_of(run.task, cohort.clients, cohort.plan)[lost]
+    alone = plain.descend(row_of(run.state.personal_params, lost), own)
+    assert_close(row_of(found.personal_params, lost), alone, EXACT)
+
+
+def test_without_any_scores_the_coefficients_stay():
+    run = losing(with_models_that_differ(KT_PFL, C), 0, 1, 2, 3)
+    state, _ = run.algorithm.round(run.state, run.task.cohort(2), run.task)
+    assert torch.equal(state.coefficients, C.double()) and state.round == 0
 
 
 @pytest.mark.parametrize("rounds", [0, 3])
