@@ -128,12 +128,7 @@ class FedPac(SplitModels):
             prototypes, is_known = averaged(task, trained, prototypes, is_known, cohort)
         new_heads = part(heads.params, task.model.head)
         if h.collaborate and features is not None:
-            arrived = task.channel.deliver(new_heads, own, cohort, cohort.uniform)
-            shares = head_shares(features, arrived.rows).to(task.device, task.dtype)
-            combined = {n: torch.tensordot(shares, p, dims=1) for n, p in arrived.params.items()}
-            new_heads = scatter(new_heads, combined, arrived.rows)
-            absent = torch.full((task.num_clients,), torch.nan, dtype=task.dtype, device=task.device)
-            values["own_share"] = absent.index_copy(0, cohort.clients[arrived.rows], shares.diagonal())
+            new_heads, values["own_share"] = _combined(new_heads, own, features, cohort, task)
         uploads = part(bodies.params, task.model.body)
         new = State(
             task.channel.aggregate(uploads, state.shared_params, cohort, cohort.weights),
@@ -168,6 +163,18 @@ class FedPac(SplitModels):
         h, start = self.hparams, broadcast(part(task.initial_model(), task.model.head), newcomers.size)
         heads = train_heads(task, state.shared_params, start, newcomers, h.head_steps, float(h.head_lr))
         return Predictor.of_everyone(heads.params, newcomers)
+
+
+def _combined(
+    heads: ClientParams, own: ClientParams, features: Features, cohort: Cohort, task: Task
+) -> tuple[ClientParams, Float[Tensor, "N"]]:
+    """h_i of the cohort after the combination, and a_ii, NaN for others; ``own`` are the heads before the round."""
+    arrived = task.channel.deliver(heads, own, cohort, cohort.uniform)
+    shares = head_shares(features, arrived.rows).to(task.device, task.dtype)
+    combined = {n: torch.tensordot(shares, p, dims=1) for n, p in arrived.params.items()}
+    nobody = torch.full((task.num_clients,), torch.nan, dtype=task.dtype, device=task.device)
+    own_shares = nobody.index_copy(0, cohort.clients[arrived.rows], shares.diagonal())
+    return scatter(heads, combined, arrived.rows), own_shares
 
 
 def head_shares(features: Features, rows: Int[Tensor, "A"]) -> Float[Tensor, "A A"]:
