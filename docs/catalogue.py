@@ -5,7 +5,18 @@ from pathlib import Path
 from docs.markdown import GENERATED, default_of, table
 from engine.config.presets import presets
 from engine.config.schema import parse_experiment
-from engine.core.registry import ALGORITHMS, ANALYSES, DATASETS, METRICS, MODELS, PARTITIONERS, Entry, Registry
+from engine.core.registry import (
+    AGGREGATORS,
+    ALGORITHMS,
+    ANALYSES,
+    ATTACKS,
+    DATASETS,
+    METRICS,
+    MODELS,
+    PARTITIONERS,
+    Entry,
+    Registry,
+)
 
 PAGE = Path(__file__).with_name("catalogue.md")
 SECTIONS = {
@@ -18,6 +29,8 @@ SECTIONS = {
     "Partitioners": (PARTITIONERS, "Set under `partition:`. They decide which samples each client owns."),
     "Models": (MODELS, "Set under `model:`."),
     "Metrics": (METRICS, "Summaries over clients. All of them are recorded in every evaluated round."),
+    "Attacks": (ATTACKS, "Set under `attack:`. They decide what malicious clients train on and send."),
+    "Aggregators": (AGGREGATORS, "Set under `aggregator:`. They decide how the server combines what it receives."),
     "Analyses": (ANALYSES, "Computed from the stored models of a finished run, on request in *Inside a run*."),
 }
 

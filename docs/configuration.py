@@ -6,7 +6,7 @@ from pathlib import Path
 from docs.catalogue import shipped
 from docs.markdown import GENERATED, allowed, default_of, parameters_of, table, type_of
 from engine.config.schema import Evaluation, Machine, Training
-from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Options, Registry
+from engine.core.registry import AGGREGATORS, ALGORITHMS, ATTACKS, DATASETS, MODELS, PARTITIONERS, Options, Registry
 
 PAGE = Path(__file__).with_name("configuration.md")
 EXAMPLE = """\
@@ -35,18 +35,24 @@ SECTIONS = {
         "A number or a list. The seed fixes the split, the initial model, the cohorts and the batches.",
     ),
     "evaluation": ("`{}`", "How often models are [evaluated](#evaluation)."),
+    "attack": ("no attack", "Name and options of an [attack](#attacks); an algorithm may override it."),
+    "aggregator": ("the mean", "Name and options of an [aggregator](#aggregators); an algorithm may override it."),
 }
 ENTRY = {
     "name": ("required", "Name of the algorithm."),
     "label": ("the name", "Label of its runs. A sweep appends its values: `ditto lam=0.1`."),
     "sweep": ("`{}`", "Lists of values, by option or as `training.lr`; one run for each combination and seed."),
     "training": ("`{}`", "Overrides of [training](#training) for this algorithm."),
+    "attack": ("the experiment's", "Replaces the experiment's [attack](#attacks); `null` for none."),
+    "aggregator": ("the experiment's", "Replaces the experiment's [aggregator](#aggregators); `null` for the mean."),
 }
 KINDS = {
     "Algorithms": (ALGORITHMS, "algorithms"),
     "Data sets": (DATASETS, "dataset"),
     "Partitioners": (PARTITIONERS, "partition"),
     "Models": (MODELS, "model"),
+    "Attacks": (ATTACKS, "attack"),
+    "Aggregators": (AGGREGATORS, "aggregator"),
 }
 INTRO = """\
 An experiment compares algorithms on one data set, partition and model. It is a YAML or JSON file for

@@ -42,7 +42,7 @@ from pydantic import Field
 from torch import Tensor
 
 from engine.backends import Extras, OnFeatures, add_silently, batch_weight, mean_cross_entropy
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Batch, Cohort
@@ -106,12 +106,13 @@ class FedDbe(PersonalModels):
         size = sum(p.nbytes for p in state.global_params.values())
         consensus, cost, up, down = state.consensus, 0, cohort.size * size, cohort.size * size
         if self.hparams.kappa and not state.is_ready:
-            consensus, cost = self._consensus(task)
+            consensus, cost = self._consensus(state, task)
             up += task.num_clients * consensus.nbytes
             down += task.num_clients * (size + consensus.nbytes)
         trained = self._train(state, consensus, gather(state.personal_params, cohort.clients), cohort, task)
+        uploads = part(trained.params, task.model.names)
         new = State(
-            weighted_mean(part(trained.params, task.model.names), cohort.weights),
+            task.channel.aggregate(uploads, state.global_params, cohort, cohort.weights),
             scatter(state.personal_params, trained.params, cohort.clients),
             consensus,
             is_ready=True,
@@ -119,7 +120,7 @@ class FedDbe(PersonalModels):
         evaluations = trained.gradient_evaluations + cost
         return new, Diagnostics(trained.loss, evaluations, bytes_up=up, bytes_down=down)
 
-    def _consensus(self, task: Task) -> tuple[Float[Tensor, "F"], int]:
+    def _consensus(self, state: State, task: Task) -> tuple[Float[Tensor, "F"], int]:
         """z^, and its cost in gradient evaluations: a local training of all clients, whose models are dropped."""
         everyone = task.cohort_of(list(range(task.num_clients)), 0, "dbe init")
         sgd, share = SGD.of(task), self.hparams.momentum
@@ -129,8 +130,9 @@ class FedDbe(PersonalModels):
             return sgd.step(c, "w", batch)
 
         start, mean = broadcast(task.initial_model(), everyone.size), self._zeros(task, everyone)
-        means = for_each_client(task, everyone.plan, {"w": start, "mean": mean}, step).mean
-        return weighted_mean({"consensus": means}, everyone.weights)["consensus"], everyone.plan.gradient_evaluations
+        uploads = {"consensus": for_each_client(task, everyone.plan, {"w": start, "mean": mean}, step).mean}
+        received = task.channel.aggregate(uploads, {"consensus": state.consensus}, everyone, everyone.weights)
+        return received["consensus"], everyone.plan.gradient_evaluations
 
     def _train(self, state: State, consensus: Tensor, memories: ClientParams, cohort: Cohort, task: Task) -> Trained:
         """Local training of w_i and z_i, from w and the given memories."""

@@ -56,6 +56,7 @@ from engine.federation.batches import Batch, Cohort
 from engine.models import Model
 from engine.task import Diagnostics, Predictor, Task
 from engine.training.body_head import require_body
+from engine.training.discrepancy import form, squared_discrepancy, with_slope
 from engine.training.local import SGD, Live, Trained, for_each_client, local_sgd
 from engine.training.roles import PersonalModels
 
@@ -156,30 +157,20 @@ def discrepancy(
     a: Float[Tensor, "*A B F"], b: Float[Tensor, "*A B F"], weight: Float[Tensor, "*A B"]
 ) -> Float[Tensor, "*A"]:
     """Squared MMD of two sets of features with the same ``weight``, which sums to 1, under the sum of the kernels."""
-    both = torch.cat([a, b], dim=-2)
-    products = both @ both.mT
-    squares = products.diagonal(dim1=-2, dim2=-1)
-    distance = (squares[..., None] + squares[..., None, :] - 2 * products).clamp(min=0)
-    share = torch.cat([weight, weight], dim=-1) / 2
-    mean = _form(distance.detach(), share) / (1 - share.square().sum(-1))  # over pairs of different samples
-    scale = torch.where(mean > 0, mean, 1.0)[..., None, None]
-    return _form(_kernel(distance / scale), torch.cat([weight, -weight], dim=-1))
+    return squared_discrepancy(a, b, weight, _kernel)
 
 
-def _kernel(distance: Tensor) -> Tensor:
-    """The sum of exp(-distance / width) over the widths. Its slope is written out, since autograd's takes longer."""
-    at = distance.detach()
+def _kernel(distance: Tensor, share: Tensor) -> Tensor:
+    """The sum of exp(-distance / width) over the widths, which are relative to the mean distance."""
+    mean = form(distance.detach(), share) / (1 - share.square().sum(-1))  # over pairs of different samples
+    relative = distance / torch.where(mean > 0, mean, 1.0)[..., None, None]
+    at = relative.detach()
     value, slope = torch.zeros_like(at), torch.zeros_like(at)
     term = torch.exp(-at / WIDTHS[0])
     for width in WIDTHS:
         value, slope = value + term, slope - term / width
         term = term.square()  # that of half the width
-    return value + slope * (distance - at)
-
-
-def _form(matrix: Tensor, v: Tensor) -> Tensor:
-    """v^T matrix v."""
-    return ((matrix @ v[..., None])[..., 0] * v).sum(-1)
+    return with_slope(relative, value, slope)
 
 
 def _loss(

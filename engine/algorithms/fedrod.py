@@ -31,17 +31,16 @@ neither. The class counts are used in training, not in prediction.
 
 from dataclasses import dataclass
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy
-from engine.core.errors import Unsupported
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, NoOptions
 from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.models import Model
 from engine.task import Diagnostics, Predictor, Task
-from engine.training.body_head import part, require_body
+from engine.training.body_head import part, require_body, require_linear_head
 from engine.training.local import Trained, local_sgd
 from engine.training.roles import PersonalModels
 
@@ -71,8 +70,7 @@ class FedRod(PersonalModels):
 
     def init(self, task: Task) -> State:
         require_body(task, "fedrod")
-        if not isinstance(task.model.module.head, nn.Linear):
-            raise Unsupported("fedrod adds two heads and needs a head that is one linear layer; use model: dnn or cnn")
+        require_linear_head(task, "fedrod")
         return State(task.initial_model(), part(task.initial_clients(), task.model.head))
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:

@@ -158,7 +158,7 @@ class KtPfl(PersonalModels):
         own = scatter(state.personal_params, trained.params, cohort.clients)
         values = public_bytes(task, cohort.round)
         if task.num_clients <= MAX_RECORDED:
-            values["coefficients"] = coefficients
+            values["coefficients"] = coefficients.index_select(0, torch.arange(task.num_clients, device=task.device))
         new = State(own, coefficients, mean_scores, of_round)
         return new, Diagnostics(trained.loss, cost + trained.gradient_evaluations, values)
 

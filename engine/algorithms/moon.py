@@ -39,7 +39,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter, weighted_mean
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Batch, Cohort
@@ -99,7 +99,7 @@ class Moon(OneGlobalModel):
         mu = self.hparams.mu * (earlier > 0).to(task.dtype)
         trained = self._train(state, mu, cohort, task)
         new = State(
-            weighted_mean(trained.params, cohort.weights),
+            task.channel.aggregate(trained.params, state.global_params, cohort, cohort.weights),
             scatter(state.personal_params, part(trained.params, task.model.body), cohort.clients),
             state.participations.index_copy(0, cohort.clients, earlier + 1),
         )

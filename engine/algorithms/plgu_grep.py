@@ -38,14 +38,14 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter
+from engine.core.params import ClientParams, SharedParams, broadcast, by_client, gather, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Task
 from engine.training.body_head import part, require_body, train_heads
 from engine.training.roles import SplitModels
-from engine.training.sam import by_client, lwsam_two_steps
+from engine.training.sam import lwsam_two_steps
 
 
 class Hparams(Options):

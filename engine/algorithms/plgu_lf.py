@@ -43,14 +43,14 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor
 
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, scatter
+from engine.core.params import ClientParams, SharedParams, broadcast, by_client, gather, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Task
 from engine.training.local import Trained
 from engine.training.roles import PersonalModels
-from engine.training.sam import by_client, layer_scores, lwsam_pair, most_personal, select_layers
+from engine.training.sam import layer_scores, lwsam_pair, most_personal, select_layers
 
 
 class Hparams(Options):

@@ -144,7 +144,7 @@ def features_of(subject: Subject, x: Tensor, clients: np.ndarray) -> np.ndarray:
         subject.progress(0.2 * i / len(subject.models.personalized))
         mine = np.flatnonzero(clients == client)
         with torch.no_grad():
-            parts.append((mine, _head_input(subject, subject.models.personalized[client], x[mine])))
+            parts.append((mine, _head_input(subject, subject.network_of(client), x[mine])))
     order = np.argsort(np.concatenate([mine for mine, _ in parts]))
     return torch.cat([f.flatten(1) for _, f in parts]).double().cpu().numpy()[order]
 

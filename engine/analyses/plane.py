@@ -66,7 +66,7 @@ class ThreeModels:
         first, second = orthonormal(*(difference(p, origin) for p in others))
         places = np.array([[dot(difference(p, origin), axis) for axis in (first, second)] for p in corners.values()])
         x, y = _axes(places, o.points, o.margin)
-        own = subject.models.personalized[o.client]
+        own = subject.network_of(o.client)
         steps = (torch.from_numpy(v).to(subject.task.device, subject.task.dtype) for v in (x, y))
         plane = Plane(own | origin, first, second, *steps)
         forward = special_forward(subject.algorithm, subject.task.model)
@@ -99,7 +99,7 @@ def _corners(subject: Subject, client: int) -> dict[str, SharedParams]:
     """Three distinct models, by name. Raises Unsupported if there are fewer."""
     shared, names = subject.global_model, subject.task.model.names
     candidates = {} if shared is None else {"global": shared.of_client(client)}
-    candidates |= {"personalized": subject.models.personalized[client], "alone": trained_alone(subject, client)}
+    candidates |= {"personalized": subject.network_of(client), "alone": trained_alone(subject, client)}
     chosen: dict[str, SharedParams] = {}
     for name, params in (candidates | {"initial": subject.models.initial}).items():
         moving = {n: params[n] for n in names}

@@ -19,11 +19,23 @@ from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, mode
 
 from engine.config.yaml_text import MAX_LEVELS, problem_in, read_text, read_yaml
 from engine.core.errors import MAX_PROBLEMS, MAX_SHOWN, InvalidConfig, UnknownName, cut, shown, suggestion
-from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Count, Options, Registry
+from engine.core.registry import (
+    AGGREGATORS,
+    ALGORITHMS,
+    ATTACKS,
+    DATASETS,
+    MODELS,
+    PARTITIONERS,
+    Count,
+    Options,
+    Registry,
+)
 
 VERSION = 1
-_EXPERIMENT_KEYS = ("name", "dataset", "partition", "model", "training", "algorithms", "seeds", "evaluation")
-_RUN_KEYS = ("version", "name", "label", "seed", "algorithm", "dataset", "partition", "model", "training", "evaluation")
+DIALS = {"attack": ATTACKS, "aggregator": AGGREGATORS}  # sections that are absent where they are off
+_SHARED_KEYS = ("name", "dataset", "partition", "model", "training", "evaluation", *DIALS)
+_EXPERIMENT_KEYS = (*_SHARED_KEYS, "algorithms", "seeds")
+_RUN_KEYS = (*_SHARED_KEYS, "version", "label", "seed", "algorithm")
 _SEEDS = 2**32
 _MAX_RUNS = 10_000
 _MAX_COLLECTED = MAX_PROBLEMS + 1  # mistakes; finding more takes time
@@ -154,6 +166,8 @@ class RunConfig:
     evaluation: Evaluation
     machine: Machine
     seed: int
+    attack: Choice | None = None
+    aggregator: Choice | None = None
 
     @property
     def hparams(self) -> dict[str, Any]:
@@ -178,6 +192,7 @@ class RunConfig:
             "model": self.model.to_dict(),
             "training": self.training.model_dump(mode="json"),
             "evaluation": self.evaluation.model_dump(mode="json"),
+            **{name: choice.to_dict() for name in DIALS if (choice := getattr(self, name)) is not None},
             **self.machine.model_dump(mode="json"),
         }
 
@@ -207,6 +222,7 @@ class AlgorithmEntry:
     choice: Choice
     label: str
     training: Training
+    dials: Mapping[str, Choice | None]
 
 
 @dataclass(frozen=True)
@@ -237,6 +253,7 @@ class ExperimentConfig:
                 self.evaluation,
                 self.machine,
                 seed,
+                **a.dials,
             )
             for a in self.algorithms
             for seed in self.seeds
@@ -297,14 +314,15 @@ def parse_experiment(raw: Mapping[Any, Any]) -> ExperimentConfig:
     problems: list[str] = []
     raw = _known_keys(raw, _EXPERIMENT_KEYS, problems)
     sections = _sections(raw, problems)
-    algorithms = _algorithms(raw.get("algorithms"), _mapping(raw.get("training"), "", []), problems)
+    algorithms = _algorithms(raw.get("algorithms"), raw, problems)
     seeds = _seeds(raw.get("seeds", [0]), problems)
     if len(algorithms) * len(seeds) > _MAX_RUNS:
         problems.append(f"seeds: {len(seeds)} seeds of {len(algorithms)} methods exceed the limit of {_MAX_RUNS} runs")
     problems += _line_problems(sections["name"], "name", "name")
     if problems:
         raise InvalidConfig(dict.fromkeys(problems))
-    del sections["training"]  # each algorithm has its own
+    for name in ("training", *DIALS):  # each algorithm has its own
+        del sections[name]
     return ExperimentConfig(raw=dict(raw), algorithms=algorithms, seeds=seeds, **sections)
 
 
@@ -328,6 +346,14 @@ def _sections(raw: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
         "training": _section(Training, raw, "training", problems),
         "evaluation": _section(Evaluation, raw, "evaluation", problems),
         "machine": _options(Machine, {k: raw[k] for k in Machine.model_fields if k in raw}, "", problems),
+        **_dials(raw, "", problems),
+    }
+
+
+def _dials(raw: Mapping[str, Any], path: str, problems: list[str]) -> dict[str, Choice | None]:
+    return {
+        name: None if raw.get(name) is None else _choice(registry, raw[name], f"{path}{name}", problems)
+        for name, registry in DIALS.items()
     }
 
 
@@ -413,13 +439,15 @@ def _entry(
     entry: Mapping[str, Any], label: str, path: str, base: Mapping[str, Any], problems: list[str]
 ) -> AlgorithmEntry | None:
     override = dict(_mapping(entry.get("training", {}), f"{path}.training", problems))
-    merged = {**base, **override}
+    merged = {**_mapping(base.get("training"), "", []), **override}
     for one, other in (("local_steps", "local_epochs"), ("local_epochs", "local_steps")):
         if override.get(one) is not None and override.get(other) is None:
             merged.pop(other, None)
     training = _options(Training, merged, f"{path}.training", problems if override else [])
-    choice = _choice(ALGORITHMS, {k: v for k, v in entry.items() if k != "training"}, path, problems)
-    return AlgorithmEntry(choice, label, training) if choice and training else None
+    own = {name: entry[name] for name in DIALS if name in entry}
+    dials = _dials({**base, **own}, f"{path}.", problems if own else [])
+    choice = _choice(ALGORITHMS, {k: v for k, v in entry.items() if k not in ("training", *DIALS)}, path, problems)
+    return AlgorithmEntry(choice, label, training, dials) if choice and training else None
 
 
 def _choice(registry: Registry, raw: Any, path: str, problems: list[str]) -> Choice | None:

@@ -43,6 +43,11 @@ def in_client_order(rows: ClientParams, clients: Int[Tensor, "S"]) -> ClientPara
     return gather(rows, clients.argsort())
 
 
+def by_client(rows: Float[Tensor, "S ..."], clients: Int[Tensor, "S"], num_clients: int) -> Float[Tensor, "N ..."]:
+    """A cohort's rows as a diagnostic of all clients: not a number where a client did not take part."""
+    return rows.new_full((num_clients, *rows.shape[1:]), torch.nan).index_copy(0, clients, rows)
+
+
 def take(params: ClientParams, rows: slice) -> ClientParams:
     """Consecutive rows, as views."""
     return {n: p[rows] for n, p in params.items()}
@@ -58,6 +63,11 @@ def concat(parts: list[ClientParams]) -> ClientParams:
 
 def weighted_mean(stacked: ClientParams, weights: Float[Tensor, "S"]) -> SharedParams:
     """sum_s weights_s * stacked_s. ``weights`` sum to 1. One client of weight 1 is returned exactly."""
+    return {n: torch.tensordot(weights.to(p.dtype), p, dims=1) for n, p in stacked.items()}
+
+
+def mixtures(stacked: ClientParams, weights: Float[Tensor, "S K"]) -> ClientParams:
+    """S weighted sums of K models [K, ...]: sum_k weights_sk * stacked_k."""
     return {n: torch.tensordot(weights.to(p.dtype), p, dims=1) for n, p in stacked.items()}
 
 

@@ -67,10 +67,12 @@ class PartitionSummary:
     class_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     unseen: UnseenSummary | None = None
+    malicious: tuple[bool, ...] | None = None  # where there is an attack; summaries over clients leave them out
 
     def to_dict(self) -> dict[str, Any]:
         """As ``dataclasses.asdict``, which would copy every count of a million clients."""
-        return {**vars(self), "unseen": None if self.unseen is None else dict(vars(self.unseen))}
+        whole = {**vars(self), "unseen": None if self.unseen is None else dict(vars(self.unseen))}
+        return {name: value for name, value in whole.items() if name != "malicious" or value is not None}
 
 
 @dataclass(frozen=True)

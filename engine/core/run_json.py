@@ -84,6 +84,13 @@ class PartitionEntry(ClientsEntry):
     class_names: Annotated[list[Name], Field(max_length=100_000)] = []
     notes: Annotated[list[Text], Field(max_length=1_000)] = []
     unseen: UnseenEntry | None = None
+    malicious: list[bool] | None = None
+
+    @model_validator(mode="after")
+    def _check_malicious(self) -> Self:
+        if self.malicious is not None and len(self.malicious) != len(self.test_sizes):
+            raise ValueError(f"malicious: {len(self.malicious)} values for {len(self.test_sizes)} clients")
+        return self
 
     @model_validator(mode="after")
     def _check_class_names(self) -> Self:

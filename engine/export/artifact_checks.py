@@ -26,11 +26,21 @@ def check_models(data: bytes, num_clients: int) -> bytes:
     global_model, personalized = under(GLOBAL, tensors), under(PERSONALIZED, tensors)
     if not initial or not (global_model or personalized):
         raise CheckpointInvalid("the initial model or the clients' models are missing")
+    of_client = (num_clients, *_networks(personalized, initial))
     for name, tensor in personalized.items():
-        _check_shape(f"{PERSONALIZED}{name}", tensor, initial.get(name), [num_clients])
+        before = of_client if name in initial else (num_clients,)
+        _check_shape(f"{PERSONALIZED}{name}", tensor, initial.get(name), [before])
     for name, tensor in global_model.items():
-        _check_shape(f"{GLOBAL}{name}", tensor, initial.get(name), [num_clients, None])
+        _check_shape(f"{GLOBAL}{name}", tensor, initial.get(name), [(num_clients,), ()])
     return data
+
+
+def _networks(personalized: Mapping[str, Tensor], initial: Mapping[str, Tensor]) -> tuple[int, ...]:
+    """The axis for the networks of a client, where it has several."""
+    for name, tensor in personalized.items():
+        if name in initial:
+            return tuple(tensor.shape[1 : len(tensor.shape) - len(initial[name].shape)][:1])
+    return ()
 
 
 def _check_number(data: bytes, num_clients: int) -> None:
@@ -42,11 +52,10 @@ def _check_number(data: bytes, num_clients: int) -> None:
         raise CheckpointInvalid(f"it has {num_found[:20]!r} clients, but the run has {num_clients}")
 
 
-def _check_shape(name: str, tensor: Tensor, initial: Tensor | None, counts: list[int | None]) -> None:
-    """Checks for the initial model's shape, after one of the leading ``counts``; None is no leading axis."""
+def _check_shape(name: str, tensor: Tensor, initial: Tensor | None, leading: list[tuple[int, ...]]) -> None:
+    """Checks for the initial model's shape, after one of the ``leading`` axes."""
     initial_shape = None if initial is None else initial.shape
-    for count in counts:
-        before = () if count is None else (count,)
+    for before in leading:
         if tensor.shape[: len(before)] == before and initial_shape in (None, tensor.shape[len(before) :]):
             return
     raise CheckpointInvalid(f"{name[:100]!r} has shape {list(tensor.shape)}, but the initial model has {initial_shape}")

@@ -4,7 +4,8 @@
     global/<parameter>          absent without a global model
     personalized/<parameter>    [N, ...], row i is client i; absent if all clients use the global model
 
-Without the prefix, ``initial/``, ``global/`` and row i of ``personalized/`` are ordinary state dicts of the model.
+Without the prefix, ``initial/``, ``global/`` and row i of ``personalized/`` are ordinary state dicts of the model. If
+clients have K networks each (FedEM), row i stacks them: [N, K, ...].
 """
 
 import safetensors.torch

@@ -27,6 +27,7 @@ class Batch:
     y: Int[Tensor, "A B"]
     weight: Float[Tensor, "A B"] | None  # 1/count on samples, 0 on padding; None: every batch is full, 1/B
     counts: tuple[int, ...]
+    rows: Int[Tensor, "A B"] | None = None  # places in the training data, padding's included; None for other samples
 
     @property
     def size(self) -> int:
@@ -76,6 +77,23 @@ class Plan:
         moved = self.augmentation and replace(self.augmentation, begin=self.augmentation.begin + begin)
         return replace(self, rows=self.rows[:live, width], counts=counts, steps=steps, augmentation=moved)
 
+    def repeat(self, times: int) -> "Plan":
+        """Each client ``times`` times in a row: the same batches for several models of its own."""
+
+        def repeated(values: Sequence[int]) -> tuple[int, ...]:
+            return tuple(value for value in values for _ in range(times))
+
+        augmentation = self.augmentation
+        if augmentation is not None:
+            augmentation = replace(augmentation, clients=augmentation.clients.repeat_interleave(times))
+        return Plan(
+            self.rows.repeat_interleave(times, 0),
+            tuple(map(repeated, self.counts)),
+            repeated(self.steps),
+            self.is_full,
+            augmentation,
+        )
+
     def batches(self, data: ClientData) -> Iterator[Batch]:
         """Yields one batch per step."""
         whole = self._batch(data, 0) if self.is_full else None
@@ -87,7 +105,7 @@ class Plan:
         live, column = self.live(step), 0 if self.is_full else step
         counts = self.counts[column][:live]
         rows = self.rows[:live, column, : max(counts)]
-        return Batch(data.features(rows), data.labels(rows), _weight(counts, data), counts)
+        return Batch(data.features(rows), data.labels(rows), _weight(counts, data), counts, rows)
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ class ClientData:
     offsets: Int[Tensor, "bounds"]
     scale: float
     dtype: torch.dtype
+    relabelled: Int[Tensor, "M"] | None = None  # the label at each place, where it is not that of the pool
 
     @cached_property
     def sizes(self) -> Int[Tensor, "clients"]:
@@ -71,17 +72,23 @@ class ClientData:
 
     def labels(self, places: Tensor) -> Tensor:
         """Labels at ``places`` (any shape)."""
-        return self.pool.y[self.rows[places]]
+        return self.pool.y[self.rows[places]] if self.relabelled is None else self.relabelled[places]
 
     def of_client(self, client: int) -> tuple[Tensor, Tensor]:
         """(features [M_i, ...], labels [M_i]) of one client, as copies."""
-        rows = self.rows[int(self.offsets[client]) : int(self.offsets[client + 1])]
-        return _as_floats(self.pool.x.index_select(0, rows), self.scale, self.dtype), self.pool.y[rows]
+        own = slice(int(self.offsets[client]), int(self.offsets[client + 1]))
+        return _as_floats(self.pool.x.index_select(0, self.rows[own]), self.scale, self.dtype), self.labels(
+            torch.arange(own.start, own.stop, device=self.rows.device)
+        )
 
     def of_everyone(self) -> tuple[Tensor, Tensor]:
         """(features [M, ...], labels [M]) of all clients, as copies: for few samples only."""
-        x = _as_floats(self.pool.x.index_select(0, self.rows), self.scale, self.dtype)
-        return x, self.pool.y[self.rows]
+        return _as_floats(self.pool.x.index_select(0, self.rows), self.scale, self.dtype), self.all_labels
+
+    @property
+    def all_labels(self) -> Int[Tensor, "M"]:
+        """The labels of all samples, sorted by client."""
+        return self.pool.y[self.rows] if self.relabelled is None else self.relabelled
 
 
 @dataclass(frozen=True)
@@ -122,6 +129,7 @@ class Federation:
     notes: tuple[str, ...] = field(default=())
     unseen: "Federation | None" = None  # held-out clients, renumbered from 0
     public: PublicData | None = None  # the same for held-out clients
+    malicious: np.ndarray | None = None  # [N], where there is an attack
 
     @property
     def num_clients(self) -> int:
@@ -132,7 +140,7 @@ class Federation:
         """[N, C] training samples of each client by class."""
         train = self.train
         owner = torch.repeat_interleave(torch.arange(self.num_clients, device=train.rows.device), train.sizes)
-        labels = train.pool.y[train.rows]
+        labels = train.all_labels
         shape = (self.num_clients, self.num_classes)
         return torch.bincount(owner * self.num_classes + labels, minlength=shape[0] * shape[1]).view(shape)
 

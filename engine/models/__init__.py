@@ -79,10 +79,18 @@ class Model:
         for name in self.names:
             owner = name.rpartition(".")[0]
             is_same_part = last.partition(".")[0] == owner.partition(".")[0]
-            if not (is_same_part and isinstance(self.module.get_submodule(owner), _NORMALISATIONS)):
+            if not (is_same_part and self._is_norm(owner)):
                 last = owner
             grouped.setdefault(last, []).append(name)
         return tuple(map(tuple, grouped.values()))
+
+    @property
+    def norms(self) -> tuple[str, ...]:
+        """Parameter names of the normalizations: their scales and shifts, found by the type of the module."""
+        return tuple(n for n in self.names if self._is_norm(n.rpartition(".")[0]))
+
+    def _is_norm(self, owner: str) -> bool:
+        return isinstance(self.module.get_submodule(owner), _NORMALISATIONS)
 
     @property
     def num_parameters(self) -> int:

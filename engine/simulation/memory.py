@@ -17,7 +17,7 @@ FULL_MEMORY = (
     "out of memory; run fewer at once (FEDSCAPE_SLOTS=1), or choose fewer clients, smaller batches or a smaller model"
 )
 _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))  # container limits
-_PLANNED = ("finetune_steps", "head_steps", "adapt_steps", "personal_steps")  # their batches are drawn in advance
+_PLANNED = ("finetune_steps", "head_steps", "adapt_steps", "personal_steps", "lp_steps", "ft_steps")  # drawn in advance
 _ROW_BYTES, _STEP_BYTES = 8, 16  # per batch: the row of each sample; the count of each client, as tensor and as list
 
 

@@ -14,6 +14,8 @@ from torch import Tensor
 from engine.algorithms import Algorithm
 from engine.backends import choose_backend
 from engine.backends.clipped import Clipped
+from engine.channel.dials import ChannelState
+from engine.channel.open import Open
 from engine.config.schema import RunConfig, resolve_hparams
 from engine.core.client_rows import RowMemory
 from engine.core.devices import keep_freed_batches, use_full_precision
@@ -31,7 +33,7 @@ from engine.metrics import best_round_score, summarize_clients
 from engine.models import build_model
 from engine.models.tokens import require_fitting_tokens
 from engine.simulation import checkpoint_codec as states
-from engine.simulation import newcomers, option_notes
+from engine.simulation import dial_settings, newcomers, option_notes
 from engine.simulation.evaluation import score, stored_dtype
 from engine.simulation.provenance import provenance_of
 from engine.task import Diagnostics, Predictor, Task
@@ -126,7 +128,9 @@ class Simulation:
         else:
             keep_freed_batches()
         dtype = getattr(torch, config.training.dtype)
+        dial_settings.refuse(config)
         data = data or build(config, data_dir or default_data_dir(), device, progress)
+        data = dial_settings.attacked(config, data)
         model = build_model(config.model, data.input_shape, data.num_classes)
         require_fitting_tokens(model, data.train.pool.x)
         require_images(config.training.augmentation, data.input_shape)
@@ -140,6 +144,10 @@ class Simulation:
             self.task.note(note)
         self.algorithm = _method(self.task, config)
         self.state: Any = self.algorithm.init(self.task)
+        self.dials = dial_settings.dials(config, data, device)
+        self.channel = ChannelState()
+        for note in dial_settings.notes(config, self.algorithm.shared(self.state)):
+            self.task.note(note)
         self.evaluated = _sample(config, self.task)
         self._parts = states.Parts()
         self.round = -1  # the last yielded round
@@ -157,7 +165,7 @@ class Simulation:
             self.task, self.algorithm = self._with_round_rates(self.round + 1)
             cohort = self.task.cohort(self.round + 1)
             started = time.perf_counter()
-            state, diagnostics = self.algorithm.round(self.state, cohort, self.task)
+            state, diagnostics = self._train(cohort)
             if self.task.device.type == "cuda":
                 torch.cuda.synchronize(self.task.device)
             seconds = time.perf_counter() - started
@@ -166,6 +174,17 @@ class Simulation:
             yield result
             if result.diverged:
                 return
+
+    def _train(self, cohort: Cohort) -> tuple[Any, Diagnostics]:
+        """A round of the method. With a dial on, its uploads pass a channel that is opened for the round."""
+        if self.dials is None:
+            result: tuple[Any, Diagnostics] = self.algorithm.round(self.state, cohort, self.task)
+            return result
+        ledger = Open(self.dials, self.channel, cohort.round)
+        state, found = self.algorithm.round(self.state, cohort, dataclasses.replace(self.task, channel=ledger))
+        self.channel = ledger.close()
+        values = {**found.values, **ledger.values()}
+        return state, dataclasses.replace(found, values=values, bytes_up=ledger.bytes_up)
 
     def summary(self) -> dict[str, Any]:
         """The ``summary`` of the export: of the last round and of the best ones."""
@@ -195,6 +214,8 @@ class Simulation:
             "best": best_of,
             "notes": list(self.task.notes),
         }
+        if self.dials is not None:
+            whole["channel"] = self.channel.to_dict()
         return states.to_bytes(whole, self._parts, write)
 
     @property
@@ -211,10 +232,12 @@ class Simulation:
                 raise CheckpointInvalid("the checkpoint is of another configuration; rerun the run")
             round, state, last, notes = (whole[name] for name in ("round", "state", "last", "notes"))
             best = {model: Best(**whole["best"][model]) for model in MODEL_KINDS}
+            channel = ChannelState() if self.dials is None else ChannelState(**whole["channel"])
         except (KeyError, TypeError) as error:
             message = f"the checkpoint was written by another version ({error!r} does not fit); rerun the run"
             raise CheckpointInvalid(message) from error
         self.round, self.state, self.last, self.best, self._parts = round, state, last, best, parts
+        self.channel = channel
         self.task = dataclasses.replace(self.task, memory=memory)
         self.task, self.algorithm = self._with_round_rates(round)
         for note in notes:
@@ -316,10 +339,11 @@ class Simulation:
         for model, best in self.best.items():
             if f"{model}.accuracy" not in values:
                 continue
-            summary = summarize_clients(values[f"{model}.accuracy"], data.test_sizes)
+            summary = summarize_clients(_of_benign(values[f"{model}.accuracy"], data), data.test_sizes)
             self.last[model] = summary
             scalars |= add_prefix(model, summary)
-            reached = best_round_score(model, scalars, values, data.val_sizes)
+            benign = {name: _of_benign(array, data) for name, array in values.items()}
+            reached = best_round_score(model, scalars, benign, data.val_sizes)
             if may_be_best and np.isfinite(reached) and reached > best.score:
                 self.best[model] = Best(self.round, reached, summary, self.state if model == "personalized" else None)
         return scalars
@@ -345,6 +369,11 @@ class Simulation:
             if len(bad):
                 return f"the test loss of client {bad[0]}'s {model} model is not finite"
         return None
+
+
+def _of_benign(values: np.ndarray, data: Federation) -> np.ndarray:
+    """Values of all clients, NaN for the malicious ones."""
+    return values if data.malicious is None else np.where(data.malicious, np.nan, values)
 
 
 def _different(models: Sequence[SharedParams]) -> Sequence[SharedParams]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from engine.core.errors import Unsupported
 from engine.core.params import ClientParams, SharedParams, broadcast
@@ -23,6 +23,12 @@ def require_body(task: Task, method: str) -> None:
             f"{method} needs a body in addition to the head, and this model has none (mlr and logistic have only a "
             "head); use model: dnn or cnn"
         )
+
+
+def require_linear_head(task: Task, method: str) -> None:
+    """Raises Unsupported for a head that is not one linear layer."""
+    if type(task.model.module.head) is not nn.Linear:
+        raise Unsupported(f"{method} needs a head that is one linear layer; use model: dnn or cnn")
 
 
 def train_heads(

@@ -6,12 +6,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from engine.channel import Arrived
-from engine.core.params import ClientParams, broadcast, clone, flatten, gather
+from engine.core.params import ClientParams, broadcast, clone, gather
 from engine.federation.batches import Cohort
 from engine.task import Task
 from engine.training.evaluate import training_losses
 from engine.training.kmeans import Contexts
 from engine.training.local import Trained, local_sgd
+from engine.training.similarity import cosines
 
 
 def together(task: Task) -> Contexts:
@@ -44,7 +45,4 @@ def best_fitting(task: Task, models: ClientParams) -> ClientParams:
 
 def cosine_similarity(updates: ClientParams) -> Float[np.ndarray, "S S"]:
     """Between the flattened updates of all pairs; 0 where one of them is zero."""
-    matrix = flatten(updates).double()
-    norms = matrix.norm(dim=1, keepdim=True)
-    unit = matrix / norms.where(norms > 0, 1)
-    return (unit @ unit.T).nan_to_num().clamp(-1, 1).cpu().numpy()
+    return cosines(updates, updates).cpu().numpy()

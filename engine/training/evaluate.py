@@ -12,6 +12,7 @@ from torch.func import vmap
 from torch.nn import functional as F
 
 from engine.core.params import ClientParams, SharedParams, row
+from engine.federation.batches import Cohort
 from engine.federation.clients import ClientData
 from engine.task import Predictor, Task
 
@@ -68,15 +69,37 @@ def spread(values: np.ndarray, clients: Tensor, num_clients: int) -> np.ndarray:
 def training_losses(task: Task, models: ClientParams) -> Float[Tensor, "N K"]:
     """Mean loss of each of K models [K, ...] on the training data of every client; each sample is read once."""
     data, K = task.data.train, len(next(iter(models.values())))
-    everyone = torch.arange(data.num_clients, device=task.device)
-    totals = torch.zeros(K, data.num_clients, dtype=torch.float64, device=task.device)
+    totals = torch.zeros(data.num_clients, K, dtype=torch.float64, device=task.device)
+    for owner, losses in _losses(task, models, torch.arange(data.num_clients, device=task.device)):
+        totals.index_add_(0, owner, losses)
+    return (totals / data.sizes[:, None]).to(task.dtype)
+
+
+def sample_losses(task: Task, models: ClientParams, clients: Int[Tensor, "n"]) -> Float[Tensor, "M K"]:
+    """Loss of each of K models [K, ...] on each training sample of the clients, client by client, in double."""
+    return torch.cat([losses for _, losses in _losses(task, models, clients)])
+
+
+def _losses(task: Task, models: ClientParams, clients: Int[Tensor, "n"]) -> Iterator[tuple[Tensor, Tensor]]:
+    """(place in ``clients`` [m], loss of each model [m, K]) of their training samples, in pieces."""
+    K = len(next(iter(models.values())))
     with torch.no_grad():
-        for owner, x, y in slabs(task, data, everyone):
+        for owner, x, y in slabs(task, task.data.train, clients):
+            losses = []
             for k in range(K):
                 task.tick()
-                _, losses = _scores(task.model.logits(row(models, k), x), y)
-                totals[k].index_add_(0, owner, losses)
-    return (totals / data.sizes).T.to(task.dtype)
+                losses.append(_scores(task.model.logits(row(models, k), x), y)[1])
+            yield owner, torch.stack(losses, dim=1)
+
+
+def cohort_losses(task: Task, params: SharedParams, cohort: Cohort) -> Float[Tensor, "S"]:
+    """Mean loss of one model on all training data of each participant, in double; nothing is augmented."""
+    data, clients = task.data.train, cohort.clients
+    totals = torch.zeros(cohort.size, dtype=torch.float64, device=task.device)
+    with torch.no_grad():
+        for owner, x, y in slabs(task, data, clients, sum(task.train_sizes[c] for c in cohort.numbers)):
+            totals.index_add_(0, owner, _scores(task.model.logits(params, x), y)[1])
+    return totals / data.sizes[clients]
 
 
 def _shared(
@@ -91,11 +114,16 @@ def _shared(
     return correct, loss
 
 
-def slabs(task: Task, data: ClientData, clients: Int[Tensor, "n"]) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """(place in ``clients``, features, label) of all samples of the clients, client by client, in pieces."""
+def slabs(
+    task: Task, data: ClientData, clients: Int[Tensor, "n"], total: int | None = None
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """(place in ``clients``, features, label) of all samples of the clients, client by client, in pieces.
+
+    Without their ``total`` number it is read from the device.
+    """
     sizes = data.sizes[clients]
     ends = sizes.cumsum(0)
-    step, total = max(1, _slab(task) // _sample_bytes(data)), int(sizes.sum())
+    step, total = max(1, _slab(task) // _sample_bytes(data)), int(sizes.sum()) if total is None else total
     for begin in range(0, total, step):
         task.tick()
         count = torch.arange(begin, min(begin + step, total), device=task.device)

@@ -16,13 +16,13 @@ from torch import Tensor
 
 from engine.backends import Extras, Objective
 from engine.core.devices import sent
-from engine.core.params import ClientParams, clone, concat, map_params, take
+from engine.core.params import ClientParams, clone, concat, each, map_params, take
 from engine.federation.batches import Batch, Cohort, Plan
 from engine.task import Task
 
 Value = TypeVar("Value", ClientParams, Tensor)
-Proximal = tuple[float, ClientParams]
-"""(lam, anchor): the term lam/2 ||p - anchor||^2."""
+Proximal = tuple[float | Tensor, ClientParams]
+"""(lam, anchor): the term lam/2 ||p - anchor||^2. ``lam`` is a number, or [S], one for each client."""
 
 
 class Live:
@@ -141,14 +141,19 @@ class SGD:
         """One step of ``c.<name>``, in place; returns the data losses.
 
         The gradient is taken ``at`` other parameters where these are given, and moves the ``trained`` names alone.
-        ``prox`` replaces the proximal term, with an anchor of the clients that still train.
+        ``prox`` replaces the proximal term, with the values of the clients that still train.
         """
         params: ClientParams = getattr(c, name)
         out = params if trained is None else {n: params[n] for n in trained}
         if prox is None and self.prox:
-            prox = self.prox[0], c.of(self.prox[1])
-        lam, anchor = prox or (0.0, None)
+            strength, center = self.prox
+            prox = c.of(strength) if isinstance(strength, Tensor) else strength, c.of(center)
+        strength, anchor = prox or (0.0, None)
+        lam = 0.0 if isinstance(strength, Tensor) else strength
         drift = c.of(self.drift) if self.drift else None
+        if isinstance(strength, Tensor) and anchor is not None:
+            # accumulate scales all clients alike: a pull for each is taken before it and added after it
+            drift = _pulls(strength, out, anchor, drift)
         where, accumulate = at or params, c.task.backend.accumulate
         if self.momentum:
             velocity = {n: v for n, v in c.velocity(name).items() if n in out}
@@ -182,6 +187,14 @@ class SGD:
                 if self.weight_decay:
                     p.mul_(1 - self.lr * self.weight_decay)
                 p.add_(gradient[n], alpha=-self.lr)
+
+
+def _pulls(
+    lam: Float[Tensor, "A"], params: ClientParams, anchor: ClientParams, drift: ClientParams | None
+) -> ClientParams:
+    """lam_i (p_i - anchor_i) + drift_i, as new tensors."""
+    pulls = {n: (p - anchor[n]).mul_(each(lam, p)) for n, p in params.items()}
+    return pulls if drift is None else {n: pull.add_(drift[n]) for n, pull in pulls.items()}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ own equation 24 has that.
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from engine.core.params import ClientParams, each, map_params
@@ -62,11 +62,6 @@ def most_personal(scores: Float[Tensor, "S L"], count: int) -> Float[Tensor, "S 
 def select_layers(kept: Float[Tensor, "S L"], own: ClientParams, shared: ClientParams, layers: Layers) -> ClientParams:
     """Each client's own tensors in the layers it keeps, the shared ones elsewhere."""
     return {n: own[n].where(each(kept[:, i], own[n]) > 0, shared[n]) for i, names in enumerate(layers) for n in names}
-
-
-def by_client(rows: Float[Tensor, "S L"], clients: Int[Tensor, "S"], num_clients: int) -> Float[Tensor, "N L"]:
-    """A cohort's rows as a diagnostic of all clients: not a number where a client did not take part."""
-    return rows.new_full((num_clients, rows.shape[1]), torch.nan).index_copy(0, clients, rows)
 
 
 def sam_sgd(task: Task, start: ClientParams, cohort: Cohort, rho: float) -> Trained:

@@ -16,6 +16,7 @@ from engine.simulation.simulate import Simulation
 
 START = {"initial/w": torch.zeros(3)}
 OWN = {"personalized/w": torch.zeros(4, 3)}
+OF_TWO = {"personalized/w": torch.zeros(4, 2, 3)}  # two networks a client
 TINY = {
     "name": "tiny",
     "dataset": "digits",
@@ -43,6 +44,9 @@ def test_the_models_of_every_method_are_accepted(name: str) -> None:
         (OWN, "4", "initial model or"),
         (START | {"personalized/w": torch.zeros(3, 3)}, "4", "has shape"),
         (START | {"personalized/w": torch.zeros(4, 2)}, "4", "has shape"),
+        (START | {"personalized/w": torch.zeros(4, 2, 2, 3)}, "4", "has shape"),
+        (START | {"initial/b": torch.zeros(1)} | OF_TWO | {"personalized/b": torch.zeros(4, 3, 1)}, "4", "has shape"),
+        (START | {"initial/b": torch.zeros(1)} | OF_TWO | {"personalized/b": torch.zeros(4, 1)}, "4", "has shape"),
         (START | {"global/w": torch.zeros(2)}, "4", "has shape"),
         (START | {"global/w": torch.zeros(5, 3)}, "4", "has shape"),
         (START | OWN | {"evil": torch.zeros(1)}, "4", "is not a model"),

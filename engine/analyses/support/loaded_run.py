@@ -8,6 +8,7 @@ import torch
 
 from engine.algorithms import Algorithm, special_forward
 from engine.config.schema import RunConfig
+from engine.core.errors import Unsupported
 from engine.core.params import SharedParams
 from engine.simulation.simulate import Models, Simulation
 from engine.task import Predictor, Task
@@ -57,6 +58,16 @@ class Subject:
             return Predictor(models[0], is_per_client=False, forward=forward)
         stacked = {n: torch.stack([p[n] for p in models]) for n in models[0]}
         return Predictor(stacked, is_per_client=True, forward=forward)
+
+    def network_of(self, client: int) -> SharedParams:
+        """The personalized model of a client. Raises Unsupported for methods whose clients have several networks."""
+        own = self.models.personalized[client]
+        if any(own[n].shape != p.shape for n, p in self.models.initial.items()):
+            raise Unsupported(
+                "each client's model consists of several networks, and this analysis is of a single one; choose "
+                "another analysis, or the run of another method"
+            )
+        return own
 
     @property
     def global_model(self) -> Predictor | None:

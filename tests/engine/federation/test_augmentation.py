@@ -77,6 +77,13 @@ def test_a_range_of_steps_has_the_batches_of_the_full_plan():
         assert expected.counts == found.counts and torch.equal(expected.x, found.x)
 
 
+def test_the_models_of_a_client_see_the_same_augmented_batches():
+    task = simulation("fedavg", images(), model=CNN, augmentation="crop_flip", local_epochs=1).task
+    plan = task.cohort(1).plan
+    for once, twice in zip(*(p.batches(task.data.train) for p in (plan, plan.repeat(2))), strict=True):
+        assert torch.equal(once.x.repeat_interleave(2, 0), twice.x)
+
+
 def test_both_paths_of_a_method_see_the_same_augmented_batches():
     options = {"model": CNN, "augmentation": "crop_flip"}
     ditto = trained({"name": "ditto", "lam": 0.0}, images(), rounds=1, **options)

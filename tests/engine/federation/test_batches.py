@@ -96,6 +96,22 @@ def test_aggregation_weights_are_the_training_sizes():
     assert cohort.weights.tolist() == pytest.approx([SIZES[i] / sum(SIZES) for i in cohort.clients.tolist()])
 
 
+def test_a_repeated_plan_has_the_same_batches_for_each_model_of_a_client():
+    plan = plan_of([12, 9, 2], [3, 2, 1], 4)
+    twice = plan.repeat(2)
+    assert twice.steps == (3, 3, 2, 2, 1, 1) and twice.gradient_evaluations == 2 * plan.gradient_evaluations
+    for i, steps in enumerate(twice.steps):
+        assert [rows_of(twice, i, t) for t in range(steps)] == [rows_of(plan, i // 2, t) for t in range(steps)]
+
+
+@pytest.mark.parametrize("batch_size", [4, "full"])
+def test_a_batch_has_the_rows_of_its_samples(batch_size):
+    run = simulation("fedavg", local_epochs=1, batch_size=batch_size)
+    data = run.task.data.train
+    for batch in run.task.cohort(1).plan.batches(data):
+        assert torch.equal(batch.x, data.features(batch.rows)) and torch.equal(batch.y, data.labels(batch.rows))
+
+
 def test_a_pass_takes_a_share_of_the_batches_of_one_permutation():
     task = simulation("fedavg").task  # batches of 4 of 6, 9, 4 and 7 samples: 2, 3, 1 and 2 a pass
     whole, part = (task.passes([3, 2, 1, 0], 5, "a pass", share) for share in (1.0, 0.5))

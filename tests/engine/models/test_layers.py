@@ -3,6 +3,7 @@
 from torch import nn
 
 from engine.models import Model, SplitModel
+from tests.support.networks import model_of
 
 
 def test_a_normalization_is_part_of_the_layer_before_it():
@@ -16,3 +17,11 @@ def test_a_normalization_is_part_of_the_layer_before_it():
         ("head.0.weight", "head.0.bias"),  # the head has no layer before it
         ("head.1.weight", "head.1.bias"),
     )
+
+
+def test_normalizations_are_found_by_type():
+    assert model_of("dnn").norms == model_of("cnn", (1, 16, 16)).norms == ()
+    model = model_of("resnet18", (1, 8, 8), width=2)
+    norms = [n for n, m in model.module.named_modules() if isinstance(m, nn.GroupNorm)]
+    assert model.norms == tuple(f"{n}.{which}" for n in norms for which in ("weight", "bias"))
+    assert len(norms) == 20 and any("shortcut.1" in n for n in norms)

@@ -5,6 +5,8 @@ import pytest
 import torch
 
 from engine.analyses.support.loaded_run import Subject, _to_device
+from engine.core.errors import Unsupported
+from engine.core.registry import ANALYSES
 from engine.training.evaluate import evaluate
 from tests.support.tiny_runs import tiny_config, trained
 
@@ -16,6 +18,7 @@ METHODS = {
     "fedproto by prototypes": DNN,
     "fedproto by heads": DNN,
     "cgpfl": {},
+    "fedem": {},
 }
 OPTIONS = {
     "fedproto by prototypes": {"name": "fedproto", "predict": "prototype"},
@@ -42,6 +45,30 @@ def test_a_clustered_method_gives_each_client_its_own_global_model() -> None:
     plain, _ = trained(tiny_config())
     assert clustered.global_model.is_per_client
     assert not plain.global_model.is_per_client
+
+
+OF_ONE_NETWORK = [
+    ("landscape", {}),
+    ("plane", {}),
+    ("features", {}),
+    ("sharpness", {}),
+    ("sharpness", {"of": "clients"}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), OF_ONE_NETWORK, ids=str)
+def test_analyses_of_one_network_refuse_clients_with_several(name: str, options: dict[str, str]) -> None:
+    subject, _ = trained(tiny_config(algorithms=["fedem"]))
+    entry = ANALYSES.get(name)
+    with pytest.raises(Unsupported, match="consists of several networks"):
+        entry.make(entry.options(**options)).compute(subject)
+
+
+def test_clients_with_several_networks_have_a_map() -> None:
+    subject, _ = trained(tiny_config(algorithms=["fedem"]))
+    entry = ANALYSES.get("client_map")
+    found = entry.make(entry.options()).compute(subject)
+    assert "start" not in found.arrays and found.values["difference"] == 0
 
 
 def test_a_shared_model_is_loaded_once_on_every_device() -> None:

@@ -1,0 +1,56 @@
+"""A little is enough: malicious clients all send the same update, a few standard deviations from the honest mean.
+
+Baruch, Baruch, Goldberg. A Little Is Enough: Circumventing Defenses For Distributed Learning. NeurIPS 2019.
+https://arxiv.org/abs/1902.06156, Algorithm 3.
+
+    s <- floor(n/2 + 1) - m                               honest clients needed for a majority, of n in the cohort
+    z <- Phi^-1((n - m - s) / (n - m))                    m malicious ones
+    Delta_i <- mean - z std                               per coordinate, over the honest Deltas of the round
+
+Deviations: mean and deviation are those of the honest clients (omniscient), where the paper estimates them from the
+attackers' own. At least one supporter is needed, also where the attackers are a majority.
+
+Pitfalls: ByzFL announces the population's standard deviation and takes the sample's, as the paper does and as we do.
+"""
+
+from dataclasses import dataclass
+from math import floor
+from statistics import NormalDist
+from typing import Annotated, Literal
+
+import torch
+from jaxtyping import Float
+from pydantic import Field
+from torch import Tensor
+
+from engine.attacks import Attack, AttackOptions, Exchange
+from engine.core.registry import ATTACKS
+
+Deviations = Annotated[float, Field(ge=-100, le=100)]
+
+
+class AlieOptions(AttackOptions):
+    z: Deviations | Literal["max"] = Field(
+        "max", description="Distance from the honest mean in standard deviations; max: as far as a majority covers."
+    )
+
+
+@ATTACKS.register("alie", title="A little is enough", paper="Baruch et al., NeurIPS 2019", short="ALIE")
+@dataclass(frozen=True)
+class Alie(Attack):
+    options: AlieOptions
+
+    def corrupt(self, exchange: Exchange) -> Float[Tensor, "m P"]:
+        honest = exchange.delta[~exchange.is_malicious]
+        count, total = len(honest), len(exchange.delta)
+        if not count:
+            return exchange.own
+        spread = honest.std(dim=0, unbiased=True) if count > 1 else torch.zeros_like(honest[0])
+        z = 0.0 if count == 1 else covered(total, total - count) if self.options.z == "max" else float(self.options.z)
+        return (honest.mean(0) - z * spread).expand(total - count, -1)
+
+
+def covered(n: int, m: int) -> float:
+    """The largest z at which the malicious update still looks typical to a majority: m of n are malicious."""
+    supporters = max(1, floor(n / 2 + 1) - m)
+    return NormalDist().inv_cdf((n - m - supporters) / (n - m)) if n - m > supporters else 0.0

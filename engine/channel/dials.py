@@ -1,0 +1,33 @@
+"""The settings that act on uploads. A run with none of them has no ledger, and its channel is ``Direct``."""
+
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from engine.aggregators import Aggregator
+from engine.aggregators.mean import Mean
+from engine.attacks import Attack
+
+
+@dataclass(frozen=True)
+class Dials:
+    """What happens to uploads in each round of a run."""
+
+    seed: int
+    num_clients: int
+    attack: Attack | None = None
+    is_malicious: Bool[Tensor, "N"] | None = None  # where there is an attack
+    malicious_share: float = 0.0  # what a rule that needs to know expects
+    aggregator: Aggregator = field(default_factory=Mean)
+
+
+@dataclass(frozen=True)
+class ChannelState:
+    """What the channel remembers from round to round; it is in the checkpoint, beside the method's state."""
+
+    rounds: int = 0  # closed so far
+
+    def to_dict(self) -> dict[str, int | torch.Tensor]:
+        return dict(vars(self))

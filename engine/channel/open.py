@@ -1,0 +1,199 @@
+"""The channel with a dial on, opened for one round: the ledger of what was sent, what arrived and what was made of it.
+
+Inside an exchange: attack -> compress -> wire, where bytes are counted -> late ones fall out -> decompress. Then, in
+``combine``: clip -> aggregator -> noise.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from engine.aggregators.mean import Mean
+from engine.attacks import Exchange
+from engine.channel import Arrived, Channel
+from engine.channel.dials import ChannelState, Dials
+from engine.channel.direct import mean_inside
+from engine.core.params import (
+    ClientParams,
+    SharedParams,
+    broadcast,
+    flatten,
+    gather,
+    map_params,
+    row,
+    scatter,
+    unflatten,
+    weighted_mean,
+)
+from engine.core.streams import torch_stream
+from engine.federation.batches import Cohort
+
+
+@dataclass
+class Open(Channel):
+    """A round's ledger. ``close`` gives the state for the next round, ``values`` what is recorded."""
+
+    dials: Dials
+    state: ChannelState
+    round: int
+    bytes_up: int = 0
+    exchanges: int = 0
+    fell_back: int = 0
+    _values: dict[str, Tensor] = field(default_factory=dict)
+
+    def deliver(
+        self,
+        uploads: ClientParams,
+        reference: ClientParams,
+        cohort: Cohort,
+        weights: Float[Tensor, "S"],
+        numbers: Int[Tensor, "S"] | None = None,
+    ) -> Arrived:
+        return self._exchange(uploads, reference, cohort, weights, numbers)
+
+    def combine(self, arrived: Arrived, reference: SharedParams, cohort: Cohort) -> SharedParams:
+        return self._combined(arrived, reference, cohort)
+
+    def combine_inside(
+        self, arrived: Arrived, models: ClientParams, labels: Int[Tensor, "A"], cohort: Cohort
+    ) -> ClientParams:
+        if isinstance(self.dials.aggregator, Mean):
+            return mean_inside(models, arrived.params, labels, arrived.weights)
+        for k in labels.unique().tolist():
+            members = (labels == k).nonzero()[:, 0]
+            own = arrived.weights[members]
+            new = self._combined(arrived.part(members, own / own.sum()), row(models, k), cohort)
+            models = scatter(models, {n: p[None] for n, p in new.items()}, labels.new_tensor([k]))
+        return models
+
+    def aggregate(
+        self,
+        uploads: ClientParams,
+        reference: SharedParams,
+        cohort: Cohort,
+        weights: Float[Tensor, "S"],
+        out_of: int | None = None,
+    ) -> SharedParams:
+        arrived = self._exchange(
+            uploads, broadcast(reference, cohort.size), cohort, weights, is_recorded=out_of is None
+        )
+        return self._combined(arrived, reference, cohort, out_of)
+
+    def peek(self, known: SharedParams, uploads: ClientParams, weights: Float[Tensor, "S"]) -> SharedParams:
+        return known
+
+    def values(self) -> dict[str, float | Tensor]:
+        """What the round records of the channel."""
+        return {"aggregator.fell_back": float(self.fell_back), **self._values}
+
+    def close(self) -> ChannelState:
+        return replace(self.state, rounds=self.state.rounds + 1)
+
+    def _exchange(
+        self,
+        uploads: ClientParams,
+        reference: ClientParams,
+        cohort: Cohort,
+        weights: Float[Tensor, "S"],
+        numbers: Int[Tensor, "S"] | None = None,
+        is_recorded: bool = True,
+    ) -> Arrived:
+        self.exchanges += 1
+        sent = self._attacked(uploads, reference, cohort)
+        if sent:
+            self._count(sent, numbers)
+            if is_recorded:
+                self._record("update_norm", cohort.clients, _norms(sent, reference), torch.nan)
+        return Arrived(sent, torch.arange(cohort.size, device=cohort.clients.device), weights)
+
+    def _attacked(self, uploads: ClientParams, reference: ClientParams, cohort: Cohort) -> ClientParams:
+        """The uploads, with those of malicious clients replaced."""
+        attack, who = self.dials.attack, self.dials.is_malicious
+        if attack is None or who is None or not uploads:
+            return uploads
+        is_malicious = who[cohort.clients]
+        if not bool(is_malicious.any()):
+            return uploads
+
+        def draw(place: int) -> torch.Generator:
+            return torch_stream(self.dials.seed, "attack", self.round, self.exchanges, cohort.numbers[place])
+
+        delta = flatten(map_params(torch.sub, uploads, reference))
+        changed = attack.corrupt(Exchange(delta, is_malicious, draw))
+        if changed is None:
+            return uploads
+        places = is_malicious.nonzero()[:, 0]
+        delta_of = unflatten(changed, row(uploads, 0))
+        return scatter(uploads, map_params(torch.add, gather(reference, places), delta_of), places)
+
+    def _count(self, sent: ClientParams, numbers: Int[Tensor, "S"] | None) -> None:
+        if numbers is None:
+            self.bytes_up += sum(p.nbytes for p in sent.values())
+        else:
+            self.bytes_up += int(numbers.sum()) * next(iter(sent.values())).element_size()
+
+    def _combined(
+        self, arrived: Arrived, reference: SharedParams, cohort: Cohort, out_of: int | None = None
+    ) -> SharedParams:
+        """reference + rule(Delta), or A / out_of rule(Delta) for a reference of 0."""
+        if not arrived.size or not reference:
+            return reference
+        clients = cohort.clients[arrived.rows]
+        order = clients.argsort()  # so that ties go to the client with the lower number
+        matrix = flatten(gather(map_params(torch.sub, arrived.params, reference), order))
+        expected = round(self.dials.malicious_share * arrived.size)
+        found = self.dials.aggregator.combine(matrix, arrived.weights[order], expected)
+        self.fell_back += found.fell_back
+        share = 1.0 if out_of is None else arrived.size / out_of
+        weight = torch.empty_like(found.weight).index_copy(0, order, found.weight)
+        if found.delta is None:
+            new = _mean_of_kept(arrived.params, weight * share)
+        else:
+            moved = row(unflatten(found.delta[None], reference), 0)
+            new = {n: torch.add(p, moved[n], alpha=share) for n, p in reference.items()}
+        if out_of is None:
+            self._record_update(weight, matrix, _update(new, reference), clients, order)
+        return new
+
+    def _record_update(
+        self,
+        weight: Float[Tensor, "A"],
+        matrix: Float[Tensor, "A P"],
+        update: Float[Tensor, "P"],
+        clients: Int[Tensor, "A"],
+        order: Int[Tensor, "A"],
+    ) -> None:
+        """The share of each client in the update, and the cosine between its Delta and the update."""
+        self._record("aggregator.weight", clients, weight, 0.0)
+        lengths = torch.linalg.vector_norm(matrix, dim=1) * torch.linalg.vector_norm(update)
+        cosine = (matrix @ update / lengths).where(lengths > 0, torch.nan)
+        self._record("update_cosine", clients[order], cosine, torch.nan)
+
+    def _record(self, name: str, clients: Int[Tensor, "A"], values: Float[Tensor, "A"], absent: float) -> None:
+        """A value of each of these clients, in this round's array of all."""
+        known = self._values.get(name)
+        if known is None:
+            known = values.new_full((self.dials.num_clients,), absent)
+        self._values[name] = known.index_copy(0, clients, values)
+
+
+def _norms(uploads: ClientParams, reference: ClientParams) -> Float[Tensor, "S"]:
+    """||Delta_i|| over all numbers."""
+    lengths = [torch.linalg.vector_norm((p - reference[n]).flatten(1), dim=1) for n, p in uploads.items()]
+    return torch.linalg.vector_norm(torch.stack(lengths), dim=0)
+
+
+def _mean_of_kept(uploads: ClientParams, weight: Float[Tensor, "A"]) -> SharedParams:
+    """The mean of the uploads with a weight: 0 times one that is not finite would be NaN."""
+    kept = weight != 0
+    if bool(kept.all()):
+        return weighted_mean(uploads, weight)
+    rows = kept.nonzero()[:, 0]
+    return weighted_mean(gather(uploads, rows), weight[rows])
+
+
+def _update(new: SharedParams, reference: SharedParams) -> Float[Tensor, "P"]:
+    """The update of the server as one vector."""
+    return torch.cat([(p - reference[n]).flatten() for n, p in new.items()])

@@ -1,0 +1,108 @@
+"""Baselines and MOCHA where uploads are lost: the server uses those that arrive, and without any it stays as it is."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from engine.channel import Arrived
+from engine.channel.direct import Direct
+from engine.core.params import ClientParams, SharedParams, gather
+from engine.federation.batches import Cohort
+from tests.support import reference
+from tests.support.builders import LR, SIZES, assert_close, assert_equal, simulation
+from tests.support.reference import as_matrix, batches_of, start_of
+
+
+@dataclass(frozen=True)
+class Losing(Direct):
+    """Only the uploads of these clients arrive."""
+
+    arriving: tuple[int, ...]
+
+    def deliver(
+        self,
+        uploads: ClientParams,
+        reference: ClientParams,
+        cohort: Cohort,
+        weights: Tensor,
+        numbers: Tensor | None = None,
+    ) -> Arrived:
+        rows = torch.tensor([s for s, client in enumerate(cohort.numbers) if client in self.arriving], dtype=torch.long)
+        left = weights[rows]
+        return Arrived(gather(uploads, rows), rows, left / left.sum())
+
+    def combine(self, arrived: Arrived, reference: SharedParams, cohort: Cohort) -> SharedParams:
+        return super().combine(arrived, reference, cohort) if arrived.size else reference
+
+    def aggregate(
+        self,
+        uploads: ClientParams,
+        reference: SharedParams,
+        cohort: Cohort,
+        weights: Tensor,
+        out_of: int | None = None,
+    ) -> SharedParams:
+        return self.combine(self.deliver(uploads, {}, cohort, weights), reference, cohort)
+
+
+def after_a_round(name: str, arriving: tuple[int, ...], **training: Any):
+    run = simulation(name, **training)
+    task = replace(run.task, channel=Losing(arriving))
+    return run, run.algorithm.round(run.state, task.cohort(1), task)[0]
+
+
+SERVERS = {  # what the server computes from the uploads
+    "fednova": ("global_params",),
+    "qffl": ("global_params",),
+    "term": ("global_params",),
+    "afl": ("last_params", "global_params"),
+    "feddyn": ("global_params", "mean_drift"),
+    "fedopt": ("global_params",),
+    "mocha": ("duals",),
+}
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_without_uploads_the_server_stays_as_it_is(name):
+    run, after = after_a_round(name, ())
+    for field in SERVERS[name]:
+        assert_equal(getattr(after, field), getattr(run.state, field))
+
+
+@pytest.mark.parametrize("name", ["fednova", "qffl", "term", "fedopt"])
+def test_lost_uploads_count_as_little_as_absent_clients(name):
+    """The same as a round in which only those take part whose uploads arrive."""
+    run, after = after_a_round(name, (1, 2), local_epochs=1)
+    few = run.task.cohort_of([1, 2], 1)
+    expected, _ = run.algorithm.round(run.state, few, run.task)
+    assert_close(after.global_params, expected.global_params, 1e-12)
+
+
+def test_only_weights_of_arrived_losses_rise_in_afl():
+    run, after = after_a_round("afl", (0, 3))
+    losses = [
+        reference.loss(start_of(run), x.numpy(), y.numpy()) for x, y in map(run.task.data.train.of_client, (0, 3))
+    ]
+    raised = np.full(4, 0.25)
+    raised[[0, 3]] += 0.1 * 4 / 2 * np.array(losses)
+    np.testing.assert_allclose(after.client_weights, raised - (raised.sum() - 1) / 4, atol=1e-12)
+
+
+def test_a_client_of_feddyn_remembers_a_drift_that_was_lost():
+    run, after = after_a_round("feddyn", (2,))
+    start, found = start_of(run), as_matrix(after.client_drifts)
+    copies = [reference.sgd(start, batches, LR, 0.01, start) for batches in batches_of(run, 1)]
+    np.testing.assert_allclose(found, copies - start, atol=1e-12)
+    np.testing.assert_allclose(as_matrix(after.mean_drift), found[2] / len(SIZES), atol=1e-12)
+    np.testing.assert_allclose(as_matrix(after.global_params), copies[2] + found[2] / len(SIZES), atol=1e-12)
+
+
+def test_the_server_of_mocha_keeps_the_duals_of_lost_uploads():
+    run, after = after_a_round("mocha", (2,))
+    before, now = as_matrix(run.state.duals), as_matrix(after.duals)
+    assert [bool((before[i] != now[i]).any()) for i in range(4)] == [False, False, True, False]
+    assert after.is_known.tolist() == [False, False, True, False]

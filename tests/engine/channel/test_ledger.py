@@ -1,0 +1,86 @@
+"""The ledger of a round: with nothing set it changes nothing and counts what each method says that it sends."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from engine.channel.dials import Dials
+from engine.core.registry import ALGORITHMS
+from engine.simulation.simulate import Simulation
+from tests.support.builders import assert_close, assert_equal, personalized, simulation, supports
+
+SPLIT = {"name": "dnn", "hidden": 6}
+OPTIONS = {"l2gd": {"p": 0.5}, "ifca": {"K": 2}, "cgpfl": {"K": 2}, "fl_hc": {"at_round": 1, "n_clusters": 2}}
+OPTIONS |= {"cfl": {"warmup": 0, "eps1": 100.0, "eps2": 1e-6}, "fedprox_onestage": {"estimate_steps": 20}}
+
+
+def settings(name: str) -> dict:
+    needs_body = name == "ifca" or not supports(name, "mlr")
+    return {
+        "algorithm": {"name": name, **OPTIONS.get(name, {})},
+        "model": SPLIT if needs_body else "mlr",
+        "participation": 0.75,
+        "rounds": 3,
+    }
+
+
+def with_ledger(**changed) -> tuple[Simulation, list]:
+    """A run whose uploads pass an open channel with nothing set."""
+    run = simulation(**changed)
+    run.dials = Dials(run.config.seed, run.task.num_clients)
+    return run, [*run.rounds()]
+
+
+@pytest.mark.parametrize("name", ALGORITHMS.names())
+def test_an_open_channel_with_nothing_set_counts_the_bytes_of_the_method_and_changes_nothing(name):
+    plain = simulation(**settings(name))
+    expected = [*plain.rounds()]
+    opened, found = with_ledger(**settings(name))
+    assert [r.scalars["bytes_up"] for r in found] == [r.scalars["bytes_up"] for r in expected]
+    if name not in ("l2gd", "fedproto", "fl_hc"):  # they count for themselves, or other participants
+        assert found[-1].scalars["bytes_up"] == 3 * plain.algorithm.shared(plain.state).bytes_up
+    same = assert_close if name == "l2gd" else assert_equal  # whose mean is computed once an exchange
+    same(personalized(opened), personalized(plain))
+
+
+def test_the_global_model_of_l2gd_is_that_of_the_last_exchange():
+    run, _ = with_ledger(algorithm={"name": "l2gd", "p": 0.0})
+    assert_equal(run.state.global_params, run.task.initial_model())
+
+
+def test_a_ledger_counts_only_the_classes_that_a_client_has():
+    run, rounds = with_ledger(algorithm="fedproto", model=SPLIT, rounds=1)
+    known = int((run.task.data.class_counts > 0).sum())
+    assert rounds[-1].scalars["bytes_up"] == known * run.state.prototypes[0].nbytes
+
+
+def test_controls_of_scaffold_move_by_the_share_of_clients_that_took_part():
+    run, _ = with_ledger(algorithm="scaffold", rounds=1, participation=0.5)
+    mean = {n: p.sum(0) / 4 for n, p in run.state.client_controls.items()}
+    assert_close(run.state.control, mean)
+
+
+class Zero:
+    """A backend whose gradients are zero."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def accumulate(self, out, params, batch, alpha, beta, objective=None, extras=None):
+        for p in out.values():
+            p.mul_(beta)
+        return torch.zeros(batch.size, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", ["ditto", "apfl"])
+def test_models_that_stay_with_their_client_are_trained_by_the_plain_backend(name):
+    run = simulation(name, rounds=1)
+    assert run.task.staying is run.task
+    task = replace(run.task, backend=Zero(run.task.backend), plain=run.task.backend)
+    state, _ = run.algorithm.round(run.state, task.cohort(1), task)
+    assert_close(state.global_params, run.state.global_params)
+    assert not torch.equal(state.personal_params["head.weight"], run.state.personal_params["head.weight"])

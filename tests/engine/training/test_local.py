@@ -1,0 +1,62 @@
+"""Steps of SGD with a proximal term: one strength for all clients, or one for each."""
+
+import numpy as np
+import pytest
+import torch
+
+from engine.core.params import broadcast, gather, map_params
+from engine.training.local import SGD, local_sgd
+from tests.support import reference
+from tests.support.builders import LR, SIZES, assert_close, simulation
+from tests.support.reference import as_matrix, steps_of
+from tests.support.settings import DNN, VARIED_TRAINING
+
+
+def with_prox(lam, drift=False, **settings):
+    """The cohort's models after local training towards zero models; the drift is 0.3 in every coordinate."""
+    task = simulation("fedavg", **settings).task
+    cohort = task.cohort(1)
+    start = broadcast(task.initial_model(), cohort.size)
+    towards = map_params(torch.zeros_like, start)
+    terms = {"drift": map_params(lambda p: torch.full_like(p, 0.3), start)} if drift else {}
+    strength = lam[cohort.clients] if isinstance(lam, torch.Tensor) else lam
+    trained = local_sgd(task, start, cohort, SGD.of(task, prox=(strength, towards), **terms))
+    return task, cohort, trained.params
+
+
+@pytest.mark.parametrize("training", VARIED_TRAINING, ids=str)
+@pytest.mark.parametrize("drift", [False, True])
+def test_equal_strengths_for_each_client_equal_one_number(training, drift):
+    for settings in (training, {"model": DNN, "clip_norm": 0.5} | {k: v for k, v in training.items() if k != "model"}):
+        one = with_prox(0.7, drift, **settings)[2]
+        each = with_prox(torch.full((len(SIZES),), 0.7, dtype=torch.float64), drift, **settings)[2]
+        assert_close(each, one, 1e-12)
+
+
+@pytest.mark.parametrize("backend", ["loop", "batched", "fused"])
+@pytest.mark.parametrize("training", [{}, {"local_epochs": 2}], ids=["steps", "epochs"])
+def test_each_client_is_pulled_with_its_own_strength(backend, training, monkeypatch):
+    monkeypatch.setattr("engine.backends.fused.Fused.chunk_size", lambda *_: 3)
+    strengths = torch.tensor([0.0, 0.5, 2.0, 1.0], dtype=torch.float64)
+    task, cohort, params = with_prox(strengths, drift=True, backend=backend, **training)
+    expected = []
+    for i in cohort.clients.tolist():
+        W = as_matrix(task.initial_model())
+        for x, y in steps_of(task, cohort)[i]:
+            W = W - LR * (reference.gradient(W, x, y) + float(strengths[i]) * W + 0.3)
+        expected.append(W)
+    np.testing.assert_allclose(as_matrix(params), expected, atol=1e-12)
+
+
+def test_strengths_by_client_also_pull_a_part_of_the_parameters():
+    task = simulation("fedavg").task
+    cohort = task.cohort(1)
+    start = broadcast(task.initial_model(), cohort.size)
+    strengths = torch.full((cohort.size,), 0.7, dtype=torch.float64)
+    anchor = map_params(torch.zeros_like, start)
+    found, expected = (
+        local_sgd(task, start, cohort, SGD.of(task, prox=(lam, anchor)), trained=["head.bias"])
+        for lam in (strengths, 0.7)
+    )
+    assert_close(found.params, expected.params, 1e-12)
+    assert torch.equal(found.params["head.weight"], gather(start, torch.arange(cohort.size))["head.weight"])
