@@ -47,7 +47,7 @@ from pydantic import Field
 from torch import Tensor
 
 from engine.core.devices import sent
-from engine.core.params import ClientParams, SharedParams, broadcast, flatten, gather, scatter
+from engine.core.params import ClientParams, SharedParams, broadcast, by_client, flatten, gather, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Batch, Cohort
@@ -148,8 +148,8 @@ class FedAla(PersonalModels):
         )
         values: dict[str, float | Tensor] = {"passes": mixed.passes.to(task.dtype).mean()}
         if mixed.weights:
-            share = torch.full((task.num_clients,), torch.nan, dtype=task.dtype, device=task.device)
-            values["share_of_global"] = share.index_copy(0, cohort.clients, flatten(mixed.weights).mean(1))
+            shares = flatten(mixed.weights).mean(1)
+            values["share_of_global"] = by_client(shares, cohort.clients, task.num_clients)
         return new, Diagnostics(trained.loss, trained.gradient_evaluations + mixed.gradient_evaluations, values)
 
     def personalized(self, state: State, task: Task) -> Predictor:

@@ -45,7 +45,7 @@ from torch import Tensor
 
 from engine.backends import Extras, OnFeatures, of_classes
 from engine.core.devices import sent
-from engine.core.params import ClientParams, SharedParams, broadcast, dot, gather, scatter
+from engine.core.params import ClientParams, SharedParams, broadcast, by_client, dot, gather, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Batch, Cohort
@@ -111,14 +111,13 @@ class FedAs:
             total = fisher.sum()
             weights = torch.where((total > 0) & total.isfinite(), fisher / total, weights)
             cost += sum(task.train_sizes[client] for client in cohort.numbers)
-        bodies = part(trained.params, task.model.body)
         new = State(
-            task.channel.aggregate(bodies, state.shared_params, cohort, weights),
+            self._averaged(state.shared_params, part(trained.params, task.model.body), weights, cohort, task),
             scatter(state.personal_params, trained.params, cohort.clients),
             state.participations.index_add(0, cohort.clients, torch.ones_like(cohort.clients)),
         )
-        weight = torch.zeros(task.num_clients, dtype=task.dtype, device=task.device)
-        return new, Diagnostics(trained.loss, cost, {"weight": weight.index_copy(0, cohort.clients, weights)})
+        values: dict[str, float | Tensor] = {"weight": by_client(weights, cohort.clients, task.num_clients)}
+        return new, Diagnostics(trained.loss, cost, values)
 
     def _aligned(self, state: State, own: ClientParams, cohort: Cohort, task: Task) -> Trained:
         """The received body, aligned with the features of clients that have trained before, and own heads."""
@@ -136,6 +135,15 @@ class FedAs:
             task, gather(start, rows), again, sgd, trained=task.model.body, objective=OnFeatures(_gap), extras=extras
         )
         return Trained(scatter(start, out.params, rows), out.loss, out.gradient_evaluations)
+
+    def _averaged(
+        self, received: SharedParams, bodies: ClientParams, weights: Float[Tensor, "S"], cohort: Cohort, task: Task
+    ) -> SharedParams:
+        """The bodies' mean; t_i is sent with each body."""
+        sent_each = sum(p.numel() for p in received.values()) + (self.hparams.weights == "fisher")
+        numbers = torch.full_like(cohort.clients, sent_each)
+        arrived = task.channel.deliver(bodies, broadcast(received, cohort.size), cohort, weights, numbers)
+        return task.channel.combine(arrived, received, cohort) if arrived.size else received
 
     def personalized(self, state: State, task: Task) -> Predictor:
         return Predictor(state.personal_params, is_per_client=True)

@@ -46,7 +46,7 @@ from pydantic import Field
 from torch import Tensor
 
 from engine.core.devices import sent
-from engine.core.params import ClientParams, SharedParams, broadcast, gather, row, scatter
+from engine.core.params import ClientParams, SharedParams, broadcast, by_client, gather, row, scatter
 from engine.core.registry import ALGORITHMS, Options, Positive
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -169,11 +169,12 @@ def _combined(
     heads: ClientParams, own: ClientParams, features: Features, cohort: Cohort, task: Task
 ) -> tuple[ClientParams, Float[Tensor, "N"]]:
     """h_i of the cohort after the combination, and a_ii, NaN for others; ``own`` are the heads before the round."""
-    arrived = task.channel.deliver(heads, own, cohort, cohort.uniform)
+    sent_each = sum(p[0].numel() for p in heads.values()) + features.class_means[0].numel() + 1  # h_i, H_i and V_i
+    numbers = torch.full_like(cohort.clients, sent_each)
+    arrived = task.channel.deliver(heads, own, cohort, cohort.uniform, numbers)
     shares = head_shares(features, arrived.rows).to(task.device, task.dtype)
     combined = {n: torch.tensordot(shares, p, dims=1) for n, p in arrived.params.items()}
-    nobody = torch.full((task.num_clients,), torch.nan, dtype=task.dtype, device=task.device)
-    own_shares = nobody.index_copy(0, cohort.clients[arrived.rows], shares.diagonal())
+    own_shares = by_client(shares.diagonal(), cohort.clients[arrived.rows], task.num_clients)
     return scatter(heads, combined, arrived.rows), own_shares
 
 

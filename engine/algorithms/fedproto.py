@@ -94,13 +94,15 @@ class FedProto:
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         trained = self._local(state, gather(state.personal_params, cohort.clients), cohort, task)
         features = stacked_features(task, trained.params, task.data.train, cohort.clients)
-        prototypes, is_known = averaged(task, features, state.prototypes, state.is_known, cohort)
+        num_classes = (features.class_counts > 0).sum(1)  # each client sends the means of its own classes
+        numbers = num_classes * state.prototypes.shape[1]
+        prototypes, is_known = averaged(task, features, state.prototypes, state.is_known, cohort, numbers)
         new = State(prototypes, is_known, scatter(state.personal_params, trained.params, cohort.clients))
         one = prototypes[0].nbytes
         diagnostics = Diagnostics(
             trained.loss,
             trained.gradient_evaluations,
-            bytes_up=one * int((features.class_counts > 0).sum()),
+            bytes_up=one * int(num_classes.sum()),
             bytes_down=one * cohort.size * int(state.is_known.sum()),
         )
         return new, diagnostics

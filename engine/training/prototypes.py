@@ -1,6 +1,6 @@
 """Prototypes: the mean feature of each class over all clients, towards which clients pull their features."""
 
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy, of_classes
@@ -32,16 +32,17 @@ def averaged(
     prototypes: Float[Tensor, "C F"],
     is_known: Bool[Tensor, "C"],
     cohort: Cohort,
+    numbers: Int[Tensor, "S"] | None = None,
 ) -> tuple[Float[Tensor, "C F"], Bool[Tensor, "C"]]:
     """The prototypes from the class means that the participants send, and for which classes there are some.
 
-    The means of a class are weighted by its samples; a class that nobody sends keeps its prototype.
+    The means of a class are weighted by its samples; a class that nobody sends keeps its prototype. ``numbers`` is how
+    many numbers each participant sends, if not those of all classes.
     """
     means, counts = features.class_means, features.class_counts
     reference = prototypes.where((counts > 0)[..., None], 0)  # a class that the client lacks is not sent
-    numbers = (counts > 0).sum(1) * prototypes.shape[1]
     uploads, received = {"prototypes": means}, {"prototypes": reference}
-    arrived = task.channel.deliver(uploads, received, cohort, cohort.weights, numbers=numbers)
+    arrived = task.channel.deliver(uploads, received, cohort, cohort.weights, numbers)
     rows = arrived.rows
     off = (arrived.params["prototypes"] - means[rows]) * counts[rows][..., None]  # 0 for means that arrive as sent
     seen = counts[rows].sum(0)
