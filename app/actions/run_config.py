@@ -1,6 +1,7 @@
 """One run as an experiment: to export, to run on the command line, to open in Set up."""
 
 import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -20,6 +21,21 @@ def experiment_of(run: RunRecord) -> dict[str, Any]:
     method = run.config["algorithm"] | {"label": run.label}
     splits = {"splits": [run.config["data_seed"]]} if "data_seed" in run.config else {}
     return {"name": run.experiment_name, **parts, "algorithms": [method], **splits, "seeds": [run.seed], **machine}
+
+
+def experiment_of_all(runs: Sequence[RunRecord]) -> dict[str, Any]:
+    """One experiment with the methods of several runs on the same data and seeds, each with its own training."""
+    first, *_ = every = [experiment_of(run) for run in runs]
+    methods = [
+        own["algorithms"][0]
+        | ({"training": training} if (training := _apart(own["training"], first["training"])) else {})
+        for own in every
+    ]
+    return first | {"algorithms": methods, "seeds": sorted({run.seed for run in runs})}
+
+
+def _apart(own: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in own.items() if first.get(name) != value}
 
 
 def as_yaml(run: RunRecord) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from app.data import config_fields
-from app.data.comparison import Draw, Method, draw_of, method_name, run_name
+from app.data.comparison import Draw, Method, draw_of, is_final, method_name, run_name
 from app.wording import names, plural
 from engine.core.run_json import recorded
 from storage import RunRecord
@@ -35,6 +35,10 @@ def notes(methods: Sequence[Method]) -> list[str]:
         found.append(f"The numbers of rounds differ: {rounds}.")
     if len({method.draws for method in methods}) > 1:
         found.append(f"The seeds differ: {_with_draws({method.name: method.draws for method in methods})}.")
+    if chosen := [
+        method.name for method in methods if len({_settings(run) for run in method.runs if is_final(run)}) > 1
+    ]:
+        found.append(f"Each split of a study chose its own settings for {names(chosen)}; those of its first are shown.")
     for method in methods:
         found += [f"{method.name}, {run.seeds_in_words}: {_state(run)}." for run in method.runs if run.status != "done"]
     return found
@@ -133,6 +137,10 @@ def _draw_words(draws: Sequence[Draw]) -> str:
 
 def _seed_words(seeds: Sequence[int]) -> str:
     return f"seed {names(map(str, seeds))}" if len(seeds) == 1 else f"seeds {names(map(str, seeds))}"
+
+
+def _settings(run: RunRecord) -> str:
+    return _json([run.config["algorithm"], run.config["training"]])
 
 
 def _state(run: RunRecord) -> str:

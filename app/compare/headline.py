@@ -13,12 +13,12 @@ from collections.abc import Sequence
 import pandas as pd
 
 from app.data.comparison import REFERENCES, Ranking, ranking
+from app.statistics.bayesian import ROPE
 from app.wording import capital, decimals, names, percent, plural, points
 from engine.core.statistics import MIN_BLOCKS, ROUNDING, Interval, interval_over_clients
 
 MAX_VALUES = 6  # in one sentence
 MAX_NAMED = 3
-LEVEL = 0.005  # methods known to be this close are tied: half a point
 
 
 def title(runs: pd.DataFrame, column: str = "mean", samples: str = "samples") -> str:
@@ -37,7 +37,7 @@ def title(runs: pd.DataFrame, column: str = "mean", samples: str = "samples") ->
         return f"{first} and {found.second} are equal at {same}, over {found.over}"
     if len(tied) > 1:
         behind = f", ahead of {_listed(rivals, percents)}" if rivals else ""
-        if found.standing.is_level(LEVEL):
+        if found.standing.is_level(ROPE):
             return f"{_several(tied)} are tied at {percents[first]}{behind}"
         if len(tied) > MAX_NAMED:
             return f"{first} is highest at {percents[first]}, but any of {len(tied)} methods could be best"
@@ -137,7 +137,7 @@ class Part:
     def tied(self, what: str) -> str:
         """``A and B are tied on mean accuracy (...`` where they are known to be close; else which may be the best."""
         tied = _several(self.found.tied)
-        if self.found.standing.is_level(LEVEL):
+        if self.found.standing.is_level(ROPE):
             return f"{tied} are tied {what} (within half a point"
         apart = points(self.found.standing.gaps[len(self.found.tied) - 2].mean, self.samples)
         return f"{what} the best may be any of {tied} (within {apart}"
@@ -169,15 +169,15 @@ def _too_few(mean: Part, tail: Part, worst: str, clients: pd.DataFrame) -> str:
 
 
 def of_these_clients(clients: pd.DataFrame, a: str, b: str) -> Interval:
-    """How far ``a`` is ahead of ``b``, paired by client in each split and seed that both have.
+    """How far ``a`` is ahead of ``b``, paired by client in each split that both have, over the seeds of that split.
 
     It covers these clients and these runs only: retraining would shift all of them together.
     """
     keys = ["split", "seed", "client"]
     first, second = (clients.loc[clients["method"] == m, [*keys, "accuracy"]] for m in (a, b))
     both = first.merge(second, on=keys, suffixes=("_a", "_b"))
-    gaps = (both["accuracy_a"] - both["accuracy_b"]).astype(float)
-    return interval_over_clients([own.to_numpy() for _, own in gaps.groupby([both["split"], both["seed"]])])
+    gaps = (both["accuracy_a"] - both["accuracy_b"]).astype(float).groupby([both["split"], both["client"]]).mean()
+    return interval_over_clients([own.to_numpy() for _, own in gaps.groupby(level="split")])
 
 
 def _possessive(name: str) -> str:

@@ -58,21 +58,35 @@ def draw_of(run: RunRecord) -> Draw:
 
 
 def methods_of(runs: Iterable[RunRecord]) -> list[Method]:
-    """Runs grouped into methods, in the order they were queued; of equal runs the newest that is done is used."""
+    """Runs grouped into methods, in the order they were queued; of equal runs the newest that is done is used.
+
+    The final runs of an entry of a study are one method, although each split may have chosen its own settings.
+    """
     groups: dict[str, dict[Draw, RunRecord]] = {}
     for run in sorted(runs, key=lambda run: (run.experiment_id, run.position)):
-        by_draw, draw = groups.setdefault(json.dumps([run.label, _method(run)], sort_keys=True), {}), draw_of(run)
+        by_draw, draw = groups.setdefault(_identity(run), {}), draw_of(run)
         if run.status == "done" or draw not in by_draw or by_draw[draw].status != "done":
             by_draw[draw] = run
     found = [tuple(own[draw] for draw in sorted(own)) for own in groups.values()]
     return [Method(name, own[0].algorithm, own) for name, own in zip(_names(found), found, strict=True)]
 
 
-def _method(run: RunRecord) -> Any:
-    """What runs of one method have in common. Final runs of a study may have other settings on each split."""
-    if run.study is not None and run.study["role"] == "final":
-        return [run.experiment_id, run.study["entry"]]
-    return {k: v for k, v in run.config.items() if k not in NOT_THE_METHOD}
+def is_final(run: RunRecord) -> bool:
+    """Whether this is a final run of a study, whose settings may differ by split."""
+    return run.study is not None and run.study["role"] == "final"
+
+
+def is_trial(run: RunRecord) -> bool:
+    """Whether this is a trial of a study, which has no test accuracies."""
+    return run.study is not None and run.study["role"] == "trial"
+
+
+def _identity(run: RunRecord) -> str:
+    """Equal for runs of one method: of a study by its label, of others by all settings."""
+    if is_final(run):
+        return json.dumps([run.label, run.experiment_id])
+    what = {k: v for k, v in run.config.items() if k not in NOT_THE_METHOD}
+    return json.dumps([run.label, what], sort_keys=True)
 
 
 def method_name(label: str, algorithm: str) -> str:

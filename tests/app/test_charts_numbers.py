@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
-from scipy.stats import wilcoxon
 
 from app.charts import (
     cluster_count,
@@ -137,30 +136,12 @@ def test_the_test_is_wilcoxons() -> None:
     a = [0.51, 0.52, 0.53, 0.54, 0.55, 0.56]
     found = paired.verdict(paired.data(clients(a=[a], b=[[0.5] * 6]), "a", "b"))
     assert found.p == pytest.approx(2 / 2**6)  # all six with one sign
-    assert found.test().startswith("Wilcoxon signed-rank p = 0.031 (two-sided, exact, n = 6): ")
+    assert found.test().startswith("Wilcoxon signed-rank p = 0.031, effect r = +1.00 (two-sided, exact, n = 6): ")
 
 
-@pytest.mark.parametrize("n", [7, 20, 50, 60])
-def test_without_ties_the_p_value_matches_scipy(n: int) -> None:
-    differences = np.random.default_rng(n).normal(0.2, 1, n)
-    method = "exact" if n <= paired.EXACT_UP_TO else "asymptotic"
-    expected = wilcoxon(differences, method=method, correction=False).pvalue
-    assert paired.signed_rank_p(differences) == pytest.approx(expected)
-
-
-def test_with_ties_every_assignment_of_signs_is_counted() -> None:
-    differences = np.array([1, 1, -1, 2, 2, 3, -2.0])
-    ranks = np.array([2, 2, 2, 5, 5, 7, 5])
-    signs = np.array(list(product([0, 1], repeat=7)))
-    sums, positive = signs @ ranks, ranks[differences > 0].sum()
-    expected = 2 * min((sums <= positive).mean(), (sums >= positive).mean())
-    assert paired.signed_rank_p(differences) == pytest.approx(expected)
-    rows = pd.DataFrame({"difference": differences, "samples": 10})
+def test_tied_differences_are_counted() -> None:
+    rows = pd.DataFrame({"difference": [1, 1, -1, 2, 2, 3, -2.0], "samples": 10})
     assert paired.verdict(rows).tied == 6
-
-
-def test_equal_gains_and_losses_have_a_p_value_of_one() -> None:
-    assert paired.signed_rank_p(np.array([1, -1, 2, -2, 3, -3.0])) == 1.0
 
 
 def test_too_few_differences_are_not_tested() -> None:

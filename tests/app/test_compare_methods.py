@@ -1,15 +1,19 @@
 """How runs form methods, which methods are comparable, and the headline."""
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from app.compare.comparability import conflicts, missing, notes, same_clients
-from app.compare.headline import headline
+from app.compare.headline import headline, of_these_clients
 from app.compare.selection import with_rounds
 from app.data.comparison import method_name, methods_of, per_method, per_run, ranking
 from app.state.links import parse_ids
+from engine.core.statistics import t_interval
 from storage import RunRecord
 from storage.run_queue import MAX_ID
 from tests.app.frames import clients, run_record
@@ -39,6 +43,16 @@ def test_final_runs_of_a_study_are_one_method_whatever_was_chosen_on_each_split(
 def test_runs_that_differ_in_their_split_are_one_method() -> None:
     (found,) = methods_of([split_run(i, "ditto", i // 2, i % 2) for i in range(4)])
     assert found.draws == ((0, 0), (0, 1), (1, 0), (1, 1))
+
+
+def test_the_final_runs_of_an_entry_are_one_method_although_splits_chose_their_own_settings() -> None:
+    runs = [
+        replace(run, config=run.config | {"training": {"rounds": 5, "lr": 0.1 + run.split}})
+        for run in (split_run(i, "ditto", i, 0) for i in range(3))
+    ]
+    (found,) = methods_of(runs)
+    assert found.run_ids == (0, 1, 2)
+    assert "Each split of a study chose its own settings for Ditto; those of its first are shown." in notes([found])
 
 
 def test_the_seeds_of_a_split_are_averaged_before_methods_are_compared() -> None:
@@ -233,6 +247,36 @@ def test_decimals_of_a_gap_depend_on_the_test_samples() -> None:
 def test_methods_are_compared_seed_by_seed() -> None:
     runs = per_run(clients(A=[[0.51], [0.91], [0.71]], B=[[0.50], [0.90], [0.70]]), 0.05)
     assert ranking(runs, "mean").is_clear  # although seeds differ by 40 points
+
+
+def _over_splits(splits: int, seeds: int, **means: float) -> pd.DataFrame:
+    """Two clients in every training; splits differ by 10 points, seeds of a split by 1."""
+    rows = []
+    for (method, mean), split, seed in product(means.items(), range(splits), range(seeds)):
+        accuracy = mean - 0.1 * split - 0.01 * seed
+        own = {"run": len(rows), "method": method, "algorithm": method, "split": split, "seed": 100 + seed}
+        rows += [own | {"client": i, "accuracy": accuracy - 0.02 * i, "test_size": 1000} for i in (0, 1)]
+    return pd.DataFrame(rows)
+
+
+def test_seeds_of_one_split_are_no_independent_evidence() -> None:
+    one, three = _over_splits(1, 5, A=0.9, B=0.8), _over_splits(3, 2, A=0.9, B=0.8)
+    assert headline(per_run(one, 0.05), 0.05, one) == (
+        "A is ahead of B by 10.0 points on mean accuracy (95 % interval 10.0 to 10.0 over these 2 clients); its "
+        "lowest 5 % is also the highest. One split is too few to tell."
+    )
+    assert headline(per_run(three, 0.05), 0.05, three).startswith(
+        "A leads by 10.0 points on mean accuracy (95 % interval 10.0 to 10.0, 3 splits)"
+    )
+
+
+def test_a_client_counts_once_in_a_split() -> None:
+    rows = _over_splits(1, 4, A=0.9, B=0.8)
+    rows.loc[(rows["client"] == 1) & (rows["method"] == "A"), "accuracy"] -= 0.05
+    found = of_these_clients(rows, "A", "B")
+    assert (found.mean, found.n) == pytest.approx((0.075, 2)) and found.high == pytest.approx(
+        t_interval(np.array([0.1, 0.05])).high
+    )
 
 
 def test_a_single_method_gets_a_hint_instead_of_a_headline() -> None:
