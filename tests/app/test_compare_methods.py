@@ -10,6 +10,7 @@ import pytest
 
 from app.compare.comparability import conflicts, missing, notes, same_clients
 from app.compare.headline import headline, of_these_clients
+from app.compare.selection import with_rounds
 from app.data.comparison import method_name, methods_of, per_method, per_run, ranking
 from app.state.links import parse_ids
 from engine.core.statistics import t_interval
@@ -26,7 +27,17 @@ def test_runs_that_differ_in_their_seed_are_one_method() -> None:
 
 def split_run(run_id: int, label: str, split: int, seed: int, **changes: Any) -> RunRecord:
     run = run_record(run_id, label, seed, **changes)
-    return replace(run, config=run.config | {"data_seed": split, "study": {"role": "final", "trial": run_id}})
+    study = {"role": "trial", "entry": label, "split": split, "trial": 0}
+    return replace(run, config=run.config | {"data_seed": split, "study": study})
+
+
+def test_final_runs_of_a_study_are_one_method_whatever_was_chosen_on_each_split() -> None:
+    finals = []
+    for i, label in enumerate(("ditto", "ditto", "ditto defaults")):
+        run = split_run(i, label, i % 2, 0, algorithm="ditto", algorithm_options={"lam": i})
+        study = {"role": "final", "entry": "ditto", "split": i % 2, "trial": i}
+        finals.append(replace(run, config=run.config | {"study": study}))
+    assert [(m.name, m.run_ids) for m in methods_of(finals)] == [("Ditto", (0, 1)), ("Ditto defaults", (2,))]
 
 
 def test_runs_that_differ_in_their_split_are_one_method() -> None:
@@ -278,3 +289,9 @@ def test_invalid_ids_in_an_address_are_ignored() -> None:
 
 def test_ids_beyond_the_database_range_are_ignored() -> None:
     assert parse_ids(f"{MAX_ID},{MAX_ID + 1},99999999999999999999,{'9' * 5000}") == [MAX_ID]
+
+
+def test_trials_without_test_accuracies_are_not_offered_for_comparison() -> None:
+    tested, trial, queued = run_record(1), run_record(2), run_record(3, round=-1)
+    trial = replace(trial, config=trial.config | {"evaluation": {"every": 1, "on": "val"}})
+    assert with_rounds([tested, trial, queued]) == [tested]
