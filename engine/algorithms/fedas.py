@@ -44,6 +44,7 @@ from pydantic import Field
 from torch import Tensor
 
 from engine.backends import Extras, OnFeatures, of_classes
+from engine.channel import numbers_sent
 from engine.core.devices import sent
 from engine.core.params import ClientParams, SharedParams, broadcast, by_client, dot, gather, scatter
 from engine.core.registry import ALGORITHMS, Options
@@ -140,8 +141,7 @@ class FedAs:
         self, received: SharedParams, bodies: ClientParams, weights: Float[Tensor, "S"], cohort: Cohort, task: Task
     ) -> SharedParams:
         """The bodies' mean; t_i is sent with each body."""
-        sent_each = sum(p.numel() for p in received.values()) + (self.hparams.weights == "fisher")
-        numbers = torch.full_like(cohort.clients, sent_each)
+        numbers = numbers_sent(bodies, cohort, beside=int(self.hparams.weights == "fisher"))
         arrived = task.channel.deliver(bodies, broadcast(received, cohort.size), cohort, weights, numbers)
         return task.channel.combine(arrived, received, cohort) if arrived.size else received
 

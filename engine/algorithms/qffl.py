@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from pydantic import Field
 from torch import Tensor
 
+from engine.channel import numbers_sent
 from engine.core.params import SharedParams, broadcast, by_client, map_params, squared_distance
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
@@ -92,7 +93,9 @@ class QFfl(OneGlobalModel):
             "losses": by_client(losses, cohort.clients, task.num_clients),
             "weights": by_client(shares, cohort.clients, task.num_clients),
         }
-        arrived = task.channel.deliver(local.params, received, cohort, shares)
+        arrived = task.channel.deliver(
+            local.params, received, cohort, shares, numbers_sent(local.params, cohort, beside=1)
+        )
         if not arrived.size:
             return state, Diagnostics(local.loss, local.gradient_evaluations, values)
         mean = task.channel.combine(arrived, state.global_params, cohort)

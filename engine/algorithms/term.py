@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from pydantic import Field
 from torch import Tensor
 
+from engine.channel import numbers_sent
 from engine.core.params import SharedParams, broadcast, by_client
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
@@ -74,13 +75,18 @@ class Term(OneGlobalModel):
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         losses = cohort_losses(task, state.global_params, cohort)
-        local = local_sgd(task, broadcast(state.global_params, cohort.size), cohort)
+        received = broadcast(state.global_params, cohort.size)
+        local = local_sgd(task, received, cohort)
         tilted = (cohort.weights.log() + self.hparams.t * losses).softmax(0)  # a_i; subtracts the largest exponent
         values: dict[str, float | Tensor] = {
             "losses": by_client(losses, cohort.clients, task.num_clients),
             "weights": by_client(tilted, cohort.clients, task.num_clients),
         }
-        new = State(task.channel.aggregate(local.params, state.global_params, cohort, tilted))
+        numbers = numbers_sent(local.params, cohort, beside=1)
+        arrived = task.channel.deliver(local.params, received, cohort, tilted, numbers)
+        if not arrived.size:
+            return state, Diagnostics(local.loss, local.gradient_evaluations, values)
+        new = State(task.channel.combine(arrived, state.global_params, cohort))
         return new, Diagnostics(local.loss, local.gradient_evaluations, values)
 
     def shared(self, state: State) -> Shared:

@@ -7,6 +7,7 @@ A method says what is uploaded and ``reference``, what it is measured from: Delt
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -74,3 +75,8 @@ class Channel(Protocol):
 
         Where a dial is on, the server has nothing but ``known``.
         """
+
+
+def numbers_sent(uploads: ClientParams, cohort: Cohort, beside: int) -> Int[Tensor, "S"]:
+    """How many numbers each participant sends: its upload, and a few beside it."""
+    return torch.full_like(cohort.clients, sum(p[0].numel() for p in uploads.values()) + beside)

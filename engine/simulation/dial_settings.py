@@ -16,9 +16,9 @@ from engine.federation.clients import Federation
 from engine.federation.malicious import with_malicious
 from engine.task import Shared
 
-_TWO_THINGS = ("scaffold",)
+_TWO_THINGS = ("scaffold", "fedpac")
 _CHOOSES_CLIENTS = ("krum", "multi_krum")
-_NO_AVERAGE = ("pfedhn", "plgu_ghn", "fedproto", "kt_pfl")
+_NO_AVERAGE = ("pfedhn", "plgu_ghn", "fedproto", "fedamp", "fedfomo", "mocha", "kt_pfl")
 
 
 def refuse(config: RunConfig) -> None:

@@ -1,7 +1,5 @@
-"""The methods whose uploads pass the channel, for tests of attacks, aggregators and compression."""
+"""The methods that ship, for tests of attacks, aggregators and compression."""
 
-import json
-from pathlib import Path
+from engine.core.registry import ALGORITHMS
 
-STORED = Path(__file__).parents[1] / "engine" / "simulation" / "stored_numbers.json"
-METHODS: list[str] = sorted(json.loads(STORED.read_text()))
+METHODS: list[str] = [entry.name for entry in ALGORITHMS if entry.make.__module__.startswith("engine.")]
