@@ -155,7 +155,8 @@ def pool_bytes(config: RunConfig, data_dir: Path) -> int:
 def split_bytes(config: RunConfig, pool: Pool) -> int:
     """The memory of a partition and its summary, in bytes."""
     given = getattr(config.partition.options, "num_clients", None)
-    N = int(pool.client.max()) + 1 if given is None and pool.client is not None else given or 1
+    each = getattr(config.partition.options, "clients_per_group", 1)
+    N = each * (int(pool.client.max()) + 1) if given is None and pool.client is not None else given or 1
     return N * (_CLIENT_BYTES + _COUNT_BYTES * pool.num_classes) + 16 * pool.y.size
 
 

@@ -24,12 +24,15 @@ TINY = {
     "har_cnn": ((9, 30), {"hidden": 5}),
     "har_mlp": ((2, 6), {"hidden": 5}),
     "text_embedding": ((7,), {"buckets": 11, "dim": 4, "hidden": 5}),
+    "char_lstm": ((7,), {"vocabulary": 11, "dim": 4, "hidden": 5}),
+    "char_transformer": ((7,), {"vocabulary": 11, "dim": 4, "num_heads": 2}),
 }
+OF_IDS = ("text_embedding", "char_lstm", "char_transformer")
 
 
 def samples(name: str, shape: tuple[int, ...], *lead: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(3)
-    if name == "text_embedding":
+    if name in OF_IDS:
         return torch.randint(0, 11, (*lead, *shape), generator=generator).double()
     return torch.randn(*lead, *shape, generator=generator, dtype=torch.float64)
 
