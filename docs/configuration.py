@@ -7,7 +7,17 @@ from docs.catalogue import shipped
 from docs.markdown import GENERATED, allowed, default_of, parameters_of, table, type_of
 from engine.config.schema import Evaluation, Machine, Training
 from engine.config.tune import Tune
-from engine.core.registry import AGGREGATORS, ALGORITHMS, ATTACKS, DATASETS, MODELS, PARTITIONERS, Options, Registry
+from engine.core.registry import (
+    AGGREGATORS,
+    ALGORITHMS,
+    ATTACKS,
+    COMPRESSORS,
+    DATASETS,
+    MODELS,
+    PARTITIONERS,
+    Options,
+    Registry,
+)
 
 PAGE = Path(__file__).with_name("configuration.md")
 EXAMPLE = """\
@@ -44,6 +54,7 @@ SECTIONS = {
     "evaluation": ("`{}`", "How often models are [evaluated](#evaluation), and on what."),
     "attack": ("no attack", "Name and options of an [attack](#attacks); an algorithm may override it."),
     "aggregator": ("the mean", "Name and options of an [aggregator](#aggregators); an algorithm may override it."),
+    "compression": ("none", "Name and options of a [compressor](#compressors); an algorithm may override it."),
 }
 ENTRY = {
     "name": ("required", "Name of the algorithm."),
@@ -58,6 +69,7 @@ ENTRY = {
     "training": ("`{}`", "Overrides of [training](#training) for this algorithm."),
     "attack": ("the experiment's", "Replaces the experiment's [attack](#attacks); `null` for none."),
     "aggregator": ("the experiment's", "Replaces the experiment's [aggregator](#aggregators); `null` for the mean."),
+    "compression": ("the experiment's", "Replaces the experiment's [compressor](#compressors); `null` for none."),
 }
 KINDS = {
     "Algorithms": (ALGORITHMS, "algorithms"),
@@ -66,6 +78,7 @@ KINDS = {
     "Models": (MODELS, "model"),
     "Attacks": (ATTACKS, "attack"),
     "Aggregators": (AGGREGATORS, "aggregator"),
+    "Compressors": (COMPRESSORS, "compression"),
 }
 INTRO = """\
 An experiment compares algorithms on one data set, partition and model. It is a YAML or JSON file for

@@ -25,6 +25,7 @@ from engine.core.registry import (
     AGGREGATORS,
     ALGORITHMS,
     ATTACKS,
+    COMPRESSORS,
     DATASETS,
     MODELS,
     PARTITIONERS,
@@ -35,7 +36,7 @@ from engine.core.registry import (
 from engine.core.spaces import Space
 
 VERSION = 1
-DIALS = {"attack": ATTACKS, "aggregator": AGGREGATORS}  # sections that are absent where they are off
+DIALS = {"attack": ATTACKS, "aggregator": AGGREGATORS, "compression": COMPRESSORS}  # absent where they are off
 _SHARED_KEYS = ("name", "dataset", "partition", "model", "training", "evaluation", *DIALS)
 _EXPERIMENT_KEYS = (*_SHARED_KEYS, "algorithms", "splits", "seeds", "tune")
 _RUN_KEYS = (*_SHARED_KEYS, "version", "label", "seed", "data_seed", "study", "algorithm")
@@ -188,6 +189,7 @@ class RunConfig:
     seed: int
     attack: Choice | None = None
     aggregator: Choice | None = None
+    compression: Choice | None = None
     data_seed: int | None = None
     study: StudyRun | None = None
 

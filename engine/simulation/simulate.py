@@ -183,7 +183,7 @@ class Simulation:
         if self.dials is None:
             result: tuple[Any, Diagnostics] = self.algorithm.round(self.state, cohort, self.task)
             return result
-        ledger = Open(self.dials, self.channel, cohort.round)
+        ledger = Open(self.dials, self.channel, cohort.round, self.task.memory)
         state, found = self.algorithm.round(self.state, cohort, dataclasses.replace(self.task, channel=ledger))
         self.channel = ledger.close()
         values = {**found.values, **ledger.values()}
