@@ -26,7 +26,17 @@ def test_runs_that_differ_in_their_seed_are_one_method() -> None:
 
 def split_run(run_id: int, label: str, split: int, seed: int, **changes: Any) -> RunRecord:
     run = run_record(run_id, label, seed, **changes)
-    return replace(run, config=run.config | {"data_seed": split, "study": {"role": "final", "trial": run_id}})
+    study = {"role": "trial", "entry": label, "split": split, "trial": 0}
+    return replace(run, config=run.config | {"data_seed": split, "study": study})
+
+
+def test_final_runs_of_a_study_are_one_method_whatever_was_chosen_on_each_split() -> None:
+    finals = []
+    for i, label in enumerate(("ditto", "ditto", "ditto defaults")):
+        run = split_run(i, label, i % 2, 0, algorithm="ditto", algorithm_options={"lam": i})
+        study = {"role": "final", "entry": "ditto", "split": i % 2, "trial": i}
+        finals.append(replace(run, config=run.config | {"study": study}))
+    assert [(m.name, m.run_ids) for m in methods_of(finals)] == [("Ditto", (0, 1)), ("Ditto defaults", (2,))]
 
 
 def test_runs_that_differ_in_their_split_are_one_method() -> None:
@@ -34,14 +44,16 @@ def test_runs_that_differ_in_their_split_are_one_method() -> None:
     assert found.draws == ((0, 0), (0, 1), (1, 0), (1, 1))
 
 
-def test_the_final_runs_of_an_entry_are_one_method_although_splits_chose_their_own_settings() -> None:
-    runs = [
-        replace(run, config=run.config | {"training": {"rounds": 5, "lr": 0.1 + run.split}})
-        for run in (split_run(i, "ditto", i, 0) for i in range(3))
-    ]
-    (found,) = methods_of(runs)
-    assert found.run_ids == (0, 1, 2)
-    assert "Each split of a study chose its own settings for Ditto; those of its first are shown." in notes([found])
+def test_settings_that_splits_of_a_study_chose_for_themselves_are_noted() -> None:
+    finals = []
+    for split in range(2):
+        run = split_run(split, "ditto", split, 0)
+        study = {"role": "final", "entry": "ditto", "split": split, "trial": 1}
+        chosen = {"study": study, "training": {"rounds": 5, "lr": 0.1 + split}}
+        finals.append(replace(run, config=run.config | chosen))
+    assert "Each split of a study chose its own settings for Ditto; those of its first are shown." in notes(
+        methods_of(finals)
+    )
 
 
 def test_the_seeds_of_a_split_are_averaged_before_methods_are_compared() -> None:
