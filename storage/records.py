@@ -161,6 +161,11 @@ class RunRecord:
         return split
 
     @property
+    def is_tested(self) -> bool:
+        """Whether it is evaluated on test data; trials of a study are not."""
+        return (self.config.get("evaluation") or {}).get("on") != "val"
+
+    @property
     def study(self) -> dict[str, Any] | None:
         """The run's place in a study (role, entry, split, trial), or None."""
         found: dict[str, Any] | None = self.config.get("study")

@@ -14,8 +14,8 @@ _METHODS, _EXPERIMENT = "chosen_methods", "chosen_experiment"
 
 
 def with_rounds(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Runs with at least one round and test accuracies, which trials of a study have not."""
-    return [run for run in runs if run.round >= 0 and not is_trial(run)]
+    """Runs with at least one round, but those without test accuracies, such as trials of a study."""
+    return [run for run in runs if run.round >= 0 and run.is_tested]
 
 
 def chosen_runs(runs: Sequence[RunRecord]) -> list[RunRecord]:

@@ -92,7 +92,7 @@ def condition(run: RunRecord) -> None:
         notes.append(f"{live_feed.progress(run, silent_s).capitalize()}.")
     if run.example:
         notes.append("An example result that ships with Fedscape.")
-    if (run.config.get("evaluation") or {}).get("on") == "val":
+    if not run.is_tested:
         notes.append("Evaluated on validation data only, so it has no test accuracies.")
     if run.archived:
         notes.append("Archived.")

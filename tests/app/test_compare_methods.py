@@ -10,6 +10,7 @@ import pytest
 
 from app.compare.comparability import conflicts, missing, notes, same_clients
 from app.compare.headline import headline, of_these_clients
+from app.compare.selection import with_rounds
 from app.data.comparison import method_name, methods_of, per_method, per_run, ranking
 from app.state.links import parse_ids
 from engine.core.statistics import t_interval
@@ -290,3 +291,9 @@ def test_invalid_ids_in_an_address_are_ignored() -> None:
 
 def test_ids_beyond_the_database_range_are_ignored() -> None:
     assert parse_ids(f"{MAX_ID},{MAX_ID + 1},99999999999999999999,{'9' * 5000}") == [MAX_ID]
+
+
+def test_trials_without_test_accuracies_are_not_offered_for_comparison() -> None:
+    tested, trial, queued = run_record(1), run_record(2), run_record(3, round=-1)
+    trial = replace(trial, config=trial.config | {"evaluation": {"every": 1, "on": "val"}})
+    assert with_rounds([tested, trial, queued]) == [tested]

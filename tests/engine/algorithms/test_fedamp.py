@@ -22,7 +22,7 @@ from tests.support.builders import (
     trained,
     with_newcomers,
 )
-from tests.support.lossy import Lossy
+from tests.support.lost_uploads import Lossy
 from tests.support.reference import as_matrix, batches_of, newcomers_of, start_of
 from tests.support.split_models import row_of
 

@@ -20,7 +20,7 @@ from tests.support.builders import (
     trained,
     with_newcomers,
 )
-from tests.support.lossy import Lossy
+from tests.support.lost_uploads import Lossy
 from tests.support.newcomers import unseen_models
 from tests.support.reference import as_matrix, loss, start_of, steps_of
 from tests.support.split_models import row_of

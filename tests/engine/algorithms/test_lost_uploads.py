@@ -1,57 +1,21 @@
 """Baselines and MOCHA where uploads are lost: the server uses those that arrive, and without any it stays as it is."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from torch import Tensor
 
-from engine.channel import Arrived
-from engine.channel.direct import Direct
-from engine.core.params import ClientParams, SharedParams, gather
-from engine.federation.batches import Cohort
 from tests.support import reference
 from tests.support.builders import LR, SIZES, assert_close, assert_equal, simulation
+from tests.support.lost_uploads import Lossy
 from tests.support.reference import as_matrix, batches_of, start_of
-
-
-@dataclass(frozen=True)
-class Losing(Direct):
-    """Only the uploads of these clients arrive."""
-
-    arriving: tuple[int, ...]
-
-    def deliver(
-        self,
-        uploads: ClientParams,
-        reference: ClientParams,
-        cohort: Cohort,
-        weights: Tensor,
-        numbers: Tensor | None = None,
-    ) -> Arrived:
-        rows = torch.tensor([s for s, client in enumerate(cohort.numbers) if client in self.arriving], dtype=torch.long)
-        left = weights[rows]
-        return Arrived(gather(uploads, rows), rows, left / left.sum())
-
-    def combine(self, arrived: Arrived, reference: SharedParams, cohort: Cohort) -> SharedParams:
-        return super().combine(arrived, reference, cohort) if arrived.size else reference
-
-    def aggregate(
-        self,
-        uploads: ClientParams,
-        reference: SharedParams,
-        cohort: Cohort,
-        weights: Tensor,
-        out_of: int | None = None,
-    ) -> SharedParams:
-        return self.combine(self.deliver(uploads, {}, cohort, weights), reference, cohort)
 
 
 def after_a_round(name: str, arriving: tuple[int, ...], **training: Any):
     run = simulation(name, **training)
-    task = replace(run.task, channel=Losing(arriving))
+    lost = tuple(client for client in range(run.task.num_clients) if client not in arriving)
+    task = replace(run.task, channel=Lossy(lost))
     return run, run.algorithm.round(run.state, task.cohort(1), task)[0]
 
 

@@ -7,9 +7,9 @@ from engine.channel.dials import ChannelState, Dials
 from engine.channel.open import Open
 from engine.compressors.top_k import TopK, TopKOptions
 from engine.config.schema import RunConfig
-from engine.core.registry import ALGORITHMS
 from engine.simulation.simulate import Simulation
 from tests.support.builders import assert_close, assert_equal, config, federation, personalized, simulation, supports
+from tests.support.dials import METHODS
 
 SPLIT = {"name": "dnn", "hidden": 6}
 
@@ -28,7 +28,7 @@ def test_all_numbers_sent_are_no_compression(compression):
     assert [r.scalars["bytes_up"] for r in rounds] == [r.scalars["bytes_up"] for r in expected]
 
 
-@pytest.mark.parametrize("name", ALGORITHMS.names())
+@pytest.mark.parametrize("name", METHODS)
 def test_every_method_sends_fewer_bytes_compressed(name):
     options = {"model": SPLIT if supports(name, SPLIT) else "mlr", "rounds": 1}
     _, plain = finished(name, **options)
