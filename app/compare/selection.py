@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app.data import queries
-from app.data.comparison import Method, is_trial, methods_of
+from app.data.comparison import Method, methods_of
 from app.state import url_state, widgets
 from app.wording import plural
 from storage import ExperimentRecord, RunRecord
@@ -29,7 +29,7 @@ def chosen_runs(runs: Sequence[RunRecord]) -> list[RunRecord]:
         found = queries.runs(experiment_ids=sorted(experiments), with_partition=True)
     else:
         found = unnamed(runs)
-    return [run for run in found if not is_trial(run)]
+    return [run for run in found if run.is_tested]
 
 
 def unnamed(runs: Sequence[RunRecord]) -> list[RunRecord]:

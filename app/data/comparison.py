@@ -76,11 +76,6 @@ def is_final(run: RunRecord) -> bool:
     return run.study is not None and run.study["role"] == "final"
 
 
-def is_trial(run: RunRecord) -> bool:
-    """Whether this is a trial of a study, which has no test accuracies."""
-    return run.study is not None and run.study["role"] == "trial"
-
-
 def _identity(run: RunRecord) -> str:
     """Equal for runs of one method: of a study by its label, of others by all settings."""
     if is_final(run):

@@ -58,7 +58,7 @@ def seen_before(study: Study, runs: Sequence[RunRecord]) -> str:
         and run.round >= 0
         and run.started_at is not None
         and run.started_at < at
-        and (run.config.get("evaluation") or {}).get("on", "both") == "both"
+        and run.is_tested
         and _data(run) in own
     ]
     return f"It was seen before by {plural(len(seen), 'earlier run')} of other experiments." if seen else ""
