@@ -27,17 +27,8 @@ def test_runs_that_differ_in_their_seed_are_one_method() -> None:
 
 def split_run(run_id: int, label: str, split: int, seed: int, **changes: Any) -> RunRecord:
     run = run_record(run_id, label, seed, **changes)
-    study = {"role": "trial", "entry": label, "split": split, "trial": 0}
+    study = {"role": "final", "entry": label, "split": split, "trial": run_id}
     return replace(run, config=run.config | {"data_seed": split, "study": study})
-
-
-def test_final_runs_of_a_study_are_one_method_whatever_was_chosen_on_each_split() -> None:
-    finals = []
-    for i, label in enumerate(("ditto", "ditto", "ditto defaults")):
-        run = split_run(i, label, i % 2, 0, algorithm="ditto", algorithm_options={"lam": i})
-        study = {"role": "final", "entry": "ditto", "split": i % 2, "trial": i}
-        finals.append(replace(run, config=run.config | {"study": study}))
-    assert [(m.name, m.run_ids) for m in methods_of(finals)] == [("Ditto", (0, 1)), ("Ditto defaults", (2,))]
 
 
 def test_runs_that_differ_in_their_split_are_one_method() -> None:
