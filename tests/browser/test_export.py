@@ -180,7 +180,7 @@ def test_the_numbers_of_a_figure_are_saved_as_csv_latex_and_markdown(compare: Pa
     name, csv = saved(compare, popover, "CSV")
     table = pd.read_csv(io.BytesIO(csv))
     assert name == "low-mean-top.csv" and set(table["method"]) == set(METHODS)
-    columns = ["run", "method", "algorithm", "seed", "client", "accuracy", "test_size"]
+    columns = ["run", "method", "algorithm", "split", "seed", "client", "accuracy", "test_size"]
     rows = dumbbell.data(pd.DataFrame(columns=columns), 0.05)
     assert list(table.columns) == list(tables.for_download(rows).columns)
     best = table.iloc[0]
