@@ -40,7 +40,7 @@ MODELS = {
     "dnn": {"name": "dnn", "hidden": 128},
     "cnn": {"name": "cnn"},
 }
-CLIENTS, SAMPLES, TEST_SAMPLES, BATCH = 20, 640, 32, 32
+CLIENTS, SAMPLES, TEST_SAMPLES, PUBLIC_SAMPLES, BATCH = 20, 640, 32, 1000, 32
 REFERENCE = "fedavg"
 PEAK_SIZE = 1024
 PRODUCTS = {
@@ -172,15 +172,16 @@ def timed(compute: Callable[[], object]) -> float:
 
 
 def federation() -> Federation:
-    """Return clients with random images and labels."""
+    """Return clients with random images and labels, and public images."""
     rng = np.random.default_rng(0)
     own = SAMPLES + TEST_SAMPLES
-    total = CLIENTS * own
+    total = CLIENTS * own + PUBLIC_SAMPLES
     pool = Pool(rng.integers(0, 256, (total, 1, 28, 28), np.uint8), rng.integers(0, 10, total), 10, scale=1 / 255)
     parts = tuple(_ranges(own))
     train, test = tuple(part[:SAMPLES] for part in parts), tuple(part[SAMPLES:] for part in parts)
     none = tuple(np.zeros(0, np.int64) for _ in parts)
-    return lay_out(pool, Partition(train, none, test, None), torch.float32, torch.device("cpu"))
+    public = np.arange(CLIENTS * own, total)
+    return lay_out(pool, Partition(train, none, test, None, public=public), torch.float32, torch.device("cpu"))
 
 
 def _ranges(own: int) -> Iterator[np.ndarray]:

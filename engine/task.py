@@ -1,5 +1,6 @@
 """The input of a method: data, model, training settings and random streams. Read-only except for its notes."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -182,11 +183,26 @@ class Task:
             else num_local_steps(self.train_sizes[c], training.batch_size, training.local_steps, training.local_epochs)
             for c in clients
         }
-        ordered = sorted(clients, key=lambda c: (-local[c], c))
+        return self._cohort(local, round, stream)
+
+    def _cohort(self, steps: dict[int, int], round: int, stream: str) -> Cohort:
+        """The cohort of clients with given numbers of steps."""
+        ordered = sorted(steps, key=lambda c: (-steps[c], c))
         ids = sent(ordered, self.device)
         sizes = self.data.train.sizes[ids].to(self.dtype)
-        plan = self._plan(ids, ordered, [local[c] for c in ordered], stream, round)
+        plan = self._plan(ids, ordered, [steps[c] for c in ordered], stream, round)
         return Cohort(round, ids, tuple(ordered), sizes / sizes.sum(), plan, stream)
+
+    def passes(self, clients: Sequence[int], round: int, stream: str, share: float = 1.0) -> Cohort:
+        """The same clients, each with the first ceil(share n_i) of the n_i batches of one pass over its data.
+
+        Their order is that of their own numbers of steps, which may differ from that of a round's cohort. Batches are
+        not augmented.
+        """
+        size = self.training.batch_size
+        whole = {c: num_local_steps(self.train_sizes[c], size, None, 1) for c in clients}
+        made = self._cohort({c: max(1, math.ceil(share * n - 1e-9)) for c, n in whole.items()}, round, stream)
+        return replace(made, plan=replace(made.plan, augmentation=None))
 
     def plan(self, cohort: Cohort, stream: str, steps: int) -> Plan:
         """Extra batches for the same participants from a separate stream, ``steps`` for each."""

@@ -22,7 +22,7 @@ UNIT = "fedavg"
 SETTING = "a network with one hidden layer of 20 units on digits, 2 clients, 10 local steps"
 SMALL: dict[str, Any] = {
     "dataset": "digits",
-    "partition": {"name": "iid", "num_clients": 2},
+    "partition": {"name": "iid", "num_clients": 2, "public_fraction": 0.6},  # some methods need 1,000 samples
     "model": {"name": "dnn", "hidden": 20},
     "training": {"rounds": 2, "local_steps": 10, "batch_size": 20, "lr": 0.05},
     "device": "cpu",

@@ -34,6 +34,7 @@ DIALS: dict[str, list[Any]] = {
     "test_fraction": SHARES,
     "val_fraction": SHARES,
     "holdout_clients": SHARES,
+    "public_fraction": SHARES,
 }
 NATURAL, BY_CLASSES = "natural", "classes_per_client"  # partitioners: of data with clients of their own, and of others
 OF_SOURCE = ("name", "path", "client")  # options of a data set that say whether it has clients

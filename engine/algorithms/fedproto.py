@@ -32,11 +32,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor
 
-from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy, of_classes
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
@@ -45,6 +44,7 @@ from engine.models import Model
 from engine.task import Diagnostics, Forward, Predictor, Shared, Task
 from engine.training.features import feature_width, stacked_features
 from engine.training.local import Trained, local_sgd
+from engine.training.prototypes import averaged, towards_prototypes
 
 
 class Hparams(Options):
@@ -94,20 +94,15 @@ class FedProto:
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         trained = self._local(state, gather(state.personal_params, cohort.clients), cohort, task)
         features = stacked_features(task, trained.params, task.data.train, cohort.clients)
-        sums, counts = _received(state, features.class_sums, features.class_counts, cohort, task)
-        seen = counts.sum(0)
-        is_seen = (seen > 0)[:, None]
-        prototypes = (sums.sum(0) / seen.clamp(min=1)[:, None]).where(is_seen, state.prototypes)
-        new = State(
-            prototypes,
-            state.is_known | is_seen[:, 0],
-            scatter(state.personal_params, trained.params, cohort.clients),
-        )
+        num_classes = (features.class_counts > 0).sum(1)  # each client sends the means of its own classes
+        numbers = num_classes * state.prototypes.shape[1]
+        prototypes, is_known = averaged(task, features, state.prototypes, state.is_known, cohort, numbers)
+        new = State(prototypes, is_known, scatter(state.personal_params, trained.params, cohort.clients))
         one = prototypes[0].nbytes
         diagnostics = Diagnostics(
             trained.loss,
             trained.gradient_evaluations,
-            bytes_up=one * int((features.class_counts > 0).sum()),
+            bytes_up=one * int(num_classes.sum()),
             bytes_down=one * cohort.size * int(state.is_known.sum()),
         )
         return new, diagnostics
@@ -117,7 +112,7 @@ class FedProto:
         if self.hparams.lam == 0 or not task.model.body:
             return local_sgd(task, start, cohort)
         received = broadcast({"prototypes": state.prototypes, "is_known": state.is_known}, cohort.size)
-        return local_sgd(task, start, cohort, objective=_objective(self.hparams.lam), extras=received)
+        return local_sgd(task, start, cohort, objective=towards_prototypes(self.hparams.lam), extras=received)
 
     def personalized(self, state: State, task: Task) -> Predictor:
         return self._predictor(state, state.personal_params, task)
@@ -153,31 +148,3 @@ class FedProto:
         known = {"prototypes": state.prototypes, "is_known": state.is_known}
         prototypes_used = {} if forward is None else broadcast(known, len(next(iter(personal_params.values()))))
         return Predictor(personal_params | prototypes_used, is_per_client=True, forward=forward)
-
-
-def _received(
-    state: State, sums: Float[Tensor, "S C d"], counts: Int[Tensor, "S C"], cohort: Cohort, task: Task
-) -> tuple[Float[Tensor, "A C d"], Int[Tensor, "A C"]]:
-    """The sums and counts by class that the server gets from the class means sent to it."""
-    means = sums / counts.clamp(min=1)[..., None]
-    reference = state.prototypes.where((counts > 0)[..., None], 0)  # a class that the client lacks is not sent
-    numbers = (counts > 0).sum(1) * sums.shape[-1]
-    arrived = task.channel.deliver(
-        {"prototypes": means}, {"prototypes": reference}, cohort, cohort.weights, numbers=numbers
-    )
-    rows = arrived.rows
-    sums, means, counts = sums[rows], means[rows], counts[rows]
-    off = (arrived.params["prototypes"] - means) * counts[..., None]  # 0 for means that arrive as they were sent
-    return sums + off, counts
-
-
-def _objective(lam: float) -> OnFeatures:
-    """Cross-entropy, and lam times the mean squared distance of the features to the prototypes of their classes."""
-
-    def loss(model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras) -> Tensor:
-        data = mean_cross_entropy(model.stacked_head_logits(params, features), y, weight)
-        own, is_known = of_classes(extras["prototypes"], y), of_classes(extras["is_known"], y)
-        gaps = (features - own).square().mean(-1) * is_known
-        return add_silently(data, lam * (gaps * weight).sum(-1))
-
-    return OnFeatures(loss)

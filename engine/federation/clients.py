@@ -22,6 +22,7 @@ from engine.core.results import PartitionSummary
 from engine.core.streams import numpy_stream
 from engine.datasets import Pool
 from engine.partitioners import Owned, Partition, hold_out, summarize
+from engine.partitioners.public import divided
 from engine.partitioners.shifts import Shift
 
 Progress = Callable[[str, float], None]
@@ -67,7 +68,7 @@ class ClientData:
     def features(self, places: Tensor) -> Tensor:
         """Samples at ``places`` (any shape) as the model sees them: ``[*places, ...]`` floats."""
         taken = self.pool.x.index_select(0, self.rows[places.reshape(-1)])
-        return self._as_floats(taken.view(*places.shape, *self.sample_shape))
+        return _as_floats(taken.view(*places.shape, *self.sample_shape), self.scale, self.dtype)
 
     def labels(self, places: Tensor) -> Tensor:
         """Labels at ``places`` (any shape)."""
@@ -76,23 +77,39 @@ class ClientData:
     def of_client(self, client: int) -> tuple[Tensor, Tensor]:
         """(features [M_i, ...], labels [M_i]) of one client, as copies."""
         own = slice(int(self.offsets[client]), int(self.offsets[client + 1]))
-        return self._as_floats(self.pool.x.index_select(0, self.rows[own])), self.labels(
+        return _as_floats(self.pool.x.index_select(0, self.rows[own]), self.scale, self.dtype), self.labels(
             torch.arange(own.start, own.stop, device=self.rows.device)
         )
 
     def of_everyone(self) -> tuple[Tensor, Tensor]:
         """(features [M, ...], labels [M]) of all clients, as copies: for few samples only."""
-        return self._as_floats(self.pool.x.index_select(0, self.rows)), self.all_labels
+        return _as_floats(self.pool.x.index_select(0, self.rows), self.scale, self.dtype), self.all_labels
 
     @property
     def all_labels(self) -> Int[Tensor, "M"]:
         """The labels of all samples, sorted by client."""
         return self.pool.y[self.rows] if self.relabelled is None else self.relabelled
 
-    def _as_floats(self, taken: Tensor) -> Tensor:
-        """The features of samples, of which ``taken`` is a copy."""
-        floats = taken.to(self.dtype)
-        return floats if self.scale == 1.0 else floats.mul_(self.scale)
+
+@dataclass(frozen=True)
+class PublicData:
+    """Samples without labels that everyone has and no client owns."""
+
+    x: Tensor  # [M, ...] as stored
+    scale: float
+    dtype: torch.dtype
+
+    @property
+    def num_samples(self) -> int:
+        return len(self.x)
+
+    @property
+    def nbytes(self) -> int:
+        return self.x.nbytes
+
+    def features(self, places: Int[Tensor, "B"]) -> Tensor:
+        """Samples at ``places`` as the model sees them: [B, ...] floats."""
+        return _as_floats(self.x.index_select(0, places), self.scale, self.dtype)
 
 
 @dataclass(frozen=True)
@@ -111,6 +128,7 @@ class Federation:
     fingerprint: str
     notes: tuple[str, ...] = field(default=())
     unseen: "Federation | None" = None  # held-out clients, renumbered from 0
+    public: PublicData | None = None  # the same for held-out clients
     malicious: np.ndarray | None = None  # [N], where there is an attack
 
     @property
@@ -153,11 +171,12 @@ def pool_bytes(config: RunConfig, data_dir: Path) -> int:
 
 
 def split_bytes(config: RunConfig, pool: Pool) -> int:
-    """The memory of a partition and its summary, in bytes."""
+    """The memory of a partition and its summary, in bytes, and of the copies of samples that public ones need."""
     given = getattr(config.partition.options, "num_clients", None)
     each = getattr(config.partition.options, "clients_per_group", 1)
     N = each * (int(pool.client.max()) + 1) if given is None and pool.client is not None else given or 1
-    return N * (_CLIENT_BYTES + _COUNT_BYTES * pool.num_classes) + 16 * pool.y.size
+    copied = pool.x.nbytes if getattr(config.partition.options, "public_fraction", 0.0) else 0
+    return N * (_CLIENT_BYTES + _COUNT_BYTES * pool.num_classes) + 16 * pool.y.size + copied
 
 
 def laid_out_bytes(config: RunConfig, pool: Pool) -> int:
@@ -171,10 +190,13 @@ def partition_pool(config: RunConfig, pool: Pool) -> Partition:
     """Splits the pool among the clients. Raises ImpossiblePartition."""
     options = config.partition.options
     split = PARTITIONERS.get(config.partition.name).make(options).split
-    partition = split(pool, numpy_stream(config.seed, "partition"))
+    parts = divided(pool, getattr(options, "public_fraction", 0.0), numpy_stream(config.seed, "public"))
+    partition = split(parts.private if parts else pool, numpy_stream(config.seed, "partition"))
+    partition = parts.of_whole_pool(partition) if parts else partition
     if pool.client is not None and "num_clients" in type(options).model_fields:
         partition = replace(partition, notes=(*partition.notes, _unused_clients(config, pool)))
-    return hold_out(partition, getattr(options, "holdout_clients", 0.0), numpy_stream(config.seed, "holdout"))
+    partition = hold_out(partition, getattr(options, "holdout_clients", 0.0), numpy_stream(config.seed, "holdout"))
+    return replace(partition, public=parts.public) if parts else partition
 
 
 def _unused_clients(config: RunConfig, pool: Pool) -> str:
@@ -202,12 +224,21 @@ def lay_out(pool: Pool, partition: Partition, dtype: torch.dtype, device: torch.
     if pool.common_test is not None:
         x, y = pool.common_test
         common = _in_order(_samples(x, y, dtype, device), [len(y)], pool.scale, dtype)
-    unseen = None if partition.unseen is None else _federation(pool, samples, partition.unseen, None, dtype)
-    return replace(_federation(pool, samples, partition, common, dtype), unseen=unseen)
+    public = None
+    if partition.public is not None:
+        chosen = torch.from_numpy(partition.public).to(device)
+        public = PublicData(samples.x.index_select(0, chosen), pool.scale, dtype)
+    unseen = None if partition.unseen is None else _federation(pool, samples, partition.unseen, None, public, dtype)
+    return replace(_federation(pool, samples, partition, common, public, dtype), unseen=unseen)
 
 
 def _federation(
-    pool: Pool, samples: Samples, partition: Partition, common: ClientData | None, dtype: torch.dtype
+    pool: Pool,
+    samples: Samples,
+    partition: Partition,
+    common: ClientData | None,
+    public: PublicData | None,
+    dtype: torch.dtype,
 ) -> Federation:
     device = samples.y.device
 
@@ -231,7 +262,14 @@ def _federation(
         summarize(pool, partition),
         pool.fingerprint,
         (*pool.notes, *partition.notes),
+        public=public,
     )
+
+
+def _as_floats(taken: Tensor, scale: float, dtype: torch.dtype) -> Tensor:
+    """The features of samples, of which ``taken`` is a copy."""
+    floats = taken.to(dtype)
+    return floats if scale == 1.0 else floats.mul_(scale)
 
 
 def _shifted(pool: Pool, parts: Sequence[np.ndarray], shifts: tuple[Shift, ...]) -> np.ndarray:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from engine.core.errors import ImpossiblePartition
 from engine.core.registry import Options
@@ -23,7 +23,13 @@ from engine.partitioners.shifts import Shift
 class SplitOptions(Options):
     """Options of all partitioners: the split within each client."""
 
-    advanced: ClassVar[tuple[str, ...]] = ("test_fraction", "val_fraction", "min_samples", "holdout_clients")
+    advanced: ClassVar[tuple[str, ...]] = (
+        "test_fraction",
+        "val_fraction",
+        "min_samples",
+        "holdout_clients",
+        "public_fraction",
+    )
 
     test_fraction: float = Field(
         0.25, ge=0, lt=1, title="Test share", description="Share of each client's samples used for testing."
@@ -45,10 +51,23 @@ class SplitOptions(Options):
         title="Unseen clients",
         description="Share of clients that never train; they get a model after the last round.",
     )
+    public_fraction: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        title="Public share",
+        description="Share of the samples that are public: without labels, and of no client. Methods that exchange "
+        "predictions need some.",
+    )
 
     def in_words(self) -> str:
         """The split in a heading, such as ``3 classes each``; empty: the partitioner's name."""
         return ""
+
+    @model_serializer(mode="wrap")
+    def _without_defaults_of_later_versions(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Absent means no public samples, as in runs stored before there were any; so their digests stay."""
+        return {name: value for name, value in serialize(self).items() if name != "public_fraction" or value != 0}
 
     @model_validator(mode="after")
     def _leaves_training_samples(self) -> Self:
@@ -106,6 +125,7 @@ class Partition:
     shifts: tuple[Shift, ...] | None = None  # transformation of each client's samples
     clients: np.ndarray | None = None  # [N] original indices, if some clients were held out
     unseen: "Partition | None" = None  # the held-out clients
+    public: np.ndarray | None = None  # samples without labels that belong to no client
 
     def of_clients(self, chosen: np.ndarray) -> "Partition":
         """The partition of some clients, ascending, renumbered 0, 1, ..."""

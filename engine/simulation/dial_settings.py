@@ -17,7 +17,7 @@ from engine.task import Shared
 
 _TWO_THINGS = ("scaffold",)
 _CHOOSES_CLIENTS = ("krum", "multi_krum")
-_NO_AVERAGE = ("pfedhn", "plgu_ghn", "fedproto")
+_NO_AVERAGE = ("pfedhn", "plgu_ghn", "fedproto", "kt_pfl")
 
 
 def refuse(config: RunConfig) -> None:

@@ -8,7 +8,7 @@ from engine.core.errors import Unsupported
 from engine.core.params import ClientParams, SharedParams, broadcast
 from engine.federation.batches import Cohort
 from engine.task import Task
-from engine.training.local import Trained, local_sgd
+from engine.training.local import SGD, Trained, local_sgd
 
 
 def part(params: dict[str, Tensor], names: Iterable[str]) -> dict[str, Tensor]:
@@ -31,7 +31,9 @@ def require_linear_head(task: Task, method: str) -> None:
         raise Unsupported(f"{method} needs a head that is one linear layer; use model: dnn or cnn")
 
 
-def train_heads(task: Task, body: SharedParams, heads: ClientParams, cohort: Cohort, steps: int) -> Trained:
+def train_heads(
+    task: Task, body: SharedParams, heads: ClientParams, cohort: Cohort, steps: int, lr: float | None = None
+) -> Trained:
     """``steps`` of the heads alone, each on the received body, on separate batches; returns the whole models."""
-    plan = task.plan(cohort, "head", steps)
-    return local_sgd(task, broadcast(body, cohort.size) | heads, cohort, plan=plan, trained=task.model.head)
+    plan, sgd = task.plan(cohort, "head", steps), SGD.of(task, lr)
+    return local_sgd(task, broadcast(body, cohort.size) | heads, cohort, sgd, plan=plan, trained=task.model.head)

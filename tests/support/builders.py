@@ -15,6 +15,7 @@ from engine.simulation.simulate import Simulation
 
 SIZES = (6, 9, 4, 7)
 NEWCOMERS = (5, 8, 6)
+PUBLIC = 7  # samples without labels
 LR = 0.1
 FEWER = {"fedprox_onestage": {"estimate_steps": 20}}  # of 200, for a method that is given by its name alone
 
@@ -30,7 +31,7 @@ def federation(
 ) -> Federation:
     """Gaussian features, labels from a different linear rule for each client, and 3 test samples per client.
 
-    ``shape``: of a sample, if it is not a vector.
+    The public samples are the same for all sizes and seeds. ``shape``: of a sample, if it is not a vector.
     """
     rng = np.random.default_rng(seed)
     x, y, train, test, start = [], [], [], [], 0
@@ -41,10 +42,13 @@ def federation(
         train.append(np.arange(start, start + size))
         test.append(np.arange(start + size, start + size + 3))
         start += size + 3
+    x.append(np.random.default_rng(11).normal(size=(PUBLIC, features)))
+    y.append(np.full(PUBLIC, -1))  # an error where it is used
     samples = np.concatenate(x).reshape(-1, *(shape or (features,)))
     pool = Pool(samples, np.concatenate(y).astype(np.int64), classes)
     empty = tuple(np.zeros(0, np.int64) for _ in sizes)
-    return lay_out(pool, Partition(tuple(train), empty, tuple(test), None), dtype, torch.device(device))
+    partition = Partition(tuple(train), empty, tuple(test), None, public=np.arange(start, start + PUBLIC))
+    return lay_out(pool, partition, dtype, torch.device(device))
 
 
 def with_newcomers() -> Federation:

@@ -22,7 +22,7 @@ TINY = {
     "dataset": "digits",
     "model": {"name": "dnn", "hidden": 4},
     "training": {"rounds": 1, "local_steps": 1},
-    "partition": {"name": "iid", "num_clients": 4},
+    "partition": {"name": "iid", "num_clients": 4, "public_fraction": 0.1},  # some methods need it
 }
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.federation.batches import make_plan, num_local_steps
-from tests.support.builders import SIZES, simulation
+from tests.support.builders import SIZES, federation, simulation
 
 
 def plan_of(sizes: list[int], steps: list[int], batch_size=4, seed=0, clients=None, round=1, stream="batches"):
@@ -110,3 +110,28 @@ def test_a_batch_has_the_rows_of_its_samples(batch_size):
     data = run.task.data.train
     for batch in run.task.cohort(1).plan.batches(data):
         assert torch.equal(batch.x, data.features(batch.rows)) and torch.equal(batch.y, data.labels(batch.rows))
+
+
+def test_a_pass_takes_a_share_of_the_batches_of_one_permutation():
+    task = simulation("fedavg").task  # batches of 4 of 6, 9, 4 and 7 samples: 2, 3, 1 and 2 a pass
+    whole, part = (task.passes([3, 2, 1, 0], 5, "a pass", share) for share in (1.0, 0.5))
+    assert whole.numbers == (1, 0, 3, 2) and whole.plan.steps == (3, 2, 2, 1)
+    assert part.numbers == (1, 0, 2, 3) and part.plan.steps == (2, 1, 1, 1)
+    assert whole.plan.gradient_evaluations == sum(SIZES)
+    for s, client in enumerate(part.numbers):
+        place = whole.numbers.index(client)
+        assert all(rows_of(part.plan, s, t) == rows_of(whole.plan, place, t) for t in range(part.plan.steps[s]))
+
+
+def test_a_tiny_share_of_a_pass_is_one_batch_and_rounding_adds_none():
+    task = simulation("fedavg", batch_size=1).task
+    assert set(task.passes([0, 1], 1, "a pass", 0.01).plan.steps) == {1}
+    assert task.passes([1], 1, "a pass", 1 / 3).plan.steps == (3,)
+    assert simulation("fedavg", batch_size="full").task.passes([0, 1], 1, "a pass", 0.3).plan.steps == (1, 1)
+
+
+def test_a_pass_is_not_augmented():
+    data = federation(features=48, shape=(3, 4, 4))
+    task = simulation("fedavg", data, augmentation="crop_flip").task
+    assert task.cohort(1).plan.augmentation is not None
+    assert task.passes([0, 1], 1, "a pass").plan.augmentation is None

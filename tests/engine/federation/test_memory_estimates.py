@@ -50,7 +50,11 @@ def test_generated_data_stay_within_the_estimate(dataset: dict[str, Any]) -> Non
     assert needed <= pool_bytes(run, NOWHERE) <= 2 * needed
 
 
-@pytest.mark.parametrize("partition", ["natural", {"name": "iid", "num_clients": 2000}], ids=str)
+@pytest.mark.parametrize(
+    "partition",
+    ["natural", {"name": "iid", "num_clients": 2000}, {"name": "iid", "num_clients": 1000, "public_fraction": 0.1}],
+    ids=str,
+)
 def test_a_partition_stays_within_the_estimate(partition: Any) -> None:
     run = a_run(partition, name="contexts", num_clients=2000, samples_per_client=4, dim=2, num_classes=30)
     pool = load_pool(run, NOWHERE)
