@@ -5,8 +5,8 @@ import html
 import streamlit as st
 
 from app.components import page, terms
+from app.data.entry_text import EntryText, text_of
 from app.handbook import methods
-from app.handbook.entry_text import EntryText, text_of
 from app.handbook.mathematics import aligned
 from app.handbook.measured import SETTING, Measured, measured
 from app.handbook.options_table import options_table
@@ -56,7 +56,7 @@ def equations(text: EntryText) -> None:
 def at_a_glance(entry: Entry, text: EntryText, costs: Measured | None) -> None:
     options = [parameter.name for parameter in entry.parameters]
     parts = text.labelled
-    first = {"Sent": "Sent", "Kept": "Kept on the client"}
+    first = {"When": "When to use it", "Needs": "Needs", "Sent": "Sent", "Kept": "Kept on the client"}
     rows = [(title, paragraph_of(parts[label], options)) for label, title in first.items() if label in parts]
     if costs:
         rows.append(("Models", _models(costs)))

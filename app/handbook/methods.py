@@ -1,36 +1,21 @@
-"""The methods of the handbook: by family, searched, compared, and opened in Set up."""
+"""The methods of the handbook: searched, compared, and opened in Set up."""
 
 import html
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from app.handbook.entry_text import text_of
+from app.data.entry_text import text_of
 from app.handbook.measured import Measured, takes_linear_model
+from app.handbook.prose import capitalized, sentences
 from app.state.links import link
 from app.wording import MISSING
 from engine.core.registry import ALGORITHMS, Entry
 
-FAMILIES = (
-    "Baselines",
-    "Regularized towards a shared model",
-    "Clustered",
-    "Split models",
-    "Knowledge transfer",
-    "Sharpness-aware",
-    "Hypernetworks",
-)
-"""In reading order; others come last."""
-COLUMNS = ("Method", "Personalized model", "Shared model", "Down", "Up", "Gradients")
+TEXTS = {"Sent": "Sent", "Kept": "Kept on the client", "Needs": "Needs"}
+"""Labels of the docstring, and their columns."""
+NUMBERS = ("Models", "Down", "Up", "Gradients")
+COLUMNS = ("Method", *TEXTS.values(), *NUMBERS)
 NETWORK = {"name": "dnn", "hidden": 20}
-
-
-def by_family(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
-    """Families in reading order, methods by title."""
-    found: dict[str, list[Entry]] = {}
-    for entry in sorted(entries, key=lambda entry: entry.title.casefold()):
-        found.setdefault(entry.family, []).append(entry)
-    order = {family: place for place, family in enumerate(FAMILIES)}
-    return dict(sorted(found.items(), key=lambda item: (order.get(item[0], len(order)), item[0])))
 
 
 def matching(entries: Iterable[Entry], words: str) -> list[Entry]:
@@ -83,16 +68,22 @@ def _family(family: str, entries: Sequence[Entry], known: dict[str, Measured | N
 
 
 def _row(entry: Entry, cells: list[str]) -> str:
-    address = html.escape(link("handbook", method=entry.name))
+    address, text = html.escape(link("handbook", method=entry.name)), text_of(entry)
+    options = [parameter.name for parameter in entry.parameters]
     name = f'<a href="{address}" target="_self">{html.escape(entry.title)}</a>'
-    summary = f"<br><small>{html.escape(text_of(entry).summary)}</small>"
+    when = text.labelled.get("When")
+    about = [html.escape(text.summary), f"<b>When</b> {sentences(when, options)}" if when else ""]
+    small = "".join(f"<br><small>{line}</small>" for line in about if line)
+    words = [sentences(capitalized(text.labelled.get(label, MISSING).rstrip("."), options), options) for label in TEXTS]
+    texts = "".join(f"<td>{cell}</td>" for cell in words)
     numbers = "".join(f"<td class='number'>{cell}</td>" for cell in cells)
-    return f"<tr><th scope='row'>{name}{summary}</th>{numbers}</tr>"
+    return f"<tr><th scope='row'>{name}{small}</th>{texts}{numbers}</tr>"
 
 
 def _numbers(entry: Entry, known: dict[str, Measured | None]) -> list[str]:
     costs = known.get(entry.name)
     if costs is None:
-        return [MISSING if entry.name in known else "…"] * (len(COLUMNS) - 1)
-    sizes = [times(value) for value in (costs.down, costs.up, costs.gradients)]
-    return ["yes" if costs.is_personalized else "no", costs.common, *sizes]
+        return [MISSING if entry.name in known else "…"] * len(NUMBERS)
+    own = ["one per client"] if costs.is_personalized else []
+    shared = {"none": [], "one": ["one global"], "one for each group": ["one per group"]}[costs.common]
+    return ["<br>".join([*own, *shared]), *(times(value) for value in (costs.down, costs.up, costs.gradients))]

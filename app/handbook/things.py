@@ -5,7 +5,7 @@ import html
 import streamlit as st
 
 from app.components import terms
-from app.handbook.entry_text import EntryText, text_of
+from app.data.entry_text import EntryText, text_of
 from app.handbook.options_table import options_table, scrolled
 from app.handbook.prose import citation, sentences
 from app.wording import plain

@@ -7,16 +7,19 @@ from typing import Any
 import streamlit as st
 
 from app.components import page
+from app.data.entry_text import text_of
+from app.data.families import by_family
 from app.forms import Form, changes, in_words, kept, name_in_words, parameters_of
 from app.setup import draft as drafts
 from app.setup import sweeps
 from app.setup.local_training import training_fields
-from app.setup.sections import first_level, pick, titled
+from app.setup.sections import first_level, pick
 from app.setup.sweep_fields import Sweeps
 from app.setup.sweeps import OF_TRAINING
+from app.wording import plain
 from engine.config.schema import DIALS, Training
 from engine.core.errors import cut
-from engine.core.registry import ALGORITHMS, Options
+from engine.core.registry import ALGORITHMS, Entry, Options
 
 OWN = {f"{OF_TRAINING}{p.name}": p for p in parameters_of(Training)}  # options of the training, as a sweep names them
 MAX_LETTERS = 30  # of a method's label in the label of its section
@@ -28,19 +31,20 @@ def methods_section(form: Form, draft: Mapping[str, Any], training: Mapping[str,
     form.placeholder("algorithms")
     shared = sweeps.shared(draft["algorithms"])
     places = zip(drafts.ids(), draft["algorithms"], strict=True)
-    entries = [_method(form, place, uid, entry, training, shared) for place, (uid, entry) in enumerate(places)]
+    drawn = [_method(form, place, uid, entry, training, shared) for place, (uid, entry) in enumerate(places)]
     st.selectbox(
         "Add a method",
-        list(ALGORITHMS.names()),
+        [entry.name for entries in by_family(ALGORITHMS).values() for entry in entries],
         index=None,
         key=f"{form.prefix}.add",
-        placeholder="Add a method",
-        format_func=titled(ALGORITHMS),
+        placeholder="Add a method: type a name, a family or what you need",
+        format_func=_offered,
+        filter_mode="contains",
         label_visibility="collapsed",
         on_change=_add,
         args=(f"{form.prefix}.add",),
     )
-    return entries
+    return drawn
 
 
 def shared_sweeps(form: Form, draft: Mapping[str, Any]) -> Sweeps:
@@ -74,6 +78,7 @@ def _method(
         remove = partial(_remove_button, f"{form.prefix}.{uid}.remove", place)
         title = f"Method {place + 1}"
         name = pick(form, ALGORITHMS, entry["name"], title, path, key=f"{uid}.name", beside=remove)
+        st.caption(plain(_reason(ALGORITHMS.get(name))))
         values = entry if entry["name"] == name else {}
         given = {option: swept for option, swept in (values.get("sweep") or {}).items() if option not in shared}
         options, key = ALGORITHMS.get(name).options, f"{uid}.{name}"
@@ -95,6 +100,20 @@ def _method(
             swept.values = given | swept.values
     dials = {section: values[section] for section in DIALS if section in values}  # no field draws these
     return {"name": name, **extra, **chosen, **dials, **({"sweep": swept.values} if swept.values else {})}
+
+
+def _offered(name: str) -> str:
+    """``Ditto · Regularized towards a shared model · a simple and strong reference is needed``."""
+    entry = ALGORITHMS.get(name)
+    parts = text_of(entry).labelled
+    return " · ".join(filter(None, [entry.title, entry.family, parts.get("When", "").rstrip(".")]))
+
+
+def _reason(entry: Entry) -> str:
+    """When to use the method, and what it needs; its summary if its docstring does not say."""
+    text = text_of(entry)
+    when, needs = (text.labelled.get(label, "") for label in ("When", "Needs"))
+    return " ".join(filter(None, [f"When {when}" if when else text.summary, f"Needs {needs}" if needs else ""]))
 
 
 def _remove_button(key: str, place: int) -> None:

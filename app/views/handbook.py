@@ -6,6 +6,7 @@ from pathlib import Path
 import streamlit as st
 
 from app.components import page, terms
+from app.data.families import by_family
 from app.handbook import methods
 from app.handbook.measured import SETTING, Measured, measured
 from app.handbook.method_page import method_page
@@ -71,7 +72,7 @@ def index() -> None:
 
 def all_methods(found: list[Entry]) -> None:
     """The families and their methods, then all of them side by side. Numbers appear as they are measured."""
-    families = methods.by_family(found)
+    families = by_family(found)
     for family, entries in families.items():
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"family_{family}"):
             st.html(f'<p class="family">{html.escape(family)}</p>', width=290)

@@ -12,6 +12,8 @@ Idea: The model should be good for any mixture of the clients' data, so for the 
 sum_i l_i f_i(w). Clients with high losses gain weight, the others lose it in the projection. The solution is the mean
 of w over the rounds.
 
+When: one model has to serve even the worst mixture of the clients.
+
 Sent: w down; w_i and F_i up. Kept: nothing.
 
 Cost: one local training as FedAvg, and a forward pass over the training data. The server keeps two models and l.

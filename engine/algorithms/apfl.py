@@ -14,6 +14,8 @@ Idea: FedAvg runs unchanged. In addition each client trains v_i so that its mixt
 model fits its data; a_i is the share of its own model. With ``adaptive`` the share a_i is learned by gradient descent
 too, so that clients that gain nothing from the others rely on themselves.
 
+When: clients should learn how much to rely on their own data and how much on the others.
+
 Sent: w, both ways. Kept: v_i, a_i, and w_i after local training, for the mixture that is used.
 
 Cost: two gradients on each batch, twice FedAvg's; bytes as FedAvg.

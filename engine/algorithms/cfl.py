@@ -15,6 +15,8 @@ Idea: If FedAvg has converged but single clients still move, their objectives di
 some update is large. Such a cluster is split, so that the most similar pair of updates across the cut is as dissimilar
 as possible.
 
+When: clients may form groups, and it is not known whether they do or how many there are.
+
 Sent: omega_k down; w_i up. Kept: nothing.
 
 Cost: as FedAvg; the server compares all pairs of updates where it splits.

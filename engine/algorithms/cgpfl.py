@@ -14,6 +14,8 @@ https://arxiv.org/abs/2106.13044, Algorithm 1.
 Idea: Clients fall into K contexts with a model each, and pull their own model towards that of their context, where
 pFedMe has one model for all. The server finds new contexts each round by clustering what the clients send.
 
+When: clients form a known number of groups and still differ within each of them.
+
 Sent: omega_k down; omega~_i up. Kept: theta_i.
 
 Cost: ``inner_steps`` gradients on each batch, so that many times FedAvg's; bytes as FedAvg. The server clusters the

@@ -10,6 +10,8 @@ https://arxiv.org/abs/2106.13044, section 4.4.
 Idea: More contexts fit the clients better but leave fewer samples to learn each from. e(K) adds up both, and its
 minimum is the number of contexts; from then on it is CGPFL with that number.
 
+When: clients form groups whose number is not known, and still differ within each of them.
+
 Sent: omega_k down; omega~_i up. Kept: theta_i.
 
 Cost: as CGPFL with the number of contexts that is found; the server also clusters once for every K it considers.

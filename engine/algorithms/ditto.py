@@ -9,6 +9,8 @@ https://arxiv.org/abs/2012.04221, Algorithm 1.
 Idea: FedAvg trains the global model as usual. In addition each client trains a personal model on its own data, held
 near the global one; lam runs from alone (0) to the global model.
 
+When: a simple and strong reference is needed, with one dial from training alone to one shared model.
+
 Sent: w, both ways. Kept: v_i.
 
 Cost: two local trainings a round, twice FedAvg's gradients; bytes as FedAvg.

@@ -17,6 +17,8 @@ client keeps, parameter by parameter, as much of its own last layers as lowers i
 model (0) and the global one (1), starts at 1, is trained by gradient descent like a model, and stays with the client.
 The lower layers, which hold general features, are always the received ones.
 
+When: only some parameters of the global model suit a client, and which ones has to be learned.
+
 Sent: w, both ways. Kept: T_i, and W_i for the last layers.
 
 Cost: one local training and the gradients of ``share`` of the data a round; bytes as FedAvg. In a client's second

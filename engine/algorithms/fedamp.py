@@ -15,6 +15,8 @@ Idea: A single average fits no client where clients are of several kinds. The se
 client and sends each one a mixture of them, by attention: similar models attract one another, so clients of a kind
 cooperate without being clustered.
 
+When: some clients are similar but form no clear groups, and the server can store all their models.
+
 Sent: u_i down, w_i up. Kept: w_i; the server has a copy.
 
 Cost: one local training a round; bytes as FedAvg. The server compares the participants with all known models and mixes

@@ -17,6 +17,9 @@ head, and the bodies of clients that have trained long and those of clients that
 bends the received body towards the features that its head knows. And the server weights each body by the trace of the
 client's Fisher information, so that clients with more left to learn, and those with more batches, count more.
 
+When: labels differ, and some clients take part rarely or have trained much less than others. Needs: a body under the
+head (dnn, cnn).
+
 Sent: phi both ways, and t_i up. Kept: phi_i and h_i.
 
 Cost: align_steps and E steps a round, each counted in full, a gradient on all data for t_i and a forward pass for

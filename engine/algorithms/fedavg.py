@@ -12,6 +12,8 @@ Idea: Clients train copies of one model on their own data, and the server averag
 this is gradient descent on all data together; with more steps a round needs less communication, but the copies drift
 apart where clients differ.
 
+When: one model suits all clients, or a reference for other methods is needed.
+
 Sent: w, both ways. Kept: nothing; with ``finetune_steps`` a fine-tuned copy, made for each use.
 
 Cost: one local training a round and one model each way: the unit of cost for the other methods.

@@ -14,6 +14,8 @@ https://arxiv.org/abs/2106.06042, Algorithm 1.
 Idea: An averaged head forgets and relearns in every round, and drags the body along. With one fixed random head all
 clients train features towards the same targets, and a few steps on the finished model personalize it.
 
+When: labels differ, and every client can fine-tune its model before using it. Needs: a body under the head (dnn, cnn).
+
 Sent: phi, both ways; h is drawn from the common seed. Kept: nothing; the fine-tuned copy is made for each use.
 
 Cost: one local training a round, plus the fine-tuning of every client at each evaluation, which is not counted; bytes

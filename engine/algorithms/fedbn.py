@@ -11,6 +11,8 @@ https://arxiv.org/abs/2102.07623, Algorithm 1.
 Idea: If clients' inputs differ in contrast, color or sensor, their features differ in scale and shift. A normalization
 takes just that out, so one of its own fits each client, and the layers between see the same features everywhere.
 
+When: inputs differ in contrast, color or sensor, and labels do not. Needs: a model with normalizations (resnet18).
+
 Sent: w, both ways. Kept: s_i.
 
 Cost: one local training a round; bytes as FedAvg without the normalizations.

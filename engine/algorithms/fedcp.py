@@ -15,6 +15,9 @@ Idea: Some of a sample's features are useful to all clients, others to its own. 
 unit of each feature a share r for the personal head, and the rest s = 1 - r for the global head, which stays fixed
 during local training. It knows the client by v_i, the direction of its personal head.
 
+When: labels differ, and the share of personal features should depend on the sample. Needs: a body under a linear head
+(dnn, cnn).
+
 Sent: phi, V and g, both ways. Kept: h_i.
 
 Cost: one local training a round, and for each gradient one forward pass of the received body; bytes of FedAvg and of

@@ -18,6 +18,8 @@ Idea: Trained on skewed data, features drift to what is particular to a client. 
 a vector z_i that is added to every feature of the client (personalized representation bias memory). The shared body
 keeps its mean feature near a consensus of all clients (mean regularization), so its features stay unbiased.
 
+When: labels differ so much that averaging biases the features. Needs: a body under the head (dnn, cnn).
+
 Sent: w, both ways; in round 1 also r_i up and z^ down, for all clients. Kept: z_i.
 
 Cost: gradients and bytes as FedAvg; in round 1 one local training of all clients more, also of those that do not take

@@ -12,6 +12,8 @@ https://arxiv.org/abs/2111.04263, Algorithm 1, written with c_i: the paper's gra
 Idea: Where a client has converged, grad f_i(w_i) = -alpha_i (w_i - w + c_i). The penalty moves until all clients agree
 on one w, which is then stationary for the mean of their losses: unlike FedAvg, many local steps leave no bias.
 
+When: one model is wanted, and many local steps on different data make FedAvg converge to the wrong point.
+
 Sent: w, both ways. Kept: c_i, one model for each client.
 
 Cost: as FedAvg. The server keeps w and the sum of the c_i.

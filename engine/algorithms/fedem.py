@@ -15,6 +15,8 @@ Idea: A client need not belong to one group. Each sample has a share in every co
 explains it better (the E step); components learn from the samples in proportion (the M step). Clients differ only in
 how much of each component they use.
 
+When: the data of each client are a mixture of several distributions.
+
 Sent: w_1 to w_K, both ways. Kept: pi_i.
 
 Cost: K local trainings and K passes over the training data a round, and K times FedAvg's bytes. A stored model of a

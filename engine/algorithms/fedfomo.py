@@ -15,6 +15,8 @@ Idea: No server averages. A client holds out some samples, V_i, and tries the mo
 how much it would lower that loss for the distance to it, a first-order approximation of the best mixture. b_i is where
 the client's last training started. What helped before is asked for again: A_in remembers.
 
+When: only some clients help one another, and each has enough samples to hold some out.
+
 Sent: the asked models down, theta_i up. Kept: theta_i and b_i; the server has the last uploads and A.
 
 Cost: a local training on the samples that are not held out, and up to models + 2 passes over the others: with the

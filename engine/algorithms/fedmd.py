@@ -14,6 +14,8 @@ Idea: No model leaves its client. Clients send their logits on samples that ever
 averages them, and each client trains its model towards the average before it trains on its own data. So models may
 differ in architecture, and what is sent does not grow with them.
 
+When: models must not leave the clients, or differ in architecture. Needs: public samples (partition.public_fraction).
+
 Sent: logits of n public samples, both ways. Kept: theta_i.
 
 Cost: digest_steps more gradients a round than local training, and a forward pass over the n public samples, which

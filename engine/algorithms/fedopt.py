@@ -15,6 +15,8 @@ https://arxiv.org/abs/2003.00295, Algorithm 2. FedAvgM: Hsu, Qi, Brown. https://
 Idea: The mean change D of a round is used like a gradient, by an optimizer on the server. Coordinates that rarely
 change take larger steps, as in Adam, which helps where gradients are sparse, such as in models of text.
 
+When: one model is wanted, and momentum or adaptive steps on the server may speed it up.
+
 Sent: w, both ways. Kept: nothing.
 
 Cost: as FedAvg. The server keeps w, m and v.

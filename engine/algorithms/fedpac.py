@@ -20,6 +20,9 @@ class towards their mean over all clients, a prototype, as FedProto does. Then i
 the least estimated error on its own data: heads of other clients add bias where their classes differ, and take away
 variance, of which clients with few samples have most.
 
+When: labels differ and samples are few, so that clients gain from combining their heads. Needs: a body under the head
+(dnn, cnn).
+
 Sent: phi both ways; h_i, p_ic, H_i and V_i up; the combined head and p_c down. Kept: h_i.
 
 Cost: head_steps + E steps a round, as FedRep, and two forward passes over the training data; bytes as FedAvg and a few

@@ -11,6 +11,8 @@ https://arxiv.org/abs/1912.00818, Algorithms 1 and 2.
 Idea: Clients agree on features more easily than on labels. So FedAvg runs on the lower layers, while the last one,
 which depends most on a client's labels, never leaves the client.
 
+When: labels differ and inputs do not; the simplest way to split a model. Needs: a body under the head (dnn, cnn).
+
 Sent: phi, both ways. Kept: h_i.
 
 Cost: one local training a round; bytes as FedAvg without the head.

@@ -14,6 +14,9 @@ Idea: FedAvg overwrites what a client has learned whenever it sends a new global
 average p_i of its models, uses that, and holds the features (mmd) or the predictions (kl) of the received model near
 those of p_i while it trains. The memory grows longer with every participation.
 
+When: clients lose what they have learned each time they receive the global model. Needs: a body under the head (dnn,
+cnn).
+
 Sent: w, both ways. Kept: p_i and the number of participations.
 
 Cost: gradients and bytes as FedAvg; for each gradient one forward pass of p_i.

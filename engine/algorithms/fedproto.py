@@ -11,6 +11,9 @@ Idea: No model parameters are sent, so that models may differ in architecture. C
 their classes, a prototype, the server averages them class by class, and each client pulls its features towards the
 result.
 
+When: models must not leave the clients, or differ in architecture, and no public data are available. Needs: a body
+under the head (dnn, cnn).
+
 Sent: prototypes, both ways. Kept: theta_i.
 
 Cost: one local training a round, and a forward pass over the training data for the prototypes; bytes of a few features

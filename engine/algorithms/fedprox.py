@@ -11,6 +11,8 @@ https://arxiv.org/abs/1812.06127, Algorithm 2.
 Idea: A proximal term pulls each local copy back to the model it started from, so that many local steps on different
 data drift less far. There is still one model for all; mu = 0 is FedAvg.
 
+When: one model is wanted, and local training drifts: the simplest remedy.
+
 Sent: w, both ways. Kept: nothing.
 
 Cost: as FedAvg.

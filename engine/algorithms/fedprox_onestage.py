@@ -13,6 +13,8 @@ Idea: Every client has a model and all are tied to a common one; lam says how ti
 lam grows all use one model, and the smallest error lies between. The adaptive lam follows from the distance between the
 clients' true models and the number of their samples.
 
+When: the pull towards the shared model should follow from heterogeneity and sample sizes.
+
 Sent: w_g down; lam (w_g - w_i) up. Kept: w_i.
 
 Cost: as FedAvg; lam="adaptive" adds ``estimate_steps`` of every client before round 1 where the true models are not

@@ -13,6 +13,9 @@ Collins, Hassani, Mokhtari, Shakkottai. Exploiting Shared Representations for Pe
 Idea: FedPer, but one part at a time. A head that fits the received body comes first, so that the body's gradient
 corrects the features and not a stale head.
 
+When: labels differ, and the shared body is worth more local computation than in FedPer. Needs: a body under the head
+(dnn, cnn).
+
 Sent: phi, both ways. Kept: h_i.
 
 Cost: head_steps + E steps a round, each counted in full although it moves one part only; bytes as FedAvg without the

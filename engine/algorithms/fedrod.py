@@ -14,6 +14,9 @@ Idea: Adding the log of a client's class counts n_i to the logits (balanced soft
 body and generic head learn, so that they fit every client. The personal head then learns only what the generic one
 lacks for this client, and both are added.
 
+When: labels differ, and the global model matters as much as the personalized ones. Needs: a body under a linear head
+(dnn, cnn).
+
 Sent: phi and g, both ways. Kept: h_i.
 
 Cost: one local training a round, one head more than FedAvg; bytes as FedAvg.

@@ -14,6 +14,8 @@ Idea: Where clients differ, their local models end in sharp minima that fit no o
 descends the loss at the worst point within rho of the model, so that clients find flat minima. Such models suffer less
 from averaging.
 
+When: one model is wanted that generalizes better than FedAvg's, at twice the gradients.
+
 Sent: w, both ways. Kept: nothing.
 
 Cost: two gradients a step; bytes as FedAvg.

@@ -12,6 +12,8 @@ Data. IJCNN 2020. https://arxiv.org/abs/2004.11791, Algorithm 1.
 Idea: After a few rounds of FedAvg the update of a client reflects its data. Clients with similar updates are grouped
 once, and from then on each cluster trains its own model.
 
+When: clients form clear groups that show after a few rounds.
+
 Sent: omega_k down; w_i up. Kept: nothing.
 
 Cost: as FedAvg, but all clients train in round ``at_round``, where the server compares all pairs of updates.

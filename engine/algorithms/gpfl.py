@@ -19,6 +19,9 @@ Idea: Local training learns what is particular to a client and forgets the rest.
 learned by all, pulls the features in angle and in length. A conditional valve (CoV, V: the layers of gamma and beta)
 gives the client's head a version of the same features that is tuned to the client's own classes.
 
+When: labels differ, and clients need features common to all as well as their own. Needs: a body under the head (dnn,
+cnn).
+
 Sent: phi, V and C, both ways. Kept: h_i.
 
 Cost: one local training a round; more bytes than FedAvg without the head: two square layers as wide as the features,

@@ -10,6 +10,8 @@ https://arxiv.org/abs/2006.04088, Algorithm 1 with model averaging.
 Idea: Similar clients should share a model, but the groups are unknown. The server sends all K models, each client takes
 the one with the least training loss, and FedAvg runs inside the groups that form.
 
+When: clients form clear groups whose number is known, and one model suits each group.
+
 Sent: all K models down; w_i, with the cluster's number, up. Kept: nothing.
 
 Cost: one local training a round as FedAvg, and K forward passes over the training data to choose; K times FedAvg's

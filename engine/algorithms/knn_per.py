@@ -12,6 +12,8 @@ https://arxiv.org/abs/2111.09360, Algorithm 1 and equations 6 to 8.
 Idea: A global model has good features even where its predictions do not suit a client. Each client stores the features
 of its training samples and lets the most similar ones vote, so it is personalized without any training of its own.
 
+When: clients should be personalized without any training of their own.
+
 Sent: w, both ways. Kept: nothing between rounds; to predict, the features and labels of the client's samples.
 
 Cost: training and bytes as FedAvg. Each evaluation takes a forward pass over the training data, and compares every

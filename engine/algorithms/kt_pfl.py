@@ -15,6 +15,9 @@ Idea: As in FedMD, clients send predictions on public samples instead of models.
 data differ. So the server keeps a matrix c: row i says how much client i learns from each client. A row moves towards
 clients that predict alike, and rho holds it near the average. ``project`` takes the nearest row of probabilities.
 
+When: FedMD fits, and clients should learn most from those that are similar. Needs: public samples
+(partition.public_fraction).
+
 Sent: scores of n public samples, both ways. Kept: theta_i; the server keeps c.
 
 Cost: distill_steps more gradients a round than local training, and a forward pass over the n public samples, which

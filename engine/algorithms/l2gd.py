@@ -12,6 +12,8 @@ Idea: The objective is the mean of f_i(x_i) plus lam/2 times the mean of ||x_i -
 cost. Gradient descent on a random one of the two terms at a time leaves out most communication, because only the second
 needs the others. lam runs from alone (0) to one model for all.
 
+When: communication is expensive, and clients may keep models of their own.
+
 Sent: x_i up and x-bar down, only where the coin turns from local to aggregate. Kept: x_i.
 
 Cost: a share 1 - p of FedAvg's gradients; about E p (1 - p) exchanges a round where FedAvg has one.

@@ -12,6 +12,8 @@ Algorithm 1.
 Idea: FedPer reversed: each client learns features for its own kind of data, and all share one small head on top. Where
 clients' inputs differ this suits better than a common body, and the head is all that travels.
 
+When: inputs differ and labels do not, or few bytes can be sent. Needs: a body under the head (dnn, cnn).
+
 Sent: h, both ways. Kept: phi_i.
 
 Cost: one local training a round; the bytes of the head alone.

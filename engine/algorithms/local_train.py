@@ -9,6 +9,8 @@ personalized method.
 Idea: Each client fits its own data and ignores all others. A method that does not beat it gives its clients nothing
 that they could not have had alone.
 
+When: a reference is needed for what clients achieve without the others.
+
 Sent: nothing. Kept: theta_i.
 
 Cost: one local training a round, as FedAvg; no bytes at all.

@@ -15,6 +15,8 @@ Idea: The head of a new model does not fit the client's data, so the first steps
 the body and distort features that were good. Linear probing fits the head first; then little is left that would bend
 the body.
 
+When: one global model is wanted that every client tunes before using it.
+
 Sent: w, both ways. Kept: nothing; the tuned copy is made for each use.
 
 Cost: one local training a round, plus the tuning of every client at each evaluation, which is not counted; bytes as

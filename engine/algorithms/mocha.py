@@ -16,6 +16,9 @@ Idea: Each client has a task of its own, and Sigma says which tasks are alike. T
 optimum b_i = -grad f_i(w_i), and each w_i is a mixture of the b_j by the similarities. A client changes only its own
 b_i, and the server computes all models from them, anew after each change of B or Sigma.
 
+When: the model is linear and the similarities of the clients are of interest. Needs: a linear model (mlr, logistic) for
+its theory.
+
 Sent: w_i down, the change of b_i up. Kept: nothing.
 
 Cost: as FedAvg, and one more gradient of a batch for the diagnostic, which is not counted. The server keeps B and

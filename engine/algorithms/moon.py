@@ -14,6 +14,9 @@ Idea: On skewed data local training makes the features worse than those of the g
 contrasted with two others: it should be more similar to that of the global model than to that of the client's last
 local model.
 
+When: one model is wanted, and label skew spoils the features that clients learn. Needs: a body under the head (dnn,
+cnn).
+
 Sent: w, both ways. Kept: phi'_i, the body after the client's last participation.
 
 Cost: gradients and bytes as FedAvg; for each gradient one forward pass each of phi_w and phi'_i, so that with one

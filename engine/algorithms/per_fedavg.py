@@ -14,6 +14,8 @@ Approach. NeurIPS 2020. https://arxiv.org/abs/2002.07948, Algorithm 1.
 Idea: FedAvg minimizes the loss of w; this minimizes the loss of w after each client has taken a step on its own data.
 The gradient of that goes through the step, so it contains the Hessian. The first-order variant omits it.
 
+When: new clients must adapt to few samples in a single step.
+
 Sent: w, both ways. Kept: nothing; the adapted copy of w is made for each use.
 
 Cost: two gradients a step (fo), and two more for the product with the Hessian (hf); bytes as FedAvg.

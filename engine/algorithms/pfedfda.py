@@ -20,6 +20,9 @@ Idea: A head that is trained on few samples overfits. Here nothing of it is trai
 Gaussian with a common covariance, the best head follows from class means, covariance and class frequencies. A client
 mixes its own estimates with those of all clients, as far as that helps on samples that it did not estimate them from.
 
+When: samples are too few to train heads, and a class has one kind of features. Needs: a body under a linear head with a
+bias (dnn, cnn).
+
 Sent: phi, M and the lower triangle of Z, both ways. Kept: nothing.
 
 Cost: one local training of the body a round, and a forward pass over the training data; bytes of FedAvg's body and of

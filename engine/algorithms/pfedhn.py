@@ -13,6 +13,8 @@ Idea: Clients share the network that generates models, not a model. The embeddin
 psi what they have in common. A client's local training gives the direction in which its model should change, and the
 chain rule carries it to psi and v_i.
 
+When: clients differ in a few ways that an embedding can describe, and the server has ample memory.
+
 Sent: w_i down, its change up; psi, however large, never does. Kept: nothing; the server holds the embeddings.
 
 Cost: one local training a round; bytes as FedAvg. The server holds (hidden + 1) numbers for each parameter of the

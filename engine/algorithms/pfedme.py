@@ -13,6 +13,8 @@ https://arxiv.org/abs/2006.08848, Algorithm 1.
 Idea: The personalized model is the point that fits the client's data best without leaving the neighborhood of w. The
 server minimizes the clients' loss after that move, not the loss of w itself; lam sets the size of the neighborhood.
 
+When: personalized models should stay near a global model that is trained for this use.
+
 Sent: w, both ways. Kept: theta_i.
 
 Cost: ``inner_steps`` gradients on each batch, so that many times FedAvg's; bytes as FedAvg.

@@ -14,6 +14,8 @@ Idea: psi holds what clients have in common, and poor clients are those that psi
 takes a sharpness-aware step: it takes the gradient a distance rho uphill along the mean direction. Nothing changes for
 the clients.
 
+When: pFedHN fits, but a few clients dominate its hypernetwork.
+
 Sent: w_i down, its change up. Kept: nothing; the server holds psi and the embeddings.
 
 Cost: as pFedHN, with two backward passes of the hypernetwork a round; bytes as FedAvg.

@@ -17,6 +17,8 @@ Idea: FedRep shares one body that may fit some clients at the expense of others.
 is taken uphill, furthest in the layers that the first one moved most. So the layers on which clients disagree become
 flat, and a client of little weight loses less.
 
+When: FedRep fits, but its shared body serves some clients badly. Needs: a body under the head (dnn, cnn).
+
 Sent: phi, both ways. Kept: h_i.
 
 Cost: head_steps gradients, and three of the body on one batch, independent of local_steps; bytes of the body only.

@@ -18,6 +18,8 @@ Idea: Poor clients suffer from shared layers that are biased towards the others.
 it differs most, and trains the shared model at a point uphill of its own, furthest in just those layers. What is shared
 is then good in a whole neighborhood, which no single client's peculiarities can move.
 
+When: the clients served worst matter most, and single layers may stay on the client.
+
 Sent: w, both ways. Kept: theta_i.
 
 Cost: two gradients a step, which train both models; bytes as FedAvg.

@@ -12,6 +12,8 @@ https://arxiv.org/abs/1905.10497, Algorithm 2.
 Idea: Minimizing the sum of p_i f_i^(q+1) / (q+1) makes the clients' losses more alike: the larger q, the more the worst
 clients count; 0 is FedAvg. h_i estimates the smoothness of that objective, so that one learning rate serves for all q.
 
+When: one model is wanted that serves clients more evenly; q sets how evenly.
+
 Sent: w down; F_i^q d_i and h_i up. Kept: nothing.
 
 Cost: one local training as FedAvg, and a forward pass over the training data.

@@ -14,6 +14,8 @@ Idea: Where clients differ, local steps run towards each client's own optimum. E
 gradients, c_i, and the server that of all clients, c. Adding c - c_i to each step makes the local path follow the
 direction of all clients together.
 
+When: one model is wanted, local training drifts much, and twice the bytes can be sent.
+
 Sent: w and c down, w_i and the change of c_i up. Kept: c_i.
 
 Cost: gradients as FedAvg; twice its bytes, both ways.

@@ -11,6 +11,8 @@ with the clients as groups.
 Idea: Descends (1/t) log sum_i p_i exp(t f_i), which runs from the mean of the losses (t = 0, FedAvg) to the largest
 (t to infinity). A positive t helps the worst clients, a negative one ignores clients whose data are wrong.
 
+When: one model is wanted that serves the worst clients, or that ignores clients whose data are wrong.
+
 Sent: w down; w_i and F_i up. Kept: nothing.
 
 Cost: one local training as FedAvg, and a forward pass over the training data.

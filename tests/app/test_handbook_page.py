@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.data.families import FAMILIES, by_family
 from app.handbook import methods
 from app.handbook.measured import Measured, measured
 from app.state.links import unpack_config
@@ -47,9 +48,9 @@ def test_the_index_has_every_method_in_its_family_with_its_costs() -> None:
 
 
 def test_families_are_in_didactic_order() -> None:
-    families = list(methods.by_family(ALGORITHMS))
+    families = list(by_family(ALGORITHMS))
     assert families[:2] == ["Baselines", "Regularized towards a shared model"]
-    assert families[: len(methods.FAMILIES)] == list(methods.FAMILIES)
+    assert families[: len(FAMILIES)] == list(FAMILIES)
 
 
 def test_a_search_finds_methods_with_all_words() -> None:
@@ -121,4 +122,4 @@ def test_a_minimal_plugin_has_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert page.title[0].value == "Mine" and not page.latex
     assert "My method, in one sentence." in html_of(page)
     assert "method=my_plain_method" in html_of(opened())
-    assert "A family of mine" in list(methods.by_family(ALGORITHMS))[len(methods.FAMILIES) :]
+    assert "A family of mine" in list(by_family(ALGORITHMS))[len(FAMILIES) :]

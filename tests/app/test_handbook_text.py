@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.handbook.entry_text import EntryText, parse, text_of
+from app.data.entry_text import EntryText, parse, text_of
 from app.handbook.mathematics import aligned, formula, split_comment
 from app.handbook.options_table import allowed, default
 from app.handbook.prose import capitalized, citation, sentences
@@ -113,7 +113,7 @@ def test_a_docstring_without_parts_has_none(docstring: str) -> None:
 def test_every_method_has_the_parts_of_the_handbook(entry: Entry) -> None:
     text = text_of(entry)
     assert text.summary.endswith(".") and text.citation and text.equations
-    assert {"Idea", "Sent", "Kept", "Cost", "Newcomers", "Pitfalls"} <= text.labelled.keys()
+    assert {"Idea", "When", "Sent", "Kept", "Cost", "Newcomers", "Pitfalls"} <= text.labelled.keys()
     assert not text.remarks, "a paragraph of the docstring has no label"
     assert is_balanced(aligned(text.equations))
     assert all(parameter.description for parameter in entry.parameters)

@@ -19,13 +19,27 @@ from engine.core.style import Dash, Hue, Symbol
 
 NAMES = [*ALGORITHMS.names(), "a_method_of_mine", "another"]
 STYLES = {  # readers know the methods by them, and figures already printed have them
+    "afl": MethodStyle("#6C7376", "#79858A", "dash", "triangle-down"),
     "apfl": MethodStyle("#0B7A84", "#4FC7D1", "solid", "triangle-right"),
     "cfl": MethodStyle("#8C3B2E", "#D97F6F", "dot", "star-triangle-up"),
     "cgpfl": MethodStyle("#00805D", "#2DBE93", "solid", "circle"),
     "cgpfl_heur": MethodStyle("#00805D", "#2DBE93", "dash", "star"),
     "ditto": MethodStyle("#2276AE", "#7CC8F2", "solid", "square"),
+    "fedala": MethodStyle("#2276AE", "#7CC8F2", "dashdot", "circle"),
+    "fedamp": MethodStyle("#2276AE", "#7CC8F2", "dot", "diamond"),
+    "fedas": MethodStyle("#6A51A3", "#A998E0", "dot", "triangle-up"),
     "fedavg": MethodStyle("#2C3337", "#DCE3E6", "dot", "circle"),
     "fedbabu": MethodStyle("#9432BE", "#C25EEA", "dot", "pentagon"),
+    "fedbn": MethodStyle("#9432BE", "#C25EEA", "dashdot", "square"),
+    "fedcp": MethodStyle("#C24C06", "#F0803C", "dot", "pentagon"),
+    "feddbe": MethodStyle("#00805D", "#2DBE93", "dot", "cross"),
+    "feddyn": MethodStyle("#505659", "#A3ADB1", "dot", "hexagon"),
+    "fedem": MethodStyle("#66711B", "#B5C255", "dot", "hexagram"),
+    "fedfomo": MethodStyle("#0B7A84", "#4FC7D1", "dot", "star"),
+    "fedmd": MethodStyle("#C24C06", "#F0803C", "dashdot", "hexagon"),
+    "fednova": MethodStyle("#2C3337", "#DCE3E6", "longdash", "hourglass"),
+    "fedopt": MethodStyle("#2C3337", "#DCE3E6", "dash", "star"),
+    "fedpac": MethodStyle("#9432BE", "#C25EEA", "longdash", "diamond"),
     "fedper": MethodStyle("#9432BE", "#C25EEA", "dash", "triangle-down"),
     "fedphp": MethodStyle("#C24C06", "#F0803C", "dash", "cross"),
     "fedproto": MethodStyle("#6A51A3", "#A998E0", "dash", "bowtie"),
@@ -37,22 +51,31 @@ STYLES = {  # readers know the methods by them, and figures already printed have
     "fl_hc": MethodStyle("#66711B", "#B5C255", "dash", "hourglass"),
     "gpfl": MethodStyle("#C24C06", "#F0803C", "solid", "diamond"),
     "ifca": MethodStyle("#8C3B2E", "#D97F6F", "dash", "hexagon"),
+    "knn_per": MethodStyle("#9A6700", "#E8B23A", "dashdot", "star"),
+    "kt_pfl": MethodStyle("#66711B", "#B5C255", "dashdot", "triangle-left"),
     "l2gd": MethodStyle("#0B7A84", "#4FC7D1", "dash", "triangle-left"),
     "lg_fedavg": MethodStyle("#00805D", "#2DBE93", "dashdot", "square"),
     "local_train": MethodStyle("#6C7376", "#79858A", "dashdot", "square"),
+    "lp_ft": MethodStyle("#9A6700", "#E8B23A", "dot", "square"),
+    "mocha": MethodStyle("#0B7A84", "#4FC7D1", "dashdot", "hexagram"),
+    "moon": MethodStyle("#505659", "#A3ADB1", "dashdot", "star"),
     "per_fedavg": MethodStyle("#66711B", "#B5C255", "solid", "x"),
+    "pfedfda": MethodStyle("#8C3B2E", "#D97F6F", "dashdot", "circle"),
     "pfedhn": MethodStyle("#9A6700", "#E8B23A", "solid", "hexagram"),
     "pfedme": MethodStyle("#9A6700", "#E8B23A", "dash", "diamond"),
     "plgu_ghn": MethodStyle("#0072B2", "#4BA3DC", "dashdot", "diamond"),
     "plgu_grep": MethodStyle("#0072B2", "#4BA3DC", "solid", "circle"),
     "plgu_lf": MethodStyle("#0072B2", "#4BA3DC", "dash", "square"),
+    "qffl": MethodStyle("#2C3337", "#DCE3E6", "dashdot", "cross"),
     "scaffold": MethodStyle("#505659", "#A3ADB1", "longdash", "triangle-up"),
+    "term": MethodStyle("#6C7376", "#79858A", "longdash", "bowtie"),
     "a_method_of_mine": MethodStyle("#9A6700", "#E8B23A", "longdash", "square"),
     "another": MethodStyle("#0072B2", "#4BA3DC", "dash", "hexagon"),
 }
 
 
 def test_methods_keep_their_styles() -> None:
+    assert set(ALGORITHMS.names()) <= STYLES.keys(), "a new method keeps its style from its first release on"
     assert {name: palette.style_of(name) for name in STYLES} == STYLES
 
 

@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.charts.plot import figure_text
-from app.handbook.entry_text import LABELS
+from app.data.entry_text import LABELS
 from app.inside.tab import tabs
 from app.state.links import pack_config
 from engine.config.schema import parse_experiment

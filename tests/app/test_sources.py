@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from app.handbook.entry_text import text_of
+from app.data.entry_text import text_of
 from engine.cli.listing import as_json
 from engine.config.presets import presets
 from engine.core.registry import ALGORITHMS, ANALYSES, DATASETS, MODELS, PARTITIONERS

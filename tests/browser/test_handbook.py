@@ -6,7 +6,7 @@ from pathlib import Path
 import streamlit
 from playwright.sync_api import Page, expect
 
-from app.handbook.entry_text import text_of
+from app.data.entry_text import text_of
 from app.handbook.mathematics import aligned
 from engine.core.registry import ALGORITHMS
 from tests.browser.conftest import LOAD_MS, PageProblems, Server

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from engine.core.registry import Entry
 
-LABELS = ("Idea", "Sent", "Kept", "Cost", "Newcomers", "Deviations", "Pitfalls", "Diagnostics")
+LABELS = ("Idea", "When", "Needs", "Sent", "Kept", "Cost", "Newcomers", "Deviations", "Pitfalls", "Diagnostics")
 _NAMES = "|".join(LABELS)
 _LABEL = re.compile(rf"({_NAMES}): ")
 _NEXT_LABEL = re.compile(rf"(?:(?<=[.;])\s|\n)(?=(?:{_NAMES}): )")  # ``Sent: w. Kept: v_i.`` has two labels
