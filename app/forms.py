@@ -229,7 +229,7 @@ class Form:
         number: type[float] | type[int] = int if parameter.type.partition("|")[0] == "int" else float
         shown = number(value) if is_number(value) else None
         chosen = st.number_input(
-            **(_labels(parameter) | {"help": f"{plain(parameter.description)} Empty: {meaning}."}),
+            **(_labels(parameter) | {"help": f"{plain(parameter.meaning)} Empty: {meaning}."}),
             value=None,
             **self.start(key, shown),
             placeholder=meaning,
@@ -351,7 +351,7 @@ def _without(text: str, prefixes: Sequence[str]) -> str:
 
 
 def _labels(parameter: Parameter) -> dict[str, Any]:
-    return {"label": plain(label_of(parameter)), "help": plain(parameter.description) or None}
+    return {"label": plain(label_of(parameter)), "help": plain(parameter.meaning) or None}
 
 
 def _can_show(kinds: set[str], value: Any, parameter: Parameter) -> bool:

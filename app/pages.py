@@ -3,7 +3,7 @@
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "views"
-ORDER = ("learn", "setup", "live", "compare", "run", "papers", "library", "handbook")
+ORDER = ("learn", "setup", "live", "compare", "study", "run", "papers", "library", "handbook")
 PRODUCT = "Fedscape"
 TITLES = {"setup": "Set up", "run": "Inside a run"}
 

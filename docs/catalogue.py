@@ -10,6 +10,7 @@ from engine.core.registry import (
     ALGORITHMS,
     ANALYSES,
     ATTACKS,
+    COMPRESSORS,
     DATASETS,
     METRICS,
     MODELS,
@@ -31,6 +32,7 @@ SECTIONS = {
     "Metrics": (METRICS, "Summaries over clients. All of them are recorded in every evaluated round."),
     "Attacks": (ATTACKS, "Set under `attack:`. They decide what malicious clients train on and send."),
     "Aggregators": (AGGREGATORS, "Set under `aggregator:`. They decide how the server combines what it receives."),
+    "Compressors": (COMPRESSORS, "Set under `compression:`. They decide what arrives of an update, and its bytes."),
     "Analyses": (ANALYSES, "Computed from the stored models of a finished run, on request in *Inside a run*."),
 }
 

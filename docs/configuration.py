@@ -6,7 +6,18 @@ from pathlib import Path
 from docs.catalogue import shipped
 from docs.markdown import GENERATED, allowed, default_of, parameters_of, table, type_of
 from engine.config.schema import Evaluation, Machine, Training
-from engine.core.registry import AGGREGATORS, ALGORITHMS, ATTACKS, DATASETS, MODELS, PARTITIONERS, Options, Registry
+from engine.config.tune import Tune
+from engine.core.registry import (
+    AGGREGATORS,
+    ALGORITHMS,
+    ATTACKS,
+    COMPRESSORS,
+    DATASETS,
+    MODELS,
+    PARTITIONERS,
+    Options,
+    Registry,
+)
 
 PAGE = Path(__file__).with_name("configuration.md")
 EXAMPLE = """\
@@ -30,21 +41,35 @@ SECTIONS = {
     "model": ("required", "Name and options of a [model](#models)."),
     "training": ("`{}`", "How clients [train](#training); an algorithm may override any of it."),
     "algorithms": ("required", "A list of [algorithms](#algorithms), each a name or a mapping."),
+    "splits": (
+        "each seed its own",
+        "A number or a list: seeds of the data, the partition and held-out clients. Every split is run with all seeds.",
+    ),
     "seeds": (
         "`[0]`",
-        "A number or a list. The seed fixes the split, the initial model, the cohorts and the batches.",
+        "A number or a list. The seed fixes the initial model, the cohorts and the batches; without `splits` also the "
+        "data and the partition.",
     ),
-    "evaluation": ("`{}`", "How often models are [evaluated](#evaluation)."),
+    "tune": ("none", "How settings are [tuned](#tuning). Without it every method is run as written."),
+    "evaluation": ("`{}`", "How often models are [evaluated](#evaluation), and on what."),
     "attack": ("no attack", "Name and options of an [attack](#attacks); an algorithm may override it."),
     "aggregator": ("the mean", "Name and options of an [aggregator](#aggregators); an algorithm may override it."),
+    "compression": ("none", "Name and options of a [compressor](#compressors); an algorithm may override it."),
 }
 ENTRY = {
     "name": ("required", "Name of the algorithm."),
     "label": ("the name", "Label of its runs. A sweep appends its values: `ditto lam=0.1`."),
     "sweep": ("`{}`", "Lists of values, by option or as `training.lr`; one run for each combination and seed."),
+    "tune": (
+        "the declared search spaces",
+        "Search spaces that replace or extend them, by option or as `training.lr`: `[low, high, scale]` with the scale "
+        "`log`, `lin`, `int` or `intlog`, or a list of values. A bound may be `clients/2`, `rounds/2` or `layers-1`. "
+        "`{}` tunes nothing.",
+    ),
     "training": ("`{}`", "Overrides of [training](#training) for this algorithm."),
     "attack": ("the experiment's", "Replaces the experiment's [attack](#attacks); `null` for none."),
     "aggregator": ("the experiment's", "Replaces the experiment's [aggregator](#aggregators); `null` for the mean."),
+    "compression": ("the experiment's", "Replaces the experiment's [compressor](#compressors); `null` for none."),
 }
 KINDS = {
     "Algorithms": (ALGORITHMS, "algorithms"),
@@ -53,6 +78,7 @@ KINDS = {
     "Models": (MODELS, "model"),
     "Attacks": (ATTACKS, "attack"),
     "Aggregators": (AGGREGATORS, "aggregator"),
+    "Compressors": (COMPRESSORS, "compression"),
 }
 INTRO = """\
 An experiment compares algorithms on one data set, partition and model. It is a YAML or JSON file for
@@ -63,11 +89,30 @@ SAME = """\
 All algorithms of an experiment see the same partition, initial model, cohorts and batches, so a difference between two
 curves is a difference between two algorithms."""
 
+STUDY = """\
+name: A study
+dataset: digits
+partition: {name: classes_per_client, num_clients: 20, classes_per_client: 4, val_fraction: 0.2}
+model: {name: dnn, hidden: 32}
+training: {rounds: 20}
+algorithms: [local_train, fedavg, ditto, {name: fedper, tune: {training.lr: [0.01, 0.3, log]}}]
+splits: [0, 1, 2]                                   # seeds of the data
+seeds: [0, 1, 2]                                    # seeds of the final runs
+tune: {trials: 8}
+"""
+TUNING = """\
+With `tune:` every method is trained with the same number of settings on each split: its defaults, then points of its
+search spaces. Trial k of all methods has the same learning rate. Trials are evaluated on validation data only, and the
+best is chosen by it. When all choices are made, the defaults and the choice are trained with other seeds, and only
+these final runs are evaluated on test data. What an entry sets is not tuned. `python -m engine study ID` shows the
+choices."""
+
 
 def page() -> str:
     parts = ["# Configuration", GENERATED, INTRO, f"```yaml\n{EXAMPLE}```", SAME, "## Top level", _top_level()]
     parts += ["## Training", "Keys of `training:`.", options_table(Training)]
     parts += ["## Evaluation", "Keys of `evaluation:`.", options_table(Evaluation)]
+    parts += ["## Tuning", TUNING, f"```yaml\n{STUDY}```", "Keys of `tune:`.", options_table(Tune)]
     for title, (registry, key) in KINDS.items():
         parts += [f"## {title}", _where(title, key), *_entries(registry)]
     return "\n\n".join(parts) + "\n"
@@ -76,7 +121,7 @@ def page() -> str:
 def options_table(options: type[Options], without: Sequence[str] = ()) -> str:
     """Every option of a class: key, type, default, allowed values, meaning."""
     rows = [
-        [f"`{p.name}`", type_of(p), default_of(options, p), allowed(p), p.description]
+        [f"`{p.name}`", type_of(p), default_of(options, p), allowed(p), p.meaning]
         for p in parameters_of(options)
         if p.name not in without
     ]

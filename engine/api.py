@@ -5,19 +5,22 @@ result = run("experiment.yaml")
 result.summary()
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 
 from engine.config.schema import ExperimentConfig, RunConfig, load_config, parse_experiment
+from engine.config.study import Study
 from engine.core.results import RoundResult, RunResult
 from engine.export import tables
 from engine.export.document import export_text, write_export
 from engine.simulation.preflight import check_runs
+from engine.simulation.selection import Validation, choose
 from engine.simulation.simulate import Models, Simulation
 
 Progress = Callable[[RunConfig, RoundResult], None]
@@ -56,23 +59,51 @@ def run(
     """Compute all runs of a configuration: a mapping, a YAML or JSON file, or one that is validated already.
 
     ``progress(run, round)`` is called after every round. Raises InvalidConfig before anything is trained; a run that
-    diverges keeps its rounds and has the ``status`` diverged.
+    diverges keeps its rounds and has the ``status`` diverged. With ``tune`` the trials come first, then the final runs.
     """
-    raw, runs = _resolved(config)
-    check_runs(runs)
-    finished = [_run(one, progress) for one in runs]
+    raw, runs, study = _resolved(config)
+    check_runs(runs, selected=study.tune.model if study else "personalized")
+    finished = list(_run_study(study, progress) if study else (_run(one, progress) for one in runs))
     return Result(raw, tuple(o for o, _ in finished), tuple(m for _, m in finished))
 
 
 def _resolved(
     config: Mapping[str, Any] | Path | str | ExperimentConfig | RunConfig,
-) -> tuple[dict[str, Any], tuple[RunConfig, ...]]:
-    """The configuration as written, and its runs."""
+) -> tuple[dict[str, Any], tuple[RunConfig, ...], Study | None]:
+    """The configuration as written, its runs or first trials, and its study, if it is one."""
     if isinstance(config, RunConfig):
-        return config.as_experiment(), (config,)
+        return config.as_experiment(), (config,), None
     if not isinstance(config, ExperimentConfig):
         config = parse_experiment(config if isinstance(config, Mapping) else load_config(config))
-    return config.raw, config.runs()
+    return config.raw, config.runs(), Study(config) if config.tune else None
+
+
+def _run_study(study: Study, progress: Progress | None) -> Iterator[tuple[RunResult, Models]]:
+    """All trials, and when every choice is made the final runs."""
+    chosen = {}
+    for entry, split in study.tuned:
+        validations: dict[int, list[Validation | None]] = {}
+        spent = 0.0
+        for trial in range(study.max_trials):
+            validations[trial] = []
+            for config in study.trials(entry, split, trial):
+                result, models = _run(config, progress)
+                validations[trial].append(_validation(result, study))
+                spent += sum(r.scalars["gradient_evaluations"] for r in result.rounds)
+                yield result, models
+            if study.tune.gradients and trial and spent >= study.tune.gradients:
+                break
+        chosen[entry, split] = choose(validations, study.tune.select).trial
+    for config in study.finals(chosen):
+        yield _run(config, progress)
+
+
+def _validation(result: RunResult, study: Study) -> Validation | None:
+    arrays, sizes = result.rounds[-1].arrays, (result.partition or {})["val_sizes"]
+    if result.status != "done":
+        return None
+    accuracy, loss = (arrays[f"{study.tune.model}.val_{what}"].astype(float) for what in ("accuracy", "loss"))
+    return Validation(accuracy, loss, np.array(sizes, float))
 
 
 def _run(config: RunConfig, progress: Progress | None) -> tuple[RunResult, Models]:
@@ -104,4 +135,6 @@ def _result(simulation: Simulation, rounds: list[RoundResult]) -> RunResult:
         partition=simulation.task.data.summary.to_dict(),
         summary=simulation.summary(),
         error=diverged,
+        data_seed=config.data_seed,
+        study=config.study.to_dict() if config.study else None,
     )

@@ -35,6 +35,7 @@ from storage.records import (
     AnalysisStatus,
     ArtifactRecord,
     AuditRecord,
+    ChoiceRecord,
     Control,
     DiskUse,
     EngineRecord,
@@ -52,6 +53,7 @@ from storage.records import (
     RunRecord,
     SavedViewRecord,
     Status,
+    TrialRecord,
     Usage,
 )
 from storage.restore import Restored
@@ -74,6 +76,7 @@ __all__ = [
     "ArtifactRecord",
     "AuditRecord",
     "Backup",
+    "ChoiceRecord",
     "Control",
     "DatabaseLocked",
     "DatabaseMoved",
@@ -113,6 +116,7 @@ __all__ = [
     "StorageError",
     "Store",
     "Transient",
+    "TrialRecord",
     "Usage",
     "new_archive",
     "store_from_env",

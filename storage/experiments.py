@@ -36,8 +36,8 @@ class Experiments:
             ids = []
             for name, config, runs in new:
                 ids.append(_insert(connection, name, config, example, owner))
-                for position, run in enumerate(runs):
-                    insert_run(connection, ids[-1], position, run)
+                for place, run in enumerate(runs):
+                    insert_run(connection, ids[-1], place if run.position is None else run.position, run)
             return _records(connection, _select().where(Experiment.id.in_(ids)).order_by(Experiment.id))
 
     def import_finished(

@@ -139,22 +139,8 @@ class Metrics:
         self, run_ids: Sequence[int], name: str, rounds: Mapping[int, int] | None = None
     ) -> dict[int, np.ndarray]:
         """``array_at`` for several runs in one query, at ``rounds[run]`` or else the last round, where there is one."""
-        rounds = rounds or {}
-        without_round = (ClientMetric.name == name, ClientMetric.run_id.in_([i for i in run_ids if i not in rounds]))
-        last = (
-            sa.select(ClientMetric.run_id, sa.func.max(ClientMetric.round))
-            .where(*without_round)
-            .group_by(ClientMetric.run_id)
-        )
-        conditions = [
-            sa.and_(ClientMetric.run_id.in_(ids), ClientMetric.round == at)
-            for at, ids in _by_round(run_ids, rounds).items()
-        ]
-        query = sa.select(ClientMetric.run_id, ClientMetric.dtype, ClientMetric.shape, ClientMetric.data)
-        where = sa.or_(sa.tuple_(ClientMetric.run_id, ClientMetric.round).in_(last), *conditions)
         with self._database.read() as connection:
-            rows = connection.execute(query.where(ClientMetric.name == name, where)).all()
-        return {run_id: unpack(dtype, shape, data) for run_id, dtype, shape, data in rows}
+            return arrays_at(connection, run_ids, name, rounds)
 
     def sums(
         self, run_id: int, names: Sequence[str], after: int, until: int, every: int
@@ -178,20 +164,8 @@ class Metrics:
 
     def totals(self, until: Mapping[int, int], names: Sequence[str]) -> dict[int, dict[str, float]]:
         """Sums of scalars up to round ``until[run]`` of several runs, in one query: run -> name -> sum."""
-        conditions = [
-            sa.and_(RoundMetric.run_id.in_(ids), RoundMetric.round <= at)
-            for at, ids in _by_round(list(until), until).items()
-        ]
-        query = (
-            sa.select(RoundMetric.run_id, RoundMetric.name, sa.func.sum(RoundMetric.value))
-            .where(RoundMetric.name.in_(names), sa.or_(sa.false(), *conditions))
-            .group_by(RoundMetric.run_id, RoundMetric.name)
-        )
-        sums: dict[int, dict[str, float]] = {run_id: {} for run_id in until}
         with self._database.read() as connection:
-            for run_id, name, value in connection.execute(query):
-                sums[run_id][name] = math.nan if value is None else value
-        return sums
+            return totals(connection, until, names)
 
     def array_names(self, run_id: int) -> list[str]:
         query = sa.select(ClientMetric.name).where(ClientMetric.run_id == run_id).distinct().order_by(ClientMetric.name)
@@ -222,6 +196,44 @@ class PackedRounds:
     scalars: list[dict[str, Any]]
     arrays: list[dict[str, Any]]
     labels: list[tuple[int, bytes]]  # per round; empty without clusters
+
+
+def arrays_at(
+    connection: sa.Connection, run_ids: Sequence[int], name: str, rounds: Mapping[int, int] | None = None
+) -> dict[int, np.ndarray]:
+    """``Metrics.arrays_at`` inside the caller's transaction."""
+    rounds = rounds or {}
+    without_round = (ClientMetric.name == name, ClientMetric.run_id.in_([i for i in run_ids if i not in rounds]))
+    last = (
+        sa.select(ClientMetric.run_id, sa.func.max(ClientMetric.round))
+        .where(*without_round)
+        .group_by(ClientMetric.run_id)
+    )
+    conditions = [
+        sa.and_(ClientMetric.run_id.in_(ids), ClientMetric.round == at)
+        for at, ids in _by_round(run_ids, rounds).items()
+    ]
+    query = sa.select(ClientMetric.run_id, ClientMetric.dtype, ClientMetric.shape, ClientMetric.data)
+    where = sa.or_(sa.tuple_(ClientMetric.run_id, ClientMetric.round).in_(last), *conditions)
+    rows = connection.execute(query.where(ClientMetric.name == name, where)).all()
+    return {run_id: unpack(dtype, shape, data) for run_id, dtype, shape, data in rows}
+
+
+def totals(connection: sa.Connection, until: Mapping[int, int], names: Sequence[str]) -> dict[int, dict[str, float]]:
+    """``Metrics.totals`` inside the caller's transaction."""
+    conditions = [
+        sa.and_(RoundMetric.run_id.in_(ids), RoundMetric.round <= at)
+        for at, ids in _by_round(list(until), until).items()
+    ]
+    query = (
+        sa.select(RoundMetric.run_id, RoundMetric.name, sa.func.sum(RoundMetric.value))
+        .where(RoundMetric.name.in_(names), sa.or_(sa.false(), *conditions))
+        .group_by(RoundMetric.run_id, RoundMetric.name)
+    )
+    sums: dict[int, dict[str, float]] = {run_id: {} for run_id in until}
+    for run_id, name, value in connection.execute(query):
+        sums[run_id][name] = math.nan if value is None else value
+    return sums
 
 
 def pack_rounds(rounds: Sequence[RoundRecord]) -> PackedRounds:

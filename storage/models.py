@@ -99,7 +99,10 @@ class Experiment(Base):
 
 class Run(Base):
     __tablename__ = "runs"
-    __table_args__ = NEVER_REUSE_IDS
+    __table_args__ = (
+        sa.Index("ix_runs_experiment_id_position", "experiment_id", "position", unique=True),
+        NEVER_REUSE_IDS,
+    )
 
     id: Mapped[int] = mapped_column(primary_key=True)
     experiment_id: Mapped[int] = mapped_column(sa.ForeignKey("experiments.id", ondelete="CASCADE"), index=True)
@@ -220,6 +223,22 @@ class Analysis(Base):
     attempts: Mapped[int]
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
+
+
+class Choice(Base):
+    """The trial that was chosen for a method on a split of a study."""
+
+    __tablename__ = "choices"
+
+    experiment_id: Mapped[int] = mapped_column(sa.ForeignKey("experiments.id", ondelete="CASCADE"), primary_key=True)
+    entry: Mapped[str] = mapped_column(primary_key=True)
+    split: Mapped[int] = mapped_column(sa.BigInteger, primary_key=True)
+    trial: Mapped[int]
+    value: Mapped[float | None]
+    error: Mapped[float | None]
+    considered: Mapped[int]
+    tied: Mapped[int]
+    chosen_at: Mapped[datetime]
 
 
 class Event(Base):

@@ -32,6 +32,7 @@ class NewRun:
     rounds: int
     digest: str  # equal digests: equal results
     cost: dict[str, Any] | None = None
+    position: int | None = None  # in its experiment; None: as in the list of new runs
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +153,64 @@ class RunRecord:
     @property
     def is_finished(self) -> bool:
         return self.status in FINISHED
+
+    @property
+    def split(self) -> int:
+        """The seed of the data split: ``data_seed``, or the run's own seed."""
+        split: int = self.config.get("data_seed", self.seed)
+        return split
+
+    @property
+    def study(self) -> dict[str, Any] | None:
+        """The run's place in a study (role, entry, split, trial), or None."""
+        found: dict[str, Any] | None = self.config.get("study")
+        return found
+
+    @property
+    def seeds_in_words(self) -> str:
+        """``seed 0``; with a seed of its own for the data ``split 3, seed 0``."""
+        return f"split {self.split}, seed {self.seed}" if "data_seed" in self.config else f"seed {self.seed}"
+
+
+@dataclass(frozen=True, eq=False)
+class TrialRecord:
+    """A run that is a trial of a study, with its last evaluation on validation data; None before the first.
+
+    NaN for clients without validation samples. ``gradients`` are those of all its rounds.
+    """
+
+    run: RunRecord
+    accuracy: np.ndarray | None  # [N]
+    loss: np.ndarray | None  # [N]
+    sizes: np.ndarray | None  # [N] validation samples
+    gradients: float
+
+    @property
+    def entry(self) -> str:
+        return str((self.run.study or {})["entry"])
+
+    @property
+    def split(self) -> int:
+        return self.run.split
+
+    @property
+    def trial(self) -> int:
+        return int((self.run.study or {})["trial"])
+
+
+@dataclass(frozen=True)
+class ChoiceRecord:
+    """The trial that was chosen for a method (``entry``) on a split of a study."""
+
+    experiment_id: int
+    entry: str
+    split: int
+    trial: int  # 0: the defaults
+    value: float | None  # what was selected by, on validation data; None: every trial failed
+    error: float | None  # its standard error; None if not known
+    considered: int  # trials
+    tied: int  # trials within one error of the best, including it
+    chosen_at: datetime
 
 
 class NewArtifact(NamedTuple):

@@ -26,6 +26,7 @@ from storage.turns import CLAIM_ORDER, QUEUED, in_turn, next_run, turns
 
 MAX_ID = 2**63 - 1  # what a column can hold; a URL may contain larger ids
 NOT_DELETED = Run.deleted_at.is_(None)
+FIRST_OF_RERUNS = 1_000_000  # positions below are given by the experiment
 NO_LIMITS = Limits()
 
 
@@ -400,8 +401,10 @@ def _released_values() -> dict[str, Any]:
 
 
 def _next_position(connection: sa.Connection, experiment_id: int) -> int:
+    """A position after those that the experiment may still use itself."""
+    connection.execute(sa.select(Experiment.id).where(Experiment.id == experiment_id).with_for_update())
     last = connection.scalar(sa.select(sa.func.max(Run.position)).where(Run.experiment_id == experiment_id))
-    return 0 if last is None else last + 1
+    return FIRST_OF_RERUNS if last is None else max(last + 1, FIRST_OF_RERUNS)
 
 
 def _insert_rerun(connection: sa.Connection, run: RunRecord) -> int:

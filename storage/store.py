@@ -32,6 +32,7 @@ from storage.run_queue import RunQueue
 from storage.saved_views import SavedViews
 from storage.shares import Shares
 from storage.sqlite import SQLite
+from storage.studies import Studies
 from storage.trash import Trash
 
 RETRY_S = 0.2
@@ -72,6 +73,7 @@ class Store:
         self.shares = Shares(self._database)
         self.audit = Audit(self._database)
         self.rooms = Rooms(self._database)
+        self.studies = Studies(self._database)
 
     @staticmethod
     def default_url(root: Path) -> str:

@@ -13,7 +13,7 @@ from app.state import links
 from engine.config.presets import Preset
 from engine.config.schema import ExperimentConfig, RunConfig, parse_experiment
 from engine.core.errors import InvalidConfig
-from engine.exchange.records import new_run
+from engine.exchange.records import new_runs
 from engine.simulation.preflight import check_runs
 from storage import ExperimentRecord, RunRecord
 
@@ -63,13 +63,15 @@ def _queue(
 ) -> list[ExperimentRecord]:
     """A double click returns what the first click queued."""
     permits.require("queue")
-    runs = [[new_run(run) for run in e.runs()] for e in experiments]
+    runs = [new_runs(e) for e in experiments]
     token = tuple((e.name, *(run.digest for run in own)) for e, own in zip(experiments, runs, strict=True))
     if just_queued := _just_queued(token):
         return just_queued
     if reason := next(filter(None, (allowed_paths.problem(e.dataset.to_dict()) for e in experiments)), None):
         raise InvalidConfig([f"dataset: {reason}"])
-    check_runs([run for experiment in experiments for run in experiment.runs()], progress=progress, build=federation_of)
+    for experiment in experiments:
+        selected = experiment.tune.model if experiment.tune else "personalized"
+        check_runs(experiment.runs(), progress=progress, build=federation_of, selected=selected)
     with permits.allow("queue", queries.store(), "Queue", of=[e.name for e in experiments], adds="runs") as person:
         created = queries.store().experiments.create_all(
             [(e.name, e.raw, own) for e, own in zip(experiments, runs, strict=True)], owner=person.name

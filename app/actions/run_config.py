@@ -1,6 +1,7 @@
 """One run as an experiment: to export, to run on the command line, to open in Set up."""
 
 import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -18,7 +19,23 @@ def experiment_of(run: RunRecord) -> dict[str, Any]:
         parts["training"] = {name: value for name, value in parts["training"].items() if value is not None}
     machine = {name: run.config[name] for name in Machine.model_fields if run.config.get(name) is not None}
     method = run.config["algorithm"] | {"label": run.label}
-    return {"name": run.experiment_name, **parts, "algorithms": [method], "seeds": [run.seed], **machine}
+    splits = {"splits": [run.config["data_seed"]]} if "data_seed" in run.config else {}
+    return {"name": run.experiment_name, **parts, "algorithms": [method], **splits, "seeds": [run.seed], **machine}
+
+
+def experiment_of_all(runs: Sequence[RunRecord]) -> dict[str, Any]:
+    """One experiment with the methods of several runs on the same data and seeds, each with its own training."""
+    first, *_ = every = [experiment_of(run) for run in runs]
+    methods = [
+        own["algorithms"][0]
+        | ({"training": training} if (training := _apart(own["training"], first["training"])) else {})
+        for own in every
+    ]
+    return first | {"algorithms": methods, "seeds": sorted({run.seed for run in runs})}
+
+
+def _apart(own: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in own.items() if first.get(name) != value}
 
 
 def as_yaml(run: RunRecord) -> str:
@@ -26,8 +43,9 @@ def as_yaml(run: RunRecord) -> str:
 
 
 def file_name(run: RunRecord) -> str:
-    """``Ditto lam=1-seed0``, without an extension."""
-    return f"{file_label(run.label)}-seed{run.seed}"
+    """``Ditto lam=1-seed0``, without an extension; ``Ditto lam=1-split3-seed0`` with a seed of its own for the data."""
+    split = f"-split{run.split}" if "data_seed" in run.config else ""
+    return f"{file_label(run.label)}{split}-seed{run.seed}"
 
 
 def command(run: RunRecord) -> str:

@@ -37,7 +37,7 @@ def reached(series: pd.DataFrame, target: float, falls: bool = False) -> dict[in
 def data(runs: pd.DataFrame, until: Mapping[int, int], spent: pd.DataFrame) -> pd.DataFrame:
     """A row per method: the mean cost to reach the target, over the ``seeds`` of all ``seeds_run`` that reached it.
 
-    ``runs`` [run, method, algorithm, seed, options], ``spent`` [run, megabytes, gradient_evaluations] up to then.
+    ``runs`` [run, method, algorithm, split, seed, options]; ``spent`` [run, megabytes, gradient_evaluations].
 
     ``is_complete``: every seed reached it. ``path`` is equal for methods that differ only in local work per round, and
     sorted by it. ``few_<cost>``: the complete methods that may need the least of this cost (``comparison.ranking``).
@@ -47,6 +47,7 @@ def data(runs: pd.DataFrame, until: Mapping[int, int], spent: pd.DataFrame) -> p
     given = runs.drop_duplicates("method").set_index("method")["options"]
     seeds_run = runs.groupby("method").size()
     rows["path"] = [f"{r.algorithm} {_without_work(given[r.method])}" for r in rows.itertuples()]
+    rows["seeds"] = rows["method"].map(there.groupby("method").size())
     rows["seeds_run"] = rows["method"].map(seeds_run)
     rows["is_complete"] = rows["seeds"] == rows["seeds_run"]
     whole = there[there["method"].isin(rows.loc[rows["is_complete"], "method"])]

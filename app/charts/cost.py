@@ -23,7 +23,7 @@ MAX_NAMED = 8  # labeled points at most
 
 
 def data(runs: pd.DataFrame, cost: Cost) -> pd.DataFrame:
-    """[run, method, algorithm, seed, mean, lowest, <costs>] -> a row per method: its cost, and if it is on the front.
+    """[run, method, algorithm, split, seed, mean, lowest, <costs>] -> a row per method: its cost, whether on the front.
 
     A method is on the Pareto front if none is both at least as cheap and at least as accurate, and better in one.
     """

@@ -26,7 +26,7 @@ MEANING: dict[SortKey, str] = {
 
 
 def data(clients: pd.DataFrame, share: float, by: SortKey = "mean", other: pd.DataFrame | None = None) -> pd.DataFrame:
-    """[run, method, algorithm, seed, client, accuracy, test_size] -> a row per method, the best by ``by`` first.
+    """[run, method, algorithm, split, seed, client, accuracy, test_size] -> a row per method, the best by ``by`` first.
 
     ``other`` holds the same clients under the methods' other model; its mean becomes the column ``other``.
     ``spread`` is the distance of the two tails, least first. ``may_be_best`` by ``by``: see ``comparison.ranking``.

@@ -32,7 +32,7 @@ CLASSES = Difference("s", "s, classes per client")
 
 
 def data(runs: pd.DataFrame, of: Difference = SPREAD) -> pd.DataFrame:
-    """[method, algorithm, seed, R, error] -> [method, algorithm, R, error, error_pm, seeds, best, may_be_best].
+    """[method, algorithm, split, seed, R, error] -> [method, algorithm, R, error, error_pm, seeds, best, may_be_best].
 
     ``method`` is what the runs of all R have in common; ± is the deviation over seeds. ``best`` and ``may_be_best``
     (``comparison.ranking``) are per R.

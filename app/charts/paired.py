@@ -1,8 +1,7 @@
-"""The same clients under two methods, A against B, each averaged over its seeds."""
+"""The same clients under two methods, A against B, each averaged over the seeds of its split."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import erfc, sqrt
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,13 @@ import plotly.graph_objects as go
 from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout, ground
 from app.data.thinning import quantile_note, quantiles
+from app.statistics.signed_rank import EXACT_UP_TO, effect, signed_rank_p
 from app.wording import percent, plural, signed_points
+from engine.core.statistics import ROUNDING
 
 MIN_DIFFERENCES = 6  # with fewer differences no p-value can be small
-EXACT_UP_TO = 50  # differences up to which every assignment of signs is counted
 SIGNIFICANT = 0.05
 FADED = 0.25  # the opacity of clients that are not chosen
-ROUNDING = 1e-6  # accuracies are stored in single precision: smaller differences are ties
 
 
 @dataclass(frozen=True)
@@ -34,6 +33,7 @@ class Verdict:
     median: float
     p: float
     tied: int  # differences whose size occurs more than once
+    effect: float  # rank-biserial correlation, from -1 to 1
     samples: float = np.nan
 
     def heading(self, a: str, b: str) -> str:
@@ -63,30 +63,33 @@ class Verdict:
             return f"No test: fewer than {MIN_DIFFERENCES} clients differ."
         n = self.better + self.worse
         p = "p < 0.001" if self.p < 0.001 else f"p = {self.p:.3f}"
+        r = f"{self.effect:+.2f}".replace("-", "−")
         how = "exact" if n <= EXACT_UP_TO else "normal approximation"
         left = f", {self.equal} equal excluded" if self.equal else ""
         ties = f", {self.tied} tied share their ranks" if self.tied else ""
         return (
-            f"Wilcoxon signed-rank {p} (two-sided, {how}, n = {n}{left}{ties}): the chance of a difference this large "
-            "if the methods were equal. Clients share training runs, so this holds for these runs, not for new ones."
+            f"Wilcoxon signed-rank {p}, effect r = {r} (two-sided, {how}, n = {n}{left}{ties}): the chance of a "
+            "difference this large if the methods were equal. Clients share training runs, so this holds for these "
+            "runs, not for new ones."
         )
 
 
 def data(clients: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
-    """[method, seed, client, accuracy, test_size] -> [client, seeds, samples, a, b, difference = a - b].
+    """[method, split, seed, client, accuracy, test_size] -> [split, client, seeds, samples, a, b, difference = a - b].
 
-    The greatest gain comes first. A client's accuracies are its means over the seeds in which both methods have it, and
-    ``samples`` its test samples in all of these.
+    The greatest gain comes first. A client's accuracies are its means over the seeds of its split in which both methods
+    have it, and ``samples`` its test samples in all of these. A client of another split is another client.
     """
-    keys = ["seed", "client"]
+    keys = ["split", "seed", "client"]
     first = clients.loc[clients["method"] == a, [*keys, "accuracy", "test_size"]]
     second = clients.loc[clients["method"] == b, [*keys, "accuracy"]]
     both = first.merge(second, on=keys, suffixes=("_a", "_b"))
-    pairs = both.groupby("client", as_index=False).agg(
+    pairs = both.groupby(["split", "client"], as_index=False).agg(
         seeds=("seed", "nunique"), samples=("test_size", "sum"), a=("accuracy_a", "mean"), b=("accuracy_b", "mean")
     )
     pairs["difference"] = (pairs["a"] - pairs["b"]).astype(float).round(round(-np.log10(ROUNDING)))
-    return pairs.sort_values(["difference", "client"], ascending=[False, True]).reset_index(drop=True)
+    order = pairs.sort_values(["difference", "split", "client"], ascending=[False, True, True])
+    return order.reset_index(drop=True)
 
 
 def verdict(df: pd.DataFrame) -> Verdict:
@@ -98,28 +101,8 @@ def verdict(df: pd.DataFrame) -> Verdict:
     p = signed_rank_p(difference) if len(sizes) >= MIN_DIFFERENCES else float("nan")
     median = float(np.median(difference)) if len(df) else float("nan")
     samples = float(df["samples"].min()) if len(df) else float("nan")
-    return Verdict(better, worse, len(difference) - better - worse, median, p, int(counts[counts > 1].sum()), samples)
-
-
-def signed_rank_p(differences: np.ndarray) -> float:
-    """Two-sided p-value of Wilcoxon's signed-rank test; equal sizes share the mean of their ranks.
-
-    Exact, ties or not, up to EXACT_UP_TO differences; beyond that the normal approximation with these ranks' variance.
-    """
-    known = differences[differences != 0]
-    ranks = pd.Series(np.abs(known)).rank().to_numpy()
-    positive = ranks[known > 0].sum()
-    if len(known) > EXACT_UP_TO:
-        z = (positive - ranks.sum() / 2) / sqrt((ranks**2).sum() / 4)
-        return erfc(abs(z) / sqrt(2))
-    doubled = (2 * ranks).round().astype(int)  # shared ranks are halves
-    ways = np.zeros(doubled.sum() + 1)
-    ways[0] = 1
-    for rank in doubled:  # each difference is positive, and adds its rank, or negative
-        ways[rank:] += ways[: len(ways) - rank].copy()
-    at = round(2 * positive)
-    tail = min(ways[: at + 1].sum(), ways[at:].sum()) / ways.sum()
-    return float(min(1.0, 2 * tail))
+    equal, tied = len(difference) - better - worse, int(counts[counts > 1].sum())
+    return Verdict(better, worse, equal, median, p, tied, effect(difference), samples)
 
 
 def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame, chosen: Sequence[int] = ()) -> go.Figure:

@@ -41,7 +41,7 @@ def parameters(runs: pd.DataFrame) -> list[str]:
 
 
 def data(runs: pd.DataFrame, parameter: str) -> pd.DataFrame:
-    """[method, algorithm, seed, mean, lowest, options] -> a row per method, and whether it is the best of its series.
+    """[method, algorithm, split, seed, mean, lowest, options] -> a row per method, and whether it is its series' best.
 
     ``series`` names the algorithm and whatever else is varied in it; ``value`` is NaN for the references, which do not
     have the parameter as a number: FedAvg, LocalTrain, and methods that chose it themselves (column ``itself``). With a

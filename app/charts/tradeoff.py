@@ -21,7 +21,7 @@ MIN_SIZE, MAX_SIZE = 9, 24
 
 
 def data(runs: pd.DataFrame, cost: str, parameter: str | None = None) -> pd.DataFrame:
-    """[method, algorithm, seed, mean, everywhere, options, <cost>] -> a row per method, in the order of its path.
+    """[method, algorithm, split, seed, mean, everywhere, options, <cost>] -> a row per method, ordered along its path.
 
     ``own`` and ``everywhere`` are its two accuracies, ``value`` is its ``parameter``; ``front``: no other method has
     both at least as high.

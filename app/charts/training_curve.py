@@ -83,7 +83,7 @@ def _points(run: RunRecord, points: Mapping[str, Sequence[float | None]]) -> pd.
 def _line(run: RunRecord, color: str, name: str, dash: str, mine: pd.DataFrame, x: str) -> dict[str, Any]:
     """``meta``: the run, the column, and the label at the line's end, which the main lines have."""
     main, label = dash == "solid", method_name(run.label, run.algorithm)
-    title = f"{label}, seed {run.seed}: {_TITLES[name]}"
+    title = f"{label}, {run.seeds_in_words}: {_TITLES[name]}"
     return {
         "x": mine[x].to_numpy(np.float32),
         "y": mine[name].to_numpy(np.float32),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from app.data import config_fields
-from app.data.comparison import Method, method_name, run_name
+from app.data.comparison import Draw, Method, draw_of, is_final, method_name, run_name
 from app.wording import names, plural
 from engine.core.run_json import recorded
 from storage import RunRecord
@@ -17,12 +17,12 @@ def conflicts(methods: Sequence[Method]) -> list[str]:
     found = []
     if (data := _parts_apart(methods, "dataset")) is not None:
         found.append(f"The data sets differ: {data}. Their accuracies answer different questions.")
-    elif seeds := _seeds_apart(methods, lambda run: recorded(run.provenance).dataset_fingerprint):
-        found.append(f"The data set changed between runs for {_seed_words(seeds)} (its fingerprint differs).")
+    elif draws := _draws_apart(methods, lambda run: recorded(run.provenance).dataset_fingerprint):
+        found.append(f"The data set changed between runs for {_draw_words(draws)} (its fingerprint differs).")
     if (splits := _parts_apart(methods, "partition")) is not None:
         found.append(f"The partitions differ: {splits}. Clients with the same number are not the same clients.")
-    elif not found and (seeds := _seeds_apart(methods, _clients)):
-        found.append(f"The same partition gave different clients for {_seed_words(seeds)}; rerun these methods.")
+    elif not found and (draws := _draws_apart(methods, _clients)):
+        found.append(f"The same partition gave different clients for {_draw_words(draws)}; rerun these methods.")
     return found
 
 
@@ -33,10 +33,14 @@ def notes(methods: Sequence[Method]) -> list[str]:
         found.append(f"The models differ: {models}.")
     if (rounds := _apart(methods, lambda run: plural(run.rounds, "round"))) is not None:
         found.append(f"The numbers of rounds differ: {rounds}.")
-    if len({method.seeds for method in methods}) > 1:
-        found.append(f"The seeds differ: {_with_seeds({method.name: method.seeds for method in methods})}.")
+    if len({method.draws for method in methods}) > 1:
+        found.append(f"The seeds differ: {_with_draws({method.name: method.draws for method in methods})}.")
+    if chosen := [
+        method.name for method in methods if len({_settings(run) for run in method.runs if is_final(run)}) > 1
+    ]:
+        found.append(f"Each split of a study chose its own settings for {names(chosen)}; those of its first are shown.")
     for method in methods:
-        found += [f"{method.name}, seed {run.seed}: {_state(run)}." for run in method.runs if run.status != "done"]
+        found += [f"{method.name}, {run.seeds_in_words}: {_state(run)}." for run in method.runs if run.status != "done"]
     return found
 
 
@@ -57,22 +61,22 @@ def _ended(status: str, error: str, runs: Sequence[RunRecord]) -> str:
     reason = f" ({error})" if error else ""
     if len(runs) == 1:
         return f"{run_name(runs[0])}: {status} before its first round{reason}."
-    seeds: dict[str, list[int]] = defaultdict(list)
+    draws: dict[str, list[Draw]] = defaultdict(list)
     for run in runs:
-        seeds[method_name(run.label, run.algorithm)].append(run.seed)
-    return f"{_with_seeds(seeds)}: {status} before their first round{reason}."
+        draws[method_name(run.label, run.algorithm)].append(draw_of(run))
+    return f"{_with_draws(draws)}: {status} before their first round{reason}."
 
 
-def _with_seeds(seeds: Mapping[str, Sequence[int]]) -> str:
+def _with_draws(draws: Mapping[str, Sequence[Draw]]) -> str:
     """``FedAvg and Ditto (seeds 0 and 1); CGPFL (seed 0)``."""
     groups: dict[str, list[str]] = defaultdict(list)
-    for name, own in seeds.items():
-        groups[_seed_words(sorted(own))].append(name)
+    for name, own in draws.items():
+        groups[_draw_words(sorted(own))].append(name)
     return "; ".join(f"{names(own)} ({words})" for words, own in groups.items())
 
 
 def same_clients(a: Method, b: Method) -> bool:
-    """Whether client i of a seed is the same in both, so that differences per client mean something."""
+    """Whether client i of a split is the same in both, so that differences per client mean something."""
     return not conflicts([a, b])
 
 
@@ -109,20 +113,34 @@ def _groups(methods: Sequence[Method], what: Callable[[RunRecord], str]) -> dict
     return groups
 
 
-def _seeds_apart(methods: Sequence[Method], what: Callable[[RunRecord], Hashable]) -> list[int]:
-    """Seeds whose runs differ in ``what``; runs where it is unknown are ignored."""
-    seen: dict[int, set[Hashable]] = defaultdict(set)
+def _draws_apart(methods: Sequence[Method], what: Callable[[RunRecord], Hashable]) -> list[Draw]:
+    """Splits and seeds whose runs differ in ``what``; runs where it is unknown are ignored."""
+    seen: dict[Draw, set[Hashable]] = defaultdict(set)
     for run in (run for method in methods for run in method.runs):
-        seen[run.seed].add(what(run))
-    return sorted(seed for seed, kinds in seen.items() if len(kinds - {None}) > 1)
+        seen[draw_of(run)].add(what(run))
+    return sorted(draw for draw, kinds in seen.items() if len(kinds - {None}) > 1)
 
 
 def _clients(run: RunRecord) -> str | None:
     return _json([run.partition.get(k) for k in ("test_sizes", "class_counts")]) if run.partition else None
 
 
+def _draw_words(draws: Sequence[Draw]) -> str:
+    """``seeds 0 and 1``; where data have seeds of their own ``split 0 (seeds 0 and 1) and split 1 (seed 0)``."""
+    if all(split == seed for split, seed in draws):
+        return _seed_words([seed for _, seed in draws])
+    seeds: dict[int, list[int]] = defaultdict(list)
+    for split, seed in draws:
+        seeds[split].append(seed)
+    return names(f"split {split} ({_seed_words(own)})" for split, own in seeds.items())
+
+
 def _seed_words(seeds: Sequence[int]) -> str:
     return f"seed {names(map(str, seeds))}" if len(seeds) == 1 else f"seeds {names(map(str, seeds))}"
+
+
+def _settings(run: RunRecord) -> str:
+    return _json([run.config["algorithm"], run.config["training"]])
 
 
 def _state(run: RunRecord) -> str:

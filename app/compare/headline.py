@@ -12,13 +12,13 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from app.data.comparison import FEW_SEEDS, REFERENCES, Ranking, ranking
+from app.data.comparison import REFERENCES, Ranking, ranking
+from app.statistics.bayesian import ROPE
 from app.wording import capital, decimals, names, percent, plural, points
 from engine.core.statistics import MIN_BLOCKS, ROUNDING, Interval, interval_over_clients
 
 MAX_VALUES = 6  # in one sentence
 MAX_NAMED = 3
-LEVEL = 0.005  # methods known to be this close are tied: half a point
 
 
 def title(runs: pd.DataFrame, column: str = "mean", samples: str = "samples") -> str:
@@ -31,13 +31,13 @@ def title(runs: pd.DataFrame, column: str = "mean", samples: str = "samples") ->
     first, tied = found.first, found.methods[:1] if few else found.tied
     percents = part.in_percent([first, *(rivals := _rivals(runs, found.methods, tied))])
     if not found.seeds:
-        return f"{first} is highest at {percents[first]}, but the methods have no seed in common"
+        return f"{first} is highest at {percents[first]}, but the methods have no {found.unit} in common"
     if few and not found.lead.mean > ROUNDING:
         same = part.in_percent([first])[first]
-        return f"{first} and {found.second} are equal at {same}, over {FEW_SEEDS[found.seeds]}"
+        return f"{first} and {found.second} are equal at {same}, over {found.over}"
     if len(tied) > 1:
         behind = f", ahead of {_listed(rivals, percents)}" if rivals else ""
-        if found.standing.is_level(LEVEL):
+        if found.standing.is_level(ROPE):
             return f"{_several(tied)} are tied at {percents[first]}{behind}"
         if len(tied) > MAX_NAMED:
             return f"{first} is highest at {percents[first]}, but any of {len(tied)} methods could be best"
@@ -46,7 +46,7 @@ def title(runs: pd.DataFrame, column: str = "mean", samples: str = "samples") ->
     against = " and ".join(
         [f"{nearest} ({percents[first]} against {percents[nearest]})", *(f"{one} ({percents[one]})" for one in others)]
     )
-    return f"{first} is ahead of {against}, over {FEW_SEEDS[found.seeds]}" if few else f"{first} beats {against}"
+    return f"{first} is ahead of {against}, over {found.over}" if few else f"{first} beats {against}"
 
 
 def _rivals(runs: pd.DataFrame, ranked: Sequence[str], tied: Sequence[str]) -> list[str]:
@@ -79,7 +79,7 @@ def headline(runs: pd.DataFrame, share: float, clients: pd.DataFrame) -> str:
     worst = f"lowest {100 * share:g} %"
     if mean.found.seeds < MIN_BLOCKS:
         return _too_few(mean, tail, worst, clients)
-    first, seeds = mean.found.first, plural(mean.found.seeds, "seed")
+    first, seeds = mean.found.first, mean.found.over
     if mean.found.is_clear:
         lead = f"{first} leads by {mean.lead} on mean accuracy ({mean.reach(mean.found.lead)}, {seeds})"
     else:
@@ -137,7 +137,7 @@ class Part:
     def tied(self, what: str) -> str:
         """``A and B are tied on mean accuracy (...`` where they are known to be close; else which may be the best."""
         tied = _several(self.found.tied)
-        if self.found.standing.is_level(LEVEL):
+        if self.found.standing.is_level(ROPE):
             return f"{tied} are tied {what} (within half a point"
         apart = points(self.found.standing.gaps[len(self.found.tied) - 2].mean, self.samples)
         return f"{what} the best may be any of {tied} (within {apart}"
@@ -147,7 +147,7 @@ def _too_few(mean: Part, tail: Part, worst: str, clients: pd.DataFrame) -> str:
     """The result of one or two seeds, with the note that these are too few for a conclusion."""
     found, gap = mean.found, mean.found.lead
     if not found.seeds:
-        return f"{found.first} has the highest mean accuracy, but the methods have no seed in common."
+        return f"{found.first} has the highest mean accuracy, but the methods have no {found.unit} in common."
     if not gap.mean > ROUNDING:
         seen = f"{found.first} and {found.second} have the same mean accuracy"
     elif found.seeds == 1:
@@ -155,28 +155,29 @@ def _too_few(mean: Part, tail: Part, worst: str, clients: pd.DataFrame) -> str:
         over = f" ({mean.reach(here)} over these {plural(here.n, 'client')})" if here.n > 1 else ""
         seen = f"{found.first} is ahead of {found.second} by {mean.lead} on mean accuracy{over}"
     elif found.standing.won == found.standing.blocks:
-        seen = f"{found.first} is ahead in both seeds, by {mean.lead} on mean accuracy"
+        seen = f"{found.first} is ahead in both {found.unit}s, by {mean.lead} on mean accuracy"
     else:
-        seen = f"{found.first} is ahead of {found.second} by {mean.lead} on mean accuracy, but not first in both seeds"
+        lead = f"{found.first} is ahead of {found.second} by {mean.lead} on mean accuracy"
+        seen = f"{lead}, but not first in both {found.unit}s"
     if not tail.found.lead.mean > ROUNDING:
         low = ""
     elif tail.found.first == found.first:
         low = f"; its {worst} is also the highest"
     else:
         low = f"; {_possessive(tail.found.first)} {worst} is the highest"
-    return f"{seen}{low}. {'One seed is' if found.seeds == 1 else 'Two seeds are'} too few to tell."
+    return f"{seen}{low}. {capital(found.over)} {'is' if found.seeds == 1 else 'are'} too few to tell."
 
 
 def of_these_clients(clients: pd.DataFrame, a: str, b: str) -> Interval:
-    """How far ``a`` is ahead of ``b``, paired by client in each seed that both have.
+    """How far ``a`` is ahead of ``b``, paired by client in each split that both have, over the seeds of that split.
 
     It covers these clients and these runs only: retraining would shift all of them together.
     """
-    keys = ["seed", "client"]
+    keys = ["split", "seed", "client"]
     first, second = (clients.loc[clients["method"] == m, [*keys, "accuracy"]] for m in (a, b))
     both = first.merge(second, on=keys, suffixes=("_a", "_b"))
-    gaps = (both["accuracy_a"] - both["accuracy_b"]).astype(float)
-    return interval_over_clients([own.to_numpy() for _, own in gaps.groupby(both["seed"])])
+    gaps = (both["accuracy_a"] - both["accuracy_b"]).astype(float).groupby([both["split"], both["client"]]).mean()
+    return interval_over_clients([own.to_numpy() for _, own in gaps.groupby(level="split")])
 
 
 def _possessive(name: str) -> str:

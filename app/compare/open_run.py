@@ -16,7 +16,7 @@ MAX_LINKED = 3  # clients
 def look_inside(view: View) -> None:
     """Any run of the comparison, and in it the first of the chosen clients."""
     titles = {"": "a run"} | {
-        str(run.id): f"{method.name}, seed {run.seed}" for method in view.methods for run in method.runs
+        str(run.id): f"{method.name}, {run.seeds_in_words}" for method in view.methods for run in method.runs
     }
     run_id = widgets.pick("Look inside", titles, "inside", "")
     if run_id:
@@ -34,4 +34,4 @@ def client_links(view: View, names: Sequence[str], clients: Sequence[int]) -> No
         for client in clients[:MAX_LINKED]:
             for name in names:
                 run = first[name]
-                page.link("run", plain(f"Client {client} in {name}, seed {run.seed}"), id=run.id, client=client)
+                page.link("run", plain(f"Client {client} in {name}, {run.seeds_in_words}"), id=run.id, client=client)

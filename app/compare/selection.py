@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app.data import queries
-from app.data.comparison import Method, methods_of
+from app.data.comparison import Method, is_trial, methods_of
 from app.state import url_state, widgets
 from app.wording import plural
 from storage import ExperimentRecord, RunRecord
@@ -14,8 +14,8 @@ _METHODS, _EXPERIMENT = "chosen_methods", "chosen_experiment"
 
 
 def with_rounds(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Runs with at least one round."""
-    return [run for run in runs if run.round >= 0]
+    """Runs with at least one round and test accuracies, which trials of a study have not."""
+    return [run for run in runs if run.round >= 0 and not is_trial(run)]
 
 
 def chosen_runs(runs: Sequence[RunRecord]) -> list[RunRecord]:
@@ -23,11 +23,13 @@ def chosen_runs(runs: Sequence[RunRecord]) -> list[RunRecord]:
 
     ``runs`` are all visible runs. The result includes partitions.
     """
-    named = url_state.ids("runs")
-    if named:
-        return queries.runs(run_ids=sorted(named), include_archived=True, with_partition=True)
-    experiments = url_state.ids("experiment")
-    return queries.runs(experiment_ids=sorted(experiments), with_partition=True) if experiments else unnamed(runs)
+    if named := url_state.ids("runs"):
+        found = queries.runs(run_ids=sorted(named), include_archived=True, with_partition=True)
+    elif experiments := url_state.ids("experiment"):
+        found = queries.runs(experiment_ids=sorted(experiments), with_partition=True)
+    else:
+        found = unnamed(runs)
+    return [run for run in found if not is_trial(run)]
 
 
 def unnamed(runs: Sequence[RunRecord]) -> list[RunRecord]:

@@ -47,7 +47,7 @@ def clustered_run(view: View) -> Choice | None:
     """A run with clusters, by default one with more than one of them."""
     grouped = view.source.clustered(list(view.runs))
     labelled = {
-        str(run.id): f"{method.name}, seed {run.seed}"
+        str(run.id): f"{method.name}, {run.seeds_in_words}"
         for method in view.best_first()
         for run in method.runs
         if run.id in grouped

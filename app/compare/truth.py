@@ -112,7 +112,7 @@ def _by_model(runs: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
 
 
 def _rows(runs: Sequence[RunRecord], axis: str, column: str) -> pd.DataFrame:
-    """[run, method, algorithm, seed, <column>]: each run's value of the field ``axis``."""
+    """[run, method, algorithm, split, seed, <column>]: each run's value of the field ``axis``."""
     named = config_fields.names_along(runs, axis)
     return pd.DataFrame(
         [
@@ -120,6 +120,7 @@ def _rows(runs: Sequence[RunRecord], axis: str, column: str) -> pd.DataFrame:
                 "run": run.id,
                 "method": named[run.id],
                 "algorithm": run.algorithm,
+                "split": run.split,
                 "seed": run.seed,
                 column: float(config_fields.flat(run.config)[axis]),
             }

@@ -101,22 +101,24 @@ class View:
 
     @property
     def spread(self) -> str:
-        """The unit over which ± is computed: ``seeds`` or ``pooled runs``."""
-        return "seeds" if self.by == METHOD else "pooled runs"
+        """The unit over which ± is computed: ``seeds``, ``splits`` or ``pooled runs``."""
+        if self.by != METHOD:
+            return "pooled runs"
+        return "seeds" if all(run.split == run.seed for run in self.runs.values()) else "splits"
 
     def clients(self, model: ModelKind | None = None, when: When | None = None) -> pd.DataFrame:
-        """[run, method, algorithm, seed, client, accuracy, test_size]."""
+        """[run, method, algorithm, split, seed, client, accuracy, test_size]."""
         model, when = model or self.model, when or self.when
         return self._keep(
             ("clients", model, when), lambda: self._named(self.source.final_clients(self._all, model, when))
         )
 
     def unseen_clients(self) -> pd.DataFrame:
-        """[run, method, algorithm, seed, client, accuracy, test_size] of clients that never trained, last round."""
+        """[run, method, algorithm, split, seed, client, accuracy, test_size] of newcomers, last round."""
         return self._keep("unseen", lambda: self._named(self.source.unseen_clients(self._all)))
 
     def series(self, axis: Axis = "round") -> pd.DataFrame:
-        """[run, method, algorithm, seed, round, name, value]: accuracies of every round, and the costs of an axis."""
+        """[run, method, algorithm, split, seed, round, name, value]: accuracies of every round, costs of an axis."""
         names = [f"{self.model}.mean", f"{self.model}.lowest5", *recorded(axis)]
         return self._keep(
             ("series", axis, self.model), lambda: self._named(self.source.scalar_series(self._all, names))

@@ -19,12 +19,23 @@ SUMMARIES = ("mean", "weighted_mean", "lowest", "top", "std", "cv")
 COUNTS = ("clients", "tail", "samples", "tail_samples")  # samples: test samples of all clients, and of those in a tail
 REFERENCES = ("fedavg", "local_train")  # both ends of personalization, always drawn
 FEW_SEEDS = {1: "one seed", 2: "two seeds"}  # too few to distinguish methods
-NOT_THE_METHOD = {"seed", "name", "label", "device", "backend", "threads", "checkpoint_s", "version"}
+NOT_THE_METHOD = {
+    "seed",
+    "data_seed",
+    "study",
+    "name",
+    "label",
+    "device",
+    "backend",
+    "threads",
+    "checkpoint_s",
+    "version",
+}
 
 
 @dataclass(frozen=True)
 class Method:
-    """Runs that differ only in their seed. ``name`` is unique among the methods compared."""
+    """Runs that differ only in their split and seed. ``name`` is unique among the methods compared."""
 
     name: str
     algorithm: str
@@ -35,20 +46,47 @@ class Method:
         return tuple(run.id for run in self.runs)
 
     @property
-    def seeds(self) -> tuple[int, ...]:
-        return tuple(run.seed for run in self.runs)
+    def draws(self) -> tuple["Draw", ...]:
+        return tuple(draw_of(run) for run in self.runs)
+
+
+Draw = tuple[int, int]  # split and seed, which are equal unless the data have a seed of their own
+
+
+def draw_of(run: RunRecord) -> Draw:
+    return run.split, run.seed
 
 
 def methods_of(runs: Iterable[RunRecord]) -> list[Method]:
-    """Runs grouped into methods, in the order they were queued; of equal runs the newest that is done is used."""
-    groups: dict[str, dict[int, RunRecord]] = {}
+    """Runs grouped into methods, in the order they were queued; of equal runs the newest that is done is used.
+
+    The final runs of an entry of a study are one method, although each split may have chosen its own settings.
+    """
+    groups: dict[str, dict[Draw, RunRecord]] = {}
     for run in sorted(runs, key=lambda run: (run.experiment_id, run.position)):
-        what = {k: v for k, v in run.config.items() if k not in NOT_THE_METHOD}
-        by_seed = groups.setdefault(json.dumps([run.label, what], sort_keys=True), {})
-        if run.status == "done" or run.seed not in by_seed or by_seed[run.seed].status != "done":
-            by_seed[run.seed] = run
-    found = [tuple(own[seed] for seed in sorted(own)) for own in groups.values()]
+        by_draw, draw = groups.setdefault(_identity(run), {}), draw_of(run)
+        if run.status == "done" or draw not in by_draw or by_draw[draw].status != "done":
+            by_draw[draw] = run
+    found = [tuple(own[draw] for draw in sorted(own)) for own in groups.values()]
     return [Method(name, own[0].algorithm, own) for name, own in zip(_names(found), found, strict=True)]
+
+
+def is_final(run: RunRecord) -> bool:
+    """Whether this is a final run of a study, whose settings may differ by split."""
+    return run.study is not None and run.study["role"] == "final"
+
+
+def is_trial(run: RunRecord) -> bool:
+    """Whether this is a trial of a study, which has no test accuracies."""
+    return run.study is not None and run.study["role"] == "trial"
+
+
+def _identity(run: RunRecord) -> str:
+    """Equal for runs of one method: of a study by its label, of others by all settings."""
+    if is_final(run):
+        return json.dumps([run.label, run.experiment_id])
+    what = {k: v for k, v in run.config.items() if k not in NOT_THE_METHOD}
+    return json.dumps([run.label, what], sort_keys=True)
 
 
 def method_name(label: str, algorithm: str) -> str:
@@ -63,8 +101,8 @@ def method_name(label: str, algorithm: str) -> str:
 
 
 def run_name(run: RunRecord) -> str:
-    """``Ditto λ=0.1, seed 0``."""
-    return f"{method_name(run.label, run.algorithm)}, seed {run.seed}"
+    """``Ditto λ=0.1, seed 0``, or ``Ditto λ=0.1, split 3, seed 0``."""
+    return f"{method_name(run.label, run.algorithm)}, {run.seeds_in_words}"
 
 
 def with_methods(frame: pd.DataFrame, methods: Sequence[Method]) -> pd.DataFrame:
@@ -94,29 +132,31 @@ def pooled(methods: Sequence[Method], value_of: Callable[[RunRecord], str]) -> l
 
 
 def per_run(clients: pd.DataFrame, share: float) -> pd.DataFrame:
-    """[run, method, algorithm, seed, client, accuracy, test_size] -> a row per run: its summaries over clients.
+    """[run, method, algorithm, split, seed, client, accuracy, test_size] -> a row per run: its summaries over clients.
 
     ``lowest`` and ``top`` are means over the ``tail`` worst and best clients, std is that of the population.
     """
-    known = clients.dropna(subset=["accuracy"])
+    known, heads = clients.dropna(subset=["accuracy"]), ["run", "method", "algorithm", "split", "seed"]
     rows = [
-        {"run": run, "method": method, "algorithm": algorithm, "seed": seed}
+        dict(zip(heads, head, strict=True))
         | _summary(own["accuracy"].to_numpy(float), own["test_size"].to_numpy(float), share)
-        for (run, method, algorithm, seed), own in known.groupby(["run", "method", "algorithm", "seed"], sort=False)
+        for head, own in known.groupby(heads, sort=False)
     ]
-    return pd.DataFrame(rows, columns=["run", "method", "algorithm", "seed", *SUMMARIES, *COUNTS])
+    return pd.DataFrame(rows, columns=[*heads, *SUMMARIES, *COUNTS])
 
 
 def per_method(runs: pd.DataFrame, columns: Sequence[str] = SUMMARIES) -> pd.DataFrame:
     """A row per run -> a row per method: each column's mean over seeds, and its sample deviation as ``<column>_pm``.
 
-    One seed has no deviation: NaN.
+    If the data have seeds of their own, it is that over splits, whose seeds are averaged first. ``seeds`` is the number
+    of values; one has no deviation: NaN.
     """
     rows = []
     for (method, algorithm), own in runs.groupby(["method", "algorithm"], sort=False):
-        row: dict[str, Any] = {"method": method, "algorithm": algorithm, "seeds": len(own)}
+        blocks = own if unit_of(own) == "seed" else own.groupby("split")[list(columns)].mean()
+        row: dict[str, Any] = {"method": method, "algorithm": algorithm, "seeds": len(blocks)}
         for column in columns:
-            values = own[column].to_numpy(float)
+            values = blocks[column].to_numpy(float)
             row |= {column: values.mean(), f"{column}_pm": values.std(ddof=1) if len(values) > 1 else np.nan}
         counts = {k: int(own[k].max()) for k in ("clients", "tail") if k in own}
         rows.append(row | counts | {k: own[k].sum() for k in ("samples", "tail_samples") if k in own})
@@ -130,6 +170,12 @@ class Ranking:
 
     methods: tuple[str, ...]
     standing: StatisticalRanking
+    unit: str = "seed"  # or "split"
+
+    @property
+    def over(self) -> str:
+        """``one seed``, ``5 splits``: what the methods are compared over."""
+        return FEW_SEEDS.get(self.seeds, plural(self.seeds, "seed")).replace("seed", self.unit)
 
     @property
     def first(self) -> str:
@@ -155,19 +201,24 @@ class Ranking:
 
     @property
     def seeds(self) -> int:
-        """The most seeds that the first shares with another method."""
+        """The most seeds, or splits, that the first shares with another method."""
         return max((gap.n for gap in self.standing.gaps), default=0)
 
 
 def ranking(runs: pd.DataFrame, column: str, is_higher_better: bool = True) -> Ranking:
-    """[method, seed, <column>] -> which method is first, and which may be. Methods are compared seed by seed.
+    """[method, split, <column>] -> which method is first, and which may be. Methods are compared split by split.
 
-    Runs of one method that share a seed are averaged.
+    Runs of one method that share a split are averaged.
     """
     methods = list(dict.fromkeys(runs["method"]))
-    table = runs.pivot_table(index="seed", columns="method", values=column).reindex(columns=methods)
+    table = runs.pivot_table(index="split", columns="method", values=column).reindex(columns=methods)
     found = rank_methods(table.to_numpy(float), is_higher_better)
-    return Ranking(tuple(methods[place] for place in found.order), found)
+    return Ranking(tuple(methods[place] for place in found.order), found, unit_of(runs))
+
+
+def unit_of(runs: pd.DataFrame) -> str:
+    """[split, seed] -> what the data were drawn by: ``seed``, or ``split`` if they have a seed of their own."""
+    return "seed" if (runs["split"] == runs["seed"]).all() else "split"
 
 
 def doubt(seeds: int, others: Sequence[str], what: str = "methods") -> str:

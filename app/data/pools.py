@@ -112,7 +112,7 @@ def sample_bytes(run: RunConfig) -> int:
 def _data_key(run: RunConfig) -> tuple[Hashable, ...]:
     """Generated data depends on the seed, and a reader's own file may change."""
     options = run.dataset.options.model_dump(mode="json")
-    seed = run.seed if "num_clients" in options else 0
+    seed = run.split if "num_clients" in options else 0
     return run.dataset.name, json.dumps(options, sort_keys=True), seed, file_state(run)
 
 
@@ -127,7 +127,7 @@ def file_state(run: RunConfig) -> tuple[Hashable, ...]:
 
 
 def _partition_key(run: RunConfig) -> tuple[Hashable, ...]:
-    return json.dumps(run.partition.to_dict(), sort_keys=True), run.seed
+    return json.dumps(run.partition.to_dict(), sort_keys=True), run.split
 
 
 def _num_bytes(pool: Pool) -> float:

@@ -116,6 +116,12 @@ def final_clients(of: Sequence[RunRecord], model: ModelKind = "personalized", wh
     return labelled(table, of, ["client", "accuracy", "test_size"])
 
 
+def validation_clients(of: Sequence[RunRecord], model: ModelKind = "personalized") -> pd.DataFrame:
+    """Like final_clients, in the last round and on validation data: [..., client, accuracy, val_size]."""
+    table = _validation(store().url, (_ids(of), f"{model}.val_accuracy"), _stand(of))
+    return labelled(table, of, ["client", "accuracy", "val_size"])
+
+
 def unseen_clients(of: Sequence[RunRecord]) -> pd.DataFrame:
     """Like final_clients, for clients held out of training, with their original numbers."""
     return labelled(_unseen(store().url, _ids(of), _stand(of)), of, ["client", "accuracy", "test_size"])
@@ -212,6 +218,16 @@ def _clients(url: str, of: tuple[Ids, str, When], stand: tuple[Stand, Stand]) ->
     sizes = {run.id: (run.partition or {}).get("test_sizes") for run in found}
     arrays = store().metrics.arrays_at(ids, name, dict(stand[1]))
     return by_client(ids, arrays, {run_id: np.arange(len(values)) for run_id, values in arrays.items()}, sizes)
+
+
+@read_cache.cached(SETS_KEPT)
+def _validation(url: str, of: tuple[Ids, str], stand: Stand) -> pd.DataFrame:
+    ids, name = of
+    found = store().queue.runs(run_ids=ids, include_archived=True, with_partition=True)
+    sizes = {run.id: (run.partition or {}).get("val_sizes") for run in found}
+    arrays = store().metrics.arrays_at(ids, name)
+    table = by_client(ids, arrays, {run_id: np.arange(len(values)) for run_id, values in arrays.items()}, sizes)
+    return table.rename(columns={"test_size": "val_size"})
 
 
 @read_cache.cached(SETS_KEPT)

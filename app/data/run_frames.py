@@ -8,7 +8,7 @@ import pandas as pd
 
 from storage import RunRecord
 
-_RUN = ["run", "label", "algorithm", "seed"]
+_RUN = ["run", "label", "algorithm", "split", "seed"]
 
 
 def by_client(
@@ -28,10 +28,10 @@ def by_client(
 
 
 def labelled(table: pd.DataFrame, of: Sequence[RunRecord], columns: list[str]) -> pd.DataFrame:
-    """Adds label, algorithm and seed to rows that have a ``run``."""
+    """Adds label, algorithm, split and seed to rows that have a ``run``."""
     if table.empty:
         return pd.DataFrame(columns=[*_RUN, *columns])
-    rows = {run.id: (run.label, run.algorithm, run.seed) for run in of}
+    rows = {run.id: (run.label, run.algorithm, run.split, run.seed) for run in of}
     heads = pd.DataFrame.from_dict(rows, orient="index", columns=_RUN[1:])
     return table.join(heads, on="run")[[*_RUN, *columns]]
 

@@ -62,6 +62,6 @@ def _row(parameter: Parameter, names: list[str]) -> str:
         f"<th scope='row'><code>{html.escape(parameter.name)}</code></th>",
         f"<td class='number'>{html.escape(given)}</td>",
         f"<td>{html.escape(allowed(parameter))}</td>",
-        f"<td class='wide'>{sentences(parameter.description, names)}</td>",
+        f"<td class='wide'>{sentences(parameter.meaning, names)}</td>",
     )
     return f"<tr>{''.join(cells)}</tr>"

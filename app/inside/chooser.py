@@ -43,7 +43,7 @@ def controls(run: RunRecord) -> None:
 
 
 def same_method(run: RunRecord, siblings: Sequence[RunRecord]) -> list[RunRecord]:
-    """The run and those that differ from it only in their seed, by seed."""
+    """The run and those that differ from it only in their split and seed, in this order."""
     others = next((m.runs for m in methods_of(siblings) if run.id in m.run_ids), ())
     return list(others) or [run]
 
@@ -69,7 +69,7 @@ def method_control(run: RunRecord, siblings: Sequence[RunRecord]) -> None:
 
 
 def seed_control(run: RunRecord, own: Sequence[RunRecord]) -> None:
-    titles = {r.id: f"seed {r.seed}" + ("" if r.status == "done" else f", {STATUS[r.status]}") for r in own}
+    titles = {r.id: r.seeds_in_words + ("" if r.status == "done" else f", {STATUS[r.status]}") for r in own}
     _run_control("Seed", SEED, run.id, titles)
 
 

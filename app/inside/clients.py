@@ -109,7 +109,7 @@ def listing(view: RunView, now: np.ndarray) -> None:
     )
     caption = f"{view.model.capitalize()} model, round {view.round}; gains in points; select a row to open the client."
     if absent:
-        caption += f" No {names(absent)} run with these clients and seed {view.run.seed} to compare with."
+        caption += f" No {names(absent)} run with these clients and {view.run.seeds_in_words} to compare with."
     terms.caption(caption)
     page.files(table, key="clients", name="clients", caption=caption, heads=HEADS)
 

@@ -117,7 +117,7 @@ def whose_data(view: RunView) -> None:
         split.sentence(table),
         key="run_split",
         name="split",
-        also=f"Drawn with seed {view.run.seed}.",
+        also=f"Drawn with seed {view.run.split}.",
     )
     config = {
         name: st.column_config.NumberColumn(name.capitalize(), format="%.6g")

@@ -15,7 +15,7 @@ from storage import RunRecord
 
 REFERENCES = {"local_train": "LocalTrain", "fedavg": "FedAvg"}  # alone, and one model for all
 MAX_REFERENCES = 500  # the newest runs that are searched
-SAME_CLIENTS = ("dataset", "partition", "model")  # parts of the configuration; with the seed, they give the clients
+SAME_CLIENTS = ("dataset", "partition", "model")  # parts of the configuration; with the split, they give the clients
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,8 @@ class RunView:
         return found
 
     def _has_same_clients(self, other: RunRecord) -> bool:
-        return other.round >= 0 and all(other.config.get(name) == self.run.config.get(name) for name in SAME_CLIENTS)
+        parts_are_equal = all(other.config.get(name) == self.run.config.get(name) for name in SAME_CLIENTS)
+        return other.round >= 0 and parts_are_equal and other.split == self.run.split
 
     def _unlikeness(self, other: RunRecord) -> tuple[bool, ...]:
         return (

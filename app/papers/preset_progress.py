@@ -81,12 +81,11 @@ def changed(planned: Sequence[PresetRun], configs: Iterable[Mapping[str, Any]]) 
     ids = [e.id for e in queries.experiments() if e.name in called]
     others = [run for run in (queries.runs(experiment_ids=ids) if ids else []) if run.digest not in digests]
     experiments = [parse_experiment(c) for c in configs if c["name"] in {run.experiment_name for run in others}]
-    expected = {
-        (run.name, run.label, run.seed): run.to_dict() for experiment in experiments for run in experiment.runs()
-    }
+    wanted = [run for experiment in experiments for run in experiment.runs()]
+    expected = {(run.name, run.label, run.split, run.seed): run.to_dict() for run in wanted}
     found: dict[str, list[str]] = {}
     for run in others:
-        key = (run.experiment_name, run.label, run.seed)
+        key = (run.experiment_name, run.label, run.split, run.seed)
         if key in expected:
             found.setdefault(run.experiment_name, []).extend(differences(expected[key], run.config))
     return {experiment: list(dict.fromkeys(fields)) for experiment, fields in found.items()}

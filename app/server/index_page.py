@@ -17,7 +17,7 @@ STREAMLIT = Path(st.__file__).parent / "static" / "index.html"
 LOOK = ASSETS / "look.css"
 APP = Path(pages.__file__).parent
 
-_WITH_CHARTS = ("/compare", "/run")  # drawn when the page opens
+_WITH_CHARTS = ("/compare", "/study", "/run")  # drawn when the page opens
 _WITH_FIGURES = ("/", "/live")  # animated ones
 # If these were not preloaded, texts and buttons would appear last and push everything else down.
 _FILES = ("Html", "purify.es", "ButtonGroup", "Button", "PageLink")

@@ -107,7 +107,7 @@ def measure(run: RunConfig) -> Moment:
 
 def _what(run: RunConfig, **changed: Any) -> str:
     """The configuration without fields that affect neither costs nor notes."""
-    left_out = ("seed", "name", "label", "evaluation")
+    left_out = ("seed", "data_seed", "study", "name", "label", "evaluation")
     return json.dumps({k: v for k, v in (run.to_dict() | changed).items() if k not in left_out}, sort_keys=True)
 
 
@@ -188,7 +188,8 @@ def _notes(what: str, files: tuple[Hashable, ...], _run: RunConfig) -> tuple[str
 def _seconds(moment: Moment, run: RunConfig, split: Mapping[str, Any], evaluated: int) -> float:
     """Training and evaluation; evaluating a sample costs a third of its gradient, for two models."""
     share = _evaluated_share(run, len(split["test_sizes"]))
-    forward = share * moment.gradient_s / 3 * 2 * (sum(split["test_sizes"]) + sum(split["val_sizes"]))
+    tested = 0 if run.evaluation.on == "val" else sum(split["test_sizes"])
+    forward = share * moment.gradient_s / 3 * 2 * (tested + sum(split["val_sizes"]))
     return run.training.rounds * moment.round_s + evaluated * (RECORD_S + forward)
 
 

@@ -11,7 +11,7 @@ from app.setup import sweeps
 from app.state import url_state
 from app.state.links import pack_config, unpack_config
 from app.wording import plain
-from engine.config.schema import Machine, parse_experiment
+from engine.config.schema import DIALS, Machine, parse_experiment
 from engine.core.errors import InvalidConfig, cut, shown
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Registry
 from engine.partitioners import PartitionOptions
@@ -32,6 +32,7 @@ DEFAULT: dict[str, Any] = {
     "seeds": [0, 1],
     "evaluation": {"every": 1},
 }
+OPTIONAL = ("splits", "tune")  # keys of an experiment that a draft only has if they are given
 ADVANCED = "advanced"  # the collapsed section
 MAX_DRAWN, MAX_WARNINGS = 50, 5  # methods, and options of a sweep, that one page can hold; warnings at once
 SECTIONS: dict[str, tuple[Registry, str]] = {
@@ -123,9 +124,9 @@ def ids() -> list[str]:
 
 def drawable(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """A configuration in the shape that the sections draw, and messages on what was dropped."""
-    known = {*DEFAULT, "name", *Machine.model_fields}
+    known = {*DEFAULT, *OPTIONAL, "name", *DIALS, *Machine.model_fields}
     dropped = [f"{cut(key, 40)} is unknown and was ignored" for key in config if key not in known]
-    draft: dict[str, Any] = {k: config[k] for k in ("name", *Machine.model_fields) if k in config}
+    draft: dict[str, Any] = {k: config[k] for k in ("name", *DIALS, *Machine.model_fields) if k in config}
     for section, (registry, fallback) in SECTIONS.items():
         draft[section] = _named(config.get(section, fallback))
         if draft[section]["name"] not in registry:
@@ -144,6 +145,7 @@ def drawable(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     for section in ("training", "evaluation"):
         draft[section] = _mapping(config.get(section, {}), section, dropped)
     draft["seeds"] = config.get("seeds", [0])
+    draft |= {key: config[key] for key in OPTIONAL if config.get(key) is not None}
     if len(dropped) > MAX_WARNINGS:
         dropped[MAX_WARNINGS:] = [f"and {len(dropped) - MAX_WARNINGS:,} more problems"]
     return draft, dropped

@@ -61,7 +61,7 @@ def r_hat(run: RunConfig) -> float:
 
 
 def _what(run: RunConfig) -> str:
-    return json.dumps([run.dataset.to_dict(), run.partition.to_dict(), run.seed], sort_keys=True)
+    return json.dumps([run.dataset.to_dict(), run.partition.to_dict(), run.split], sort_keys=True)
 
 
 def _computed(run: RunConfig) -> float:

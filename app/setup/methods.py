@@ -14,7 +14,7 @@ from app.setup.local_training import training_fields
 from app.setup.sections import first_level, pick, titled
 from app.setup.sweep_fields import Sweeps
 from app.setup.sweeps import OF_TRAINING
-from engine.config.schema import Training
+from engine.config.schema import DIALS, Training
 from engine.core.errors import cut
 from engine.core.registry import ALGORITHMS, Options
 
@@ -93,7 +93,8 @@ def _method(
             extra = {option: values[option] for option in ("label", "training") if values.get(option)}
             chosen |= kept(options, values, options.advanced)
             swept.values = given | swept.values
-    return {"name": name, **extra, **chosen, **({"sweep": swept.values} if swept.values else {})}
+    dials = {section: values[section] for section in DIALS if section in values}  # no field draws these
+    return {"name": name, **extra, **chosen, **dials, **({"sweep": swept.values} if swept.values else {})}
 
 
 def _remove_button(key: str, place: int) -> None:

@@ -20,20 +20,21 @@ from app.setup import cost as costs
 from app.setup.measure import measure_panel
 from app.wording import plain
 from engine.config.schema import NOT_SET, ExperimentConfig, RunConfig, parse_experiment
+from engine.config.study import Study
 from engine.core.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig
 from engine.core.registry import DATASETS
 from engine.partitioners.measures import label_entropy, mean_js_distance
-from engine.simulation.preflight import labelled
+from engine.simulation.preflight import labelled, study_notes
 from storage import StorageError
 
 
 def first_run(raw: Mapping[str, Any]) -> RunConfig | None:
     """The data and split of the draft as one run, even if a method or its training is invalid."""
-    seeds = raw.get("seeds")
-    seed = seeds[0] if isinstance(seeds, list) and seeds and isinstance(seeds[0], int) else 0
+    drawn = raw.get("splits") or raw.get("seeds")
+    split = drawn[0] if isinstance(drawn, list) and drawn and isinstance(drawn[0], int) else 0
     data = {"dataset": raw["dataset"], "partition": raw["partition"], "model": "mlr"}
     try:
-        return parse_experiment({**data, "algorithms": ["fedavg"], "seeds": [max(seed, 0)]}).runs()[0]
+        return parse_experiment({**data, "algorithms": ["fedavg"], "seeds": [max(split, 0)]}).runs()[0]
     except InvalidConfig:
         return None
 
@@ -67,7 +68,7 @@ def split_panel(run: RunConfig | None) -> list[str]:
         alt=split_chart.sentence(table),
         title=SPLIT,
         name="split",
-        caption=f"{split_chart.sentence(table)} {_heterogeneity(partition)} Seed {run.seed}.",
+        caption=f"{split_chart.sentence(table)} {_heterogeneity(partition)} Seed {run.split}.",
     )
     for note in partition["notes"]:
         st.info(plain(f"{wording.capital(note)}."))
@@ -86,25 +87,29 @@ def must_download(run: RunConfig) -> bool:
 
 def cost_panel(experiment: ExperimentConfig) -> list[str]:
     """Number of runs, time, memory and disk; returns problems that would prevent a method's start."""
-    runs, problems = experiment.runs(), []
+    planned, problems = _planned(experiment), list[str]()
     slots = sum(engine.slots for engine in queries.engines()) or 1
-    if must_download(runs[0]):
-        st.html(_facts(runs, None, slots, 0))
+    if must_download(planned[0][0]):
+        st.html(_facts(planned, None, slots, 0))
         return []
     try:
         with queue_position(), st.spinner("Timing each method"):
-            each = [costs.cost_of(run) for run in _one_seed(runs)]
+            each = [costs.cost_of(run) for run, _ in planned]
     except FedscapeError as error:
         each, problems = [], [f"algorithms: {error}"]
-    repeated = [cost for cost in each for _ in experiment.seeds]
-    total = costs.together(repeated, min(slots, max(len(runs), 1))) if each else None
-    st.html(_facts(runs, total, slots, sum(cost.seconds is None for cost in each)))
+    repeated = [cost for cost, (_, count) in zip(each, planned, strict=False) for _ in range(count)]
+    total = costs.together(repeated, min(slots, len(repeated))) if each else None
+    st.html(_facts(planned, total, slots, sum(cost.seconds is None for cost in each)))
+    if experiment.tune:
+        st.caption(plain(_study_words(planned)))
     return problems
 
 
 def notes_panel(experiment: ExperimentConfig) -> None:
     """Options that will be adjusted; notes shared by all methods appear once."""
     runs, by_note = _one_seed(experiment.runs()), dict[str, list[RunConfig]]()
+    for note in study_notes(experiment):
+        st.caption(plain(f"Note: {note}."))
     for run in runs:
         for note in costs.notes_of(run):
             by_note.setdefault(note, []).append(run)
@@ -233,15 +238,32 @@ def _heterogeneity(partition: Mapping[str, Any]) -> str:
     )
 
 
-def _facts(runs: Sequence[RunConfig], total: costs.Cost | None, slots: int, unknown: int) -> str:
+def _planned(experiment: ExperimentConfig) -> list[tuple[RunConfig, int]]:
+    """One run of each method, and the number of runs that cost the same; of a study a trial and a final run."""
+    if experiment.tune:
+        return list(Study(experiment).planned())
+    runs = experiment.runs()
+    one_each = _one_seed(runs)
+    return [(run, len(runs) // len(one_each)) for run in one_each]
+
+
+def _study_words(planned: Sequence[tuple[RunConfig, int]]) -> str:
+    trials, finals = (
+        sum(count for run, count in planned if run.study is not None and run.study.role == role)
+        for role in ("trial", "final")
+    )
+    return f"{wording.plural(trials, 'trial')} on validation data, then at most {wording.plural(finals, 'final run')}."
+
+
+def _facts(planned: Sequence[tuple[RunConfig, int]], total: costs.Cost | None, slots: int, unknown: int) -> str:
     where = f" on {wording.plural(slots, 'slot')}" if slots > 1 else ""
     about = "more than" if unknown else "about"  # some methods were too slow to time
     time = "unknown"
     if total is not None and total.seconds is not None:
         time = f"{about} {wording.duration(total.seconds)}{where}"
     facts = {
-        "Runs": wording.count(len(runs)),
-        "Rounds": wording.count(sum(run.training.rounds for run in runs)),
+        "Runs": wording.count(sum(count for _, count in planned)),
+        "Rounds": wording.count(sum(count * run.training.rounds for run, count in planned)),
         "Time": time,
         "Memory": "–" if total is None else f"about {wording.size_bytes(total.memory_bytes)}",
         "Disk": "–" if total is None else f"about {wording.size_bytes(total.disk_bytes)}",
@@ -251,8 +273,9 @@ def _facts(runs: Sequence[RunConfig], total: costs.Cost | None, slots: int, unkn
 
 
 def _one_seed(runs: Sequence[RunConfig]) -> list[RunConfig]:
-    """Seeds cost the same: one run of each method is enough."""
-    return [run for run in runs if run.seed == runs[0].seed]
+    """Splits, seeds and trials cost the same: one run of each method is enough."""
+    alike = [run for run in runs if run.study is None or run.study.trial == 0]
+    return [run for run in alike if (run.split, run.seed) == (runs[0].split, runs[0].seed)]
 
 
 def _reason(problems: Sequence[str], unplaced: Sequence[str], is_unfinished: bool) -> str:

@@ -84,8 +84,8 @@ def heterogeneity_section(
 
 def training_section(
     form: Form, draft: Mapping[str, Any], advanced: Advanced, swept: Sweeps
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], Any]:
-    """Returns (model, training, evaluation, seeds)."""
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Returns (model, training, evaluation, seeds with splits if there are any)."""
     st.header("Training", anchor=False)
     left, middle, right = st.columns([4, 3, 3], gap="medium")
     with left:
@@ -96,11 +96,14 @@ def training_section(
     with right:
         about = f"Comma-separated whole numbers; every run is repeated with each. {definition('Seed')}"
         seeds = form.text("Seeds", listed(draft["seeds"]), "seeds", help=about)
+        about = "Seeds of the data and their split; every split is run with all seeds. Empty: each seed draws its own."
+        splits = form.text("Splits", listed(draft.get("splits", "")), "splits", placeholder="as the seeds", help=about)
     values, options = drafts.chosen(form, draft, "model"), MODELS.get(name).options
     model = advanced.options("Model", options, values, "model", options.model_fields, key=f"model.{name}")
     training = rounds | advanced.training(draft["training"], swept)
     evaluation = advanced.options("Evaluation", Evaluation, draft["evaluation"], "evaluation", Evaluation.model_fields)
-    return {"name": name, **model}, training, evaluation, read_list(seeds)
+    drawn = {"seeds": read_list(seeds)} | ({"splits": read_list(splits)} if splits.strip() else {})
+    return {"name": name, **model}, training, evaluation, drawn
 
 
 def first_level(options: type[Options]) -> list[str]:

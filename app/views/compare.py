@@ -18,7 +18,7 @@ from app.components import page, paper_figure
 from app.components.examples import examples_button
 from app.components.top_of_section import top_of_section
 from app.data import config_fields, queries
-from app.data.comparison import methods_of
+from app.data.comparison import is_final, methods_of
 from app.papers import compare_section
 from app.report.comparison import Comparison, report
 from app.state import url_state, widgets
@@ -127,6 +127,8 @@ def controls(runs: list[RunRecord], chosen: list[RunRecord], rows: dict[str, str
         if not is_presenting():
             if len(rows) > 1:
                 widgets.pick("Group by", rows, "by", METHOD)
+            if study := next((run.experiment_id for run in chosen if is_final(run)), None):
+                page.link("study", "The study", experiment=study)
             with st.popover("Choose runs", width="content"):
                 selection.chooser(runs, chosen, queries.experiments())
     return row

@@ -92,6 +92,8 @@ def condition(run: RunRecord) -> None:
         notes.append(f"{live_feed.progress(run, silent_s).capitalize()}.")
     if run.example:
         notes.append("An example result that ships with Fedscape.")
+    if (run.config.get("evaluation") or {}).get("on") == "val":
+        notes.append("Evaluated on validation data only, so it has no test accuracies.")
     if run.archived:
         notes.append("Archived.")
     if notes:

@@ -16,7 +16,7 @@ from app.setup import methods, preview, sections
 from app.setup.advanced import Advanced
 from app.setup.presets import presets_panel
 from app.state import url_state
-from engine.config.schema import parse_experiment
+from engine.config.schema import DIALS, parse_experiment
 
 STYLE = Path(sections.__file__).with_name("setup.css")
 LEAD = "All methods use the same data split, initial model, client samples and batches."
@@ -54,15 +54,17 @@ def configuration(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
         partition = sections.heterogeneity_section(form, draft, advanced, facts.num_classes if facts else None)
         entries = methods.methods_section(form, draft, draft["training"])
         swept = methods.shared_sweeps(form, draft)
-        model, training, evaluation, seeds = sections.training_section(form, draft, advanced, swept)
+        model, training, evaluation, drawn = sections.training_section(form, draft, advanced, swept)
     raw = {
         "dataset": dataset,
         "partition": partition,
         "model": model,
         "training": training,
         "algorithms": methods.with_shared(entries, draft, swept),
-        "seeds": seeds,
+        **drawn,
+        **{key: draft[key] for key in ("tune",) if key in draft},
         "evaluation": evaluation,
+        **{name: draft[name] for name in DIALS if name in draft},  # no field draws these
         **advanced.machine(draft),
     }
     advanced.close(raw)

@@ -66,6 +66,7 @@ class Hparams(Options):
         le=1,
         title="α",
         description="Share of the personal model in the mixture at the start; larger = more personal.",
+        json_schema_extra={"tune": (0.01, 0.99, "lin")},
     )
     adaptive: bool = Field(True, description="Learn the share of each client; otherwise it stays at alpha.")
     alpha_lr: Positive | Literal["training"] = Field(

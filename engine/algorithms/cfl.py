@@ -68,6 +68,7 @@ class Hparams(Options):
         le=1e6,
         title="ε₁",
         description="A cluster may split where its mean update is shorter; larger = earlier.",
+        json_schema_extra={"tune": (0.01, 1, "log")},
     )
     eps2: float = Field(
         1.6,
@@ -75,8 +76,15 @@ class Hparams(Options):
         le=1e6,
         title="ε₂",
         description="A cluster splits only where some update is longer; larger = more global.",
+        json_schema_extra={"tune": (0.05, 5, "log")},
     )
-    warmup: int = Field(20, ge=0, le=1_000_000, description="Number of first rounds without splits.")
+    warmup: int = Field(
+        20,
+        ge=0,
+        le=1_000_000,
+        description="Number of first rounds without splits.",
+        json_schema_extra={"tune": (1, "rounds/2", "int")},
+    )
 
 
 @dataclass(frozen=True)

@@ -40,31 +40,46 @@ from pydantic import Field
 from torch import Tensor
 
 from engine.core.params import ClientParams, broadcast, clone, scatter
-from engine.core.registry import ALGORITHMS, Options, Positive
+from engine.core.registry import ALGORITHMS, Positive
 from engine.core.streams import key
 from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Task
 from engine.training.contexts import PersonalModelsInContexts
 from engine.training.kmeans import Contexts, recluster
+from engine.training.local import MoreauOptions
 from engine.training.smoothness import note_if_unstable
 
 
-class Hparams(Options):
+class Hparams(MoreauOptions):
     advanced: ClassVar[tuple[str, ...]] = ("alpha", "beta")
 
-    K: int = Field(4, ge=1, le=10_000, description="Number of contexts; 1 is pFedMe, more = more personal.")
+    K: int = Field(
+        4,
+        ge=1,
+        le=10_000,
+        description="Number of contexts; 1 is pFedMe, more = more personal.",
+        json_schema_extra={"tune": (2, "clients/2", "intlog")},
+    )
     lam: float = Field(
         12.0,
         ge=0,
         le=1e6,
         title="λ",
         description="Pull of each personalized model towards its context's; larger = more global.",
+        json_schema_extra={"tune": (0.5, 50, "log")},
     )
     inner_steps: int = Field(
         5, ge=1, le=1_000_000, title="S", description="Gradient steps towards the proximal point on each batch."
     )
-    personal_lr: float = Field(0.005, gt=0, le=1e6, title="η", description="Learning rate of the inner steps.")
+    personal_lr: float = Field(
+        0.005,
+        gt=0,
+        le=1e6,
+        title="η",
+        description="Learning rate of the inner steps.",
+        json_schema_extra={"tune": (0.003, 0.3, "log")},
+    )
     alpha: float = Field(
         1.0, gt=0, le=1, title="α", description="Server's step towards the mean of a context; 1 takes the mean."
     )

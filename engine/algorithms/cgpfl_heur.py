@@ -40,19 +40,20 @@ from torch import Tensor
 
 from engine.channel import Arrived
 from engine.core.params import ClientParams, broadcast, clone, concat, scatter
-from engine.core.registry import ALGORITHMS, Count, NonNegative, Options, Positive
+from engine.core.registry import ALGORITHMS, Count, NonNegative, Positive
 from engine.core.streams import key
 from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Task
 from engine.training.contexts import PersonalModelsInContexts
 from engine.training.kmeans import Contexts, cluster, coordinates, recluster
+from engine.training.local import MoreauOptions
 from engine.training.smoothness import note_if_unstable
 
 _TIE = 1e-9  # values of e(K) this close are equal, and the smallest K wins: mu="auto" makes both ends tie
 
 
-class Hparams(Options):
+class Hparams(MoreauOptions):
     advanced: ClassVar[tuple[str, ...]] = ("max_K", "solve_rounds", "alpha", "beta")
 
     mu: NonNegative | Literal["auto"] = Field(
@@ -70,11 +71,19 @@ class Hparams(Options):
         le=1e6,
         title="λ",
         description="Pull of each personalized model towards its context's; larger = more global.",
+        json_schema_extra={"tune": (0.5, 50, "log")},
     )
     inner_steps: int = Field(
         5, ge=1, le=1_000_000, title="S", description="Gradient steps towards the proximal point on each batch."
     )
-    personal_lr: float = Field(0.005, gt=0, le=1e6, title="η", description="Learning rate of the inner steps.")
+    personal_lr: float = Field(
+        0.005,
+        gt=0,
+        le=1e6,
+        title="η",
+        description="Learning rate of the inner steps.",
+        json_schema_extra={"tune": (0.003, 0.3, "log")},
+    )
     alpha: float = Field(
         1.0, gt=0, le=1, title="α", description="Server's step towards the mean of a context; 1 takes the mean."
     )

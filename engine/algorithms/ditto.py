@@ -45,6 +45,7 @@ class Hparams(Options):
         le=1e6,
         title="λ",
         description="Pull of each personalized model towards the global one; larger = more global, 0 trains locally.",
+        json_schema_extra={"tune": (0.01, 10, "log")},
     )
     personal_steps: Count | Literal["training"] = Field(
         "training",

@@ -50,6 +50,7 @@ class Hparams(Options):
         le=1_000_000,
         description="SGD steps of each client on body and head before use; more = more personal, 0 uses the global "
         "model itself.",
+        json_schema_extra={"tune": (1, 100, "intlog")},
     )
 
 

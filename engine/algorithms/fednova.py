@@ -1,7 +1,7 @@
 """FedNova: FedAvg whose updates are divided by the number of local steps that made them.
 
 Wang, Liu, Liang, Joshi, Poor. Tackling the Objective Inconsistency Problem in Heterogeneous Federated Optimization.
-NeurIPS 2020. https://arxiv.org/abs/2007.07481, section 4.
+NeurIPS 2020. https://arxiv.org/abs/2007.07481.
 
     w_i   <- w, then tau_i steps of SGD on f_i
     a_i   =  tau_i                                              plain SGD

@@ -73,9 +73,15 @@ class Hparams(Options):
         le=1,
         title="μ",
         description="Maximum weight of the past model in p_i; larger = longer memory, 0 none.",
+        json_schema_extra={"tune": (0, 1, "lin")},
     )
     lam: float = Field(
-        0.05, ge=0, le=1, title="λ", description="Share of the transfer from p_i in the loss; 0 is cross-entropy alone."
+        0.05,
+        ge=0,
+        le=1,
+        title="λ",
+        description="Share of the transfer from p_i in the loss; 0 is cross-entropy alone.",
+        json_schema_extra={"tune": (0.005, 0.5, "log")},
     )
     transfer: Literal["mmd", "kl"] = Field(
         "mmd", description="What p_i teaches: its features (mmd, needs a body) or its predictions (kl)."

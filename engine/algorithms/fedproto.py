@@ -54,6 +54,7 @@ class Hparams(Options):
         le=1e6,
         title="λ",
         description="Pull of the features towards the global prototypes; larger = more global, 0 trains locally.",
+        json_schema_extra={"tune": (0.01, 10, "log")},
     )
     predict: Literal["head", "prototype"] = Field(
         "head", description="Classify by the client's own head, or by the nearest global prototype."

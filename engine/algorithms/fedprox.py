@@ -42,6 +42,7 @@ class Hparams(Options):
         le=1e6,
         title="μ",
         description="Pull of local training towards the received model; larger = more global, 0 is FedAvg.",
+        json_schema_extra={"tune": (0.001, 1, "log")},
     )
 
 

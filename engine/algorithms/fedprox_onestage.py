@@ -67,6 +67,7 @@ class Hparams(Options):
         "adaptive",
         title="λ",
         description="Pull between each client's model and the global one; larger = more global, 0 trains locally.",
+        json_schema_extra={"tune": (0.01, 10, "log")},
     )
     rho: float = Field(2.0, gt=0, le=1e6, title="ρ", description="Scale of the adaptive lambda; larger = more global.")
     gamma: Positive | Literal["auto", "theory"] = Field(

@@ -50,6 +50,7 @@ class Hparams(Options):
         le=1_000_000,
         title="τ",
         description="Steps of the head before the body's in each round; more = more personal.",
+        json_schema_extra={"tune": (1, 50, "intlog")},
     )
 
 

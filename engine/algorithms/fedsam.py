@@ -43,6 +43,7 @@ class Hparams(Options):
         le=1e6,
         title="ρ",
         description="Radius of the perturbation; larger = flatter minima, 0 is FedAvg.",
+        json_schema_extra={"tune": (0.005, 0.5, "log")},
     )
 
 

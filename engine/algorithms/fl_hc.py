@@ -56,10 +56,18 @@ class Hparams(Options):
     advanced: ClassVar[tuple[str, ...]] = ("linkage", "metric")
 
     at_round: int = Field(
-        10, ge=1, le=1_000_000, title="n", description="The round in which all clients train and are clustered."
+        10,
+        ge=1,
+        le=1_000_000,
+        title="n",
+        description="The round in which all clients train and are clustered.",
+        json_schema_extra={"tune": (1, "rounds/2", "int")},
     )
     n_clusters: Count | None = Field(
-        None, title="K", description="Number of clusters (4 if no threshold is set either); more = more personal."
+        None,
+        title="K",
+        description="Number of clusters (4 if no threshold is set either); more = more personal.",
+        json_schema_extra={"tune": (2, "clients/2", "intlog")},
     )
     distance_threshold: NonNegative | None = Field(
         None, description="Instead of a number of clusters: merge only clusters closer than this; larger = more global."
@@ -80,6 +88,10 @@ class Hparams(Options):
             if raw.get("n_clusters") is None and raw.get("distance_threshold") is None:
                 return {**raw, "n_clusters": 4}
         return raw
+
+    def from_draw(self, draw: dict[str, Any]) -> dict[str, Any]:
+        """With a distance threshold there is no number of clusters to draw."""
+        return {k: v for k, v in draw.items() if k != "n_clusters" or self.distance_threshold is None}
 
     @model_validator(mode="after")
     def _ward_is_euclidean(self) -> Self:

@@ -72,6 +72,7 @@ class Hparams(Options):
         le=1e6,
         title="λ",
         description="Weight of the magnitude-level guidance; larger = features nearer to the global embeddings.",
+        json_schema_extra={"tune": (0.0001, 1, "log")},
     )
     mu: float = Field(
         0.1,
@@ -79,6 +80,7 @@ class Hparams(Options):
         le=1e6,
         title="μ",
         description="Weight decay of the embeddings and the conditional valve; larger = smaller.",
+        json_schema_extra={"tune": (0.0001, 1, "log")},
     )
     mlg: Literal["mean", "frobenius"] = Field(
         "mean",

@@ -47,7 +47,13 @@ from engine.training.roles import ClusterModels
 
 
 class Hparams(Options):
-    K: int = Field(4, ge=1, le=10_000, description="Number of models; 1 is FedAvg, more = more personal.")
+    K: int = Field(
+        4,
+        ge=1,
+        le=10_000,
+        description="Number of models; 1 is FedAvg, more = more personal.",
+        json_schema_extra={"tune": (2, 8, "intlog")},
+    )
 
 
 @dataclass(frozen=True)

@@ -62,9 +62,20 @@ class Hparams(Options):
     advanced: ClassVar[tuple[str, ...]] = ("step",)
 
     lam: float = Field(
-        1.0, ge=0, le=1e6, title="λ", description="Penalty for differing from the mean; larger = more global."
+        1.0,
+        ge=0,
+        le=1e6,
+        title="λ",
+        description="Penalty for differing from the mean; larger = more global.",
+        json_schema_extra={"tune": (0.01, 10, "log")},
     )
-    p: float = Field(0.2, ge=0, lt=1, description="Chance of a step to the mean; larger = more communication, 0 none.")
+    p: float = Field(
+        0.2,
+        ge=0,
+        lt=1,
+        description="Chance of a step to the mean; larger = more communication, 0 none.",
+        json_schema_extra={"tune": (0.05, 0.5, "log")},
+    )
     step: float | None = Field(
         None,
         gt=0,

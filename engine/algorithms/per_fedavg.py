@@ -57,7 +57,12 @@ class Hparams(Options):
         "hf", description="hf: with the Hessian, the gradient of the adapted loss; fo: first-order, without it."
     )
     alpha: float = Field(
-        0.01, ge=0, le=1e6, title="α", description="Size of an adaptation step; larger = more personal."
+        0.01,
+        ge=0,
+        le=1e6,
+        title="α",
+        description="Size of an adaptation step; larger = more personal.",
+        json_schema_extra={"tune": (0.001, 0.3, "log")},
     )
     beta: Positive | Literal["training"] = Field(
         "training", title="β", description="Learning rate of w.", json_schema_extra={"training": "lr"}

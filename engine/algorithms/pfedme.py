@@ -32,16 +32,16 @@ from typing import ClassVar
 from pydantic import Field
 
 from engine.core.params import ClientParams, SharedParams, broadcast, lerp, scatter
-from engine.core.registry import ALGORITHMS, Options
+from engine.core.registry import ALGORITHMS
 from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Task
-from engine.training.local import Trained, moreau_sgd
+from engine.training.local import MoreauOptions, Trained, moreau_sgd
 from engine.training.roles import PersonalModels
 from engine.training.smoothness import note_if_unstable
 
 
-class Hparams(Options):
+class Hparams(MoreauOptions):
     advanced: ClassVar[tuple[str, ...]] = ("beta",)
 
     lam: float = Field(
@@ -50,11 +50,18 @@ class Hparams(Options):
         le=1e6,
         title="λ",
         description="Pull of each personalized model towards the local copy of the global one; larger = more global.",
+        json_schema_extra={"tune": (0.5, 50, "log")},
     )
     inner_steps: int = Field(
         5, ge=1, le=1_000_000, description="Gradient steps towards the proximal point on each batch."
     )
-    personal_lr: float = Field(0.05, gt=0, le=1e6, description="Learning rate of the inner steps.")
+    personal_lr: float = Field(
+        0.05,
+        gt=0,
+        le=1e6,
+        description="Learning rate of the inner steps.",
+        json_schema_extra={"tune": (0.003, 0.3, "log")},
+    )
     beta: float = Field(
         1.0, gt=0, le=1e6, title="β", description="Server's step from w towards the clients' mean; 1 takes the mean."
     )

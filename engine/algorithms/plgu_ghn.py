@@ -58,6 +58,7 @@ class Hparams(HypernetworkOptions):
         le=1e6,
         title="ρ",
         description="Radius of the hypernetwork's perturbation; larger = flatter, 0 is pFedHN.",
+        json_schema_extra={"tune": (0.005, 0.5, "log")},
     )
 
 

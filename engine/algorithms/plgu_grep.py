@@ -52,9 +52,20 @@ class Hparams(Options):
     advanced: ClassVar[tuple[str, ...]] = ("p",)
 
     rho: float = Field(
-        0.05, ge=0, le=1e6, title="ρ", description="Radius of the perturbation of the body; larger = flatter, 0 = none."
+        0.05,
+        ge=0,
+        le=1e6,
+        title="ρ",
+        description="Radius of the perturbation of the body; larger = flatter, 0 = none.",
+        json_schema_extra={"tune": (0.005, 0.5, "log")},
     )
-    head_steps: int = Field(5, ge=1, le=1_000_000, description="Steps of the head a round, with the body frozen.")
+    head_steps: int = Field(
+        5,
+        ge=1,
+        le=1_000_000,
+        description="Steps of the head a round, with the body frozen.",
+        json_schema_extra={"tune": (1, 50, "intlog")},
+    )
     p: float = Field(2.0, gt=1, le=1e6, description="Norm in which the radius is measured; 2 is that of SAM.")
 
 

@@ -61,6 +61,7 @@ class Hparams(Options):
         ge=0,
         le=1000,
         description="Layers that stay personal; more = more personal, all of them = local training.",
+        json_schema_extra={"tune": (0, "layers-1", "int")},
     )
     rho: float = Field(
         0.05,
@@ -68,6 +69,7 @@ class Hparams(Options):
         le=1e6,
         title="ρ",
         description="Radius of the perturbation; larger = flatter shared model, 0 = none.",
+        json_schema_extra={"tune": (0.005, 0.5, "log")},
     )
     p: float = Field(2.0, gt=1, le=1e6, description="Norm in which the radius is measured; 2 is that of SAM.")
     order: Literal["algorithm", "listing"] = Field(

@@ -60,6 +60,7 @@ class Hparams(Options):
         le=1e6,
         title="η_g",
         description="Server's step towards the mean of the clients' models; 1 takes the mean, smaller = slower.",
+        json_schema_extra={"tune": (0.1, 3, "log")},
     )
 
 

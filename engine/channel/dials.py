@@ -1,14 +1,17 @@
 """The settings that act on uploads. A run with none of them has no ledger, and its channel is ``Direct``."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
-import torch
 from jaxtyping import Bool
 from torch import Tensor
 
 from engine.aggregators import Aggregator
 from engine.aggregators.mean import Mean
 from engine.attacks import Attack
+from engine.compressors import Compressor
+from engine.compressors.none import Uncompressed
+from engine.core.params import ClientParams
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,7 @@ class Dials:
     is_malicious: Bool[Tensor, "N"] | None = None  # where there is an attack
     malicious_share: float = 0.0  # what a rule that needs to know expects
     aggregator: Aggregator = field(default_factory=Mean)
+    compressor: Compressor = field(default_factory=Uncompressed)
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ class ChannelState:
     """What the channel remembers from round to round; it is in the checkpoint, beside the method's state."""
 
     rounds: int = 0  # closed so far
+    residual: dict[str, ClientParams] = field(default_factory=dict)  # [N, P] what clients have not sent yet, by upload
 
-    def to_dict(self) -> dict[str, int | torch.Tensor]:
+    def to_dict(self) -> dict[str, Any]:
         return dict(vars(self))

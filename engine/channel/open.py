@@ -15,6 +15,9 @@ from engine.attacks import Exchange
 from engine.channel import Arrived, Channel
 from engine.channel.dials import ChannelState, Dials
 from engine.channel.direct import mean_inside
+from engine.compressors import Updates
+from engine.compressors.none import Uncompressed
+from engine.core.client_rows import RowMemory, for_clients
 from engine.core.params import (
     ClientParams,
     SharedParams,
@@ -27,8 +30,10 @@ from engine.core.params import (
     unflatten,
     weighted_mean,
 )
-from engine.core.streams import torch_stream
+from engine.core.streams import key, torch_stream
 from engine.federation.batches import Cohort
+
+_MODELS, _CHANGES = "models", "changes"  # a method may send both; each has its own residual
 
 
 @dataclass
@@ -38,10 +43,13 @@ class Open(Channel):
     dials: Dials
     state: ChannelState
     round: int
+    memory: RowMemory = field(default_factory=RowMemory)
     bytes_up: int = 0
     exchanges: int = 0
     fell_back: int = 0
     _values: dict[str, Tensor] = field(default_factory=dict)
+    _residual: dict[str, ClientParams] = field(default_factory=dict)
+    _errors: list[Tensor] = field(default_factory=list)
 
     def deliver(
         self,
@@ -86,10 +94,16 @@ class Open(Channel):
 
     def values(self) -> dict[str, float | Tensor]:
         """What the round records of the channel."""
-        return {"aggregator.fell_back": float(self.fell_back), **self._values}
+        found: dict[str, float | Tensor] = {"aggregator.fell_back": float(self.fell_back), **self._values}
+        if self._errors:
+            found["compression.error"] = float(torch.cat(self._errors).mean())
+        for rows in [self._residual[_MODELS]] if _MODELS in self._residual else []:
+            everyone = torch.arange(self.dials.num_clients, device=next(iter(rows.values())).device)
+            found["residual_norm"] = torch.linalg.vector_norm(gather(rows, everyone)["residual"], dim=1)
+        return found
 
     def close(self) -> ChannelState:
-        return replace(self.state, rounds=self.state.rounds + 1)
+        return replace(self.state, rounds=self.state.rounds + 1, residual={**self.state.residual, **self._residual})
 
     def _exchange(
         self,
@@ -103,7 +117,7 @@ class Open(Channel):
         self.exchanges += 1
         sent = self._attacked(uploads, reference, cohort)
         if sent:
-            self._count(sent, numbers)
+            sent = self._compressed(sent, reference, cohort, numbers, is_recorded)
             if is_recorded:
                 self._record("update_norm", cohort.clients, _norms(sent, reference), torch.nan)
         return Arrived(sent, torch.arange(cohort.size, device=cohort.clients.device), weights)
@@ -128,11 +142,45 @@ class Open(Channel):
         delta_of = unflatten(changed, row(uploads, 0))
         return scatter(uploads, map_params(torch.add, gather(reference, places), delta_of), places)
 
-    def _count(self, sent: ClientParams, numbers: Int[Tensor, "S"] | None) -> None:
+    def _compressed(
+        self,
+        uploads: ClientParams,
+        reference: ClientParams,
+        cohort: Cohort,
+        numbers: Int[Tensor, "S"] | None,
+        is_recorded: bool,
+    ) -> ClientParams:
+        """What the server can read of the uploads. Counts the bytes, and keeps what clients have yet to send."""
+        compressor, size = self.dials.compressor, sum(p[0].numel() for p in uploads.values())
         if numbers is None:
-            self.bytes_up += sum(p.nbytes for p in sent.values())
-        else:
-            self.bytes_up += int(numbers.sum()) * next(iter(sent.values())).element_size()
+            numbers = torch.full_like(cohort.clients, size)
+        if isinstance(compressor, Uncompressed):
+            self.bytes_up += int(numbers.sum()) * next(iter(uploads.values())).element_size()
+            return uploads
+        kind = _MODELS if is_recorded else _CHANGES
+        wanted = flatten(map_params(torch.sub, uploads, reference))
+        residual = self._residual_of(kind, wanted[0]) if compressor.feedback else None
+        delta = wanted if residual is None else wanted + gather(residual, cohort.clients)["residual"]
+        tensors = [p[0].numel() for p in uploads.values()]
+        stream = key(self.dials.seed, "quantize", self.round, self.exchanges)
+        found = compressor.compress(Updates(delta, tensors, numbers, cohort.clients, stream))
+        if found is None:
+            self.bytes_up += int(numbers.sum()) * wanted.element_size()
+            return uploads
+        self.bytes_up += int(((found.bits + 7) // 8).sum())
+        lengths = torch.linalg.vector_norm(wanted, dim=1)
+        errors = torch.linalg.vector_norm(found.received - wanted, dim=1) / lengths
+        self._errors.append(errors[lengths > 0])
+        if residual is not None:
+            self._residual[kind] = scatter(residual, {"residual": delta - found.received}, cohort.clients)
+        return map_params(torch.add, reference, unflatten(found.received, row(uploads, 0)))
+
+    def _residual_of(self, kind: str, like: Float[Tensor, "P"]) -> ClientParams:
+        """What each client has not sent yet, [N, P]."""
+        for known in (self._residual, self.state.residual):
+            if kind in known:
+                return known[kind]
+        return for_clients({"residual": torch.zeros_like(like)}, self.dials.num_clients, self.memory)
 
     def _combined(
         self, arrived: Arrived, reference: SharedParams, cohort: Cohort, out_of: int | None = None

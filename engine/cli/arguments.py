@@ -21,12 +21,13 @@ ON_RUNS = {
     "cancel": "Cancel runs that have not ended; their rounds are kept.",
     "pause": "Pause runs; their rounds and their position in the queue are kept.",
     "resume": "Resume paused runs.",
-    "retry": "Queue failed and diverged runs again, as new runs.",
+    "retry": "Queue failed, diverged and cancelled runs again, as new runs.",
     "delete": "Delete runs. For a week `undelete` restores them.",
     "undelete": "Restore deleted runs. `runs --deleted` lists them.",
     "drop-models": "Delete the stored models of runs. Numbers and analyses are kept; new analyses need a rerun.",
 }
-WITHOUT_TORCH = frozenset({*ON_RUNS, "worker", "runs", "disk", "backup", "restore"})  # they compute nothing themselves
+# These compute nothing themselves.
+WITHOUT_TORCH = frozenset({*ON_RUNS, "worker", "runs", "study", "disk", "backup", "restore"})
 
 
 class _Parser(argparse.ArgumentParser):
@@ -47,6 +48,7 @@ def parser() -> argparse.ArgumentParser:
     _add_export(commands)
     _add_import(commands)
     _add_runs(commands)
+    _add_study(commands)
     for name, description in ON_RUNS.items():
         on_runs = _add_managing(commands, name, description)
         _add_run_ids(on_runs)
@@ -153,6 +155,18 @@ def _add_runs(commands: argparse._SubParsersAction) -> None:
     runs.add_argument("--deleted", action="store_true", help="list deleted runs, which `undelete` can restore")
     runs.add_argument("--json", action="store_true", help="with times, errors and summaries, as JSON")
     _add_database(runs)
+
+
+def _add_study(commands: argparse._SubParsersAction) -> None:
+    study = _add_managing(commands, "study", "Show the choices of a study, and how far it is.")
+    study.add_argument(
+        "experiment_id",
+        type=int,
+        metavar="EXPERIMENT_ID",
+        help="experiment id, as in links of the app and `runs --json`",
+    )
+    study.add_argument("--json", action="store_true", help="the choices as JSON")
+    _add_database(study)
 
 
 def _add_backup(commands: argparse._SubParsersAction) -> None:

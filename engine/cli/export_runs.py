@@ -42,7 +42,7 @@ def write_runs(store: Store, path: Path, runs: Sequence[RunRecord], format: Form
 def write_all_models(store: Store, folder: Path, runs: Sequence[RunRecord]) -> None:
     saved = {run.id: store.artifacts.latest(run.id, MODELS_OF["last"]) for run in runs}
     print_errors(
-        f"run {run.id} ({run.label} seed {run.seed}) has no models: it is {run.status}"
+        f"run {run.id} ({run.label} {run.seeds_in_words}) has no models: it is {run.status}"
         for run in runs
         if saved[run.id] is None
     )
@@ -62,7 +62,7 @@ def _ended(runs: Sequence[RunRecord]) -> list[RunRecord]:
     if not ended:
         raise InvalidConfig(["none of these runs has ended; wait for them or cancel them, then export again"])
     print_errors(
-        f"run {run.id} ({run.label} seed {run.seed}) is skipped: it is {run.status}"
+        f"run {run.id} ({run.label} {run.seeds_in_words}) is skipped: it is {run.status}"
         for run in runs
         if not run.is_finished
     )
@@ -70,13 +70,13 @@ def _ended(runs: Sequence[RunRecord]) -> list[RunRecord]:
 
 
 def _model_folders(runs: Sequence[RunRecord]) -> dict[int, Path]:
-    """``<label>-seed<seed>`` per run, in a folder per experiment if there are several.
+    """``<label>-seed<seed>`` or ``<label>-split<split>-seed<seed>`` per run, in a folder per experiment if several.
 
     Equal names, on a disk that may ignore case, are made unique by the runs' ids.
     """
     several = len({run.experiment_id for run in runs}) > 1
     paths = {
-        run.id: Path(file_name(run.experiment_name) if several else "") / file_name(f"{run.label}-seed{run.seed}")
+        run.id: Path(file_name(run.experiment_name) if several else "") / file_name(f"{run.label}-{_seeds(run)}")
         for run in runs
     }
     times = Counter(str(path).casefold() for path in paths.values())
@@ -84,3 +84,8 @@ def _model_folders(runs: Sequence[RunRecord]) -> dict[int, Path]:
         run_id: path if times[str(path).casefold()] == 1 else path.with_name(f"{path.name}-run{run_id}")
         for run_id, path in paths.items()
     }
+
+
+def _seeds(run: RunRecord) -> str:
+    """``seed0``, or ``split3-seed0``."""
+    return run.seeds_in_words.replace(" ", "").replace(",", "-")

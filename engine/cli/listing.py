@@ -5,7 +5,7 @@ from typing import Any
 
 from engine.config.presets import presets
 from engine.core.json_values import finite
-from engine.core.registry import AGGREGATORS, ALGORITHMS, ATTACKS, DATASETS, METRICS, MODELS, PARTITIONERS
+from engine.core.registry import AGGREGATORS, ALGORITHMS, ATTACKS, COMPRESSORS, DATASETS, METRICS, MODELS, PARTITIONERS
 
 REGISTRIES = {
     "algorithms": ALGORITHMS,
@@ -15,6 +15,7 @@ REGISTRIES = {
     "metrics": METRICS,
     "attacks": ATTACKS,
     "aggregators": AGGREGATORS,
+    "compressors": COMPRESSORS,
 }
 
 

@@ -7,21 +7,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from engine.cli.exit_codes import DONE, answer, open_store
 from engine.cli.inputs import check_writable
 from engine.cli.progress import percent, table_of
 from engine.cli.signals import interruptible
 from engine.cli.stderr import print_errors
+from engine.core.errors import InvalidConfig
 from engine.core.paths import ROOT
 from engine.core.vocabulary import summary_at
 from engine.exchange.records import check_documents
 from engine.version import CODE_VERSION
 from engine.worker.service import serve
-from storage import FINISHED, DiskUse, RunNotFound, RunRecord, Status, Store
+from engine.worker.study_progress import StudyProgress, progress_of
+from storage import FINISHED, ChoiceRecord, DiskUse, RunNotFound, RunRecord, Status, Store
 
 JSON_FIELDS = (
     "id",
+    "experiment_id",
     "experiment_name",
     "algorithm",
     "label",
@@ -33,6 +37,7 @@ JSON_FIELDS = (
     "error",
     "summary",
 )
+RETRIABLE: tuple[Status, ...] = ("failed", "diverged", "cancelled")
 TIME_FIELDS = ("created_at", "started_at", "finished_at", "deleted_at")
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -105,6 +110,25 @@ def runs(store: Store, arguments: argparse.Namespace) -> None:
     print(json.dumps([_plain(run) for run in found], indent=1) if arguments.json else _table(found))
 
 
+def study(store: Store, arguments: argparse.Namespace) -> None:
+    store.check_schema()
+    found = progress_of(store, store.experiments.get(arguments.experiment_id).id)
+    if not found.trials:
+        raise InvalidConfig([f"experiment {arguments.experiment_id} is not a study: it has no `tune`"])
+    if arguments.json:
+        print(json.dumps([_choice(found, choice) for choice in found.choices.values()], indent=1))
+        return
+    rows = [("method", "split", "chosen", "validation", "as good", "setting")]
+    for choice in found.choices.values():
+        value = "" if choice.value is None else f"{choice.value:.4f}"
+        error = "" if choice.error is None else f" ± {choice.error:.4f}"
+        setting = " ".join(f"{name}={shown}" for name, shown in _setting(found, choice).items()) or "defaults"
+        counts = f"{choice.tied} of {choice.considered}"
+        rows.append((choice.entry, str(choice.split), f"trial {choice.trial}", value + error, counts, setting))
+    print(table_of(rows))
+    print_errors(found.in_words())
+
+
 def cancel(store: Store, arguments: argparse.Namespace) -> None:
     _change(store, arguments, ("queued", "running", "paused"), lambda ids: store.queue.request(ids, "cancel"))
 
@@ -118,8 +142,8 @@ def resume(store: Store, arguments: argparse.Namespace) -> None:
 
 
 def retry(store: Store, arguments: argparse.Namespace) -> None:
-    chosen = _fitting(_chosen(store, arguments.run_ids), ("failed", "diverged"))
-    for old, new in zip(chosen, store.queue.retry([run.id for run in chosen]), strict=True):
+    chosen = _fitting(_chosen(store, arguments.run_ids), RETRIABLE)
+    for old, new in zip(chosen, store.queue.retry([run.id for run in chosen], RETRIABLE), strict=True):
         print(f"{_name(old)}: retried as run {new.id}")
     _warn_without_engine(store, bool(chosen))
 
@@ -151,6 +175,7 @@ COMMANDS: dict[str, Callable[[Store, argparse.Namespace], None]] = {
     "restore": restore,
     "disk": disk,
     "runs": runs,
+    "study": study,
     "cancel": cancel,
     "pause": pause,
     "resume": resume,
@@ -214,8 +239,27 @@ def _table(runs: Sequence[RunRecord]) -> str:
     for run in runs:
         mean = percent(summary_at(run.summary, "personalized").get("mean"))
         at = f"{max(run.round, 0)} of {run.rounds}"
-        rows.append((str(run.id), run.experiment_name, f"{run.label} seed {run.seed}", run.status, at, mean))
+        rows.append((str(run.id), run.experiment_name, f"{run.label} {run.seeds_in_words}", run.status, at, mean))
     return table_of(rows)
+
+
+def _choice(found: StudyProgress, choice: ChoiceRecord) -> dict[str, Any]:
+    return vars(choice) | {"chosen_at": choice.chosen_at.isoformat(), "setting": _setting(found, choice)}
+
+
+def _setting(found: StudyProgress, choice: ChoiceRecord) -> dict[str, Any]:
+    """What the chosen trial has instead of the defaults: ``lr``, and hyper-parameters of the method."""
+    of_trial = found.trials[choice.entry, choice.split]
+    defaults, chosen = (_options(next(iter(of_trial[number].values()))) for number in (0, choice.trial))
+    return {name: _rounded(value) for name, value in chosen.items() if value != defaults.get(name)}
+
+
+def _options(run: RunRecord) -> dict[str, Any]:
+    return run.config["training"] | run.config["algorithm"]
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def _plain(run: RunRecord) -> dict:
@@ -228,7 +272,7 @@ def _state(run: RunRecord) -> str:
 
 
 def _name(run: RunRecord) -> str:
-    return f"run {run.id} ({run.label} seed {run.seed})"
+    return f"run {run.id} ({run.label} {run.seeds_in_words})"
 
 
 def _runs(count: int) -> str:

@@ -118,7 +118,7 @@ def line(run: RunRecord, accuracy: float | None) -> str:
 
 
 def _name(run: RunRecord) -> str:
-    return f"{run.label} seed {run.seed}"
+    return f"{run.label} {run.seeds_in_words}"
 
 
 def _accuracy(accuracy: float | None) -> str | None:

@@ -18,11 +18,12 @@ from engine.cli.stderr import print_errors
 from engine.config.schema import ExperimentConfig
 from engine.core.paths import ROOT
 from engine.exchange.import_runs import Known, import_runs, open_export
-from engine.exchange.records import export_config, load_result, new_run
+from engine.exchange.records import export_config, load_result, new_runs
 from engine.export.document import joint_config, write_export
-from engine.simulation.preflight import check_runs
+from engine.simulation.preflight import check_runs, study_notes
 from engine.worker.choice import executor_kind, make_executor
 from engine.worker.dispatcher import Dispatcher
+from engine.worker.study_progress import progress_of
 from storage import DispatcherLockLost, RunRecord, StorageError, Store, Transient
 
 POLL_S = 0.2
@@ -40,7 +41,7 @@ def main(arguments: argparse.Namespace) -> int:
 def run_command(arguments: argparse.Namespace) -> int:
     experiments = experiments_of(arguments)
     check_writable(file=arguments.export, folder=arguments.models)
-    notes = check_runs((run for e in experiments for run in e.runs()), progress=_download_line(arguments.quiet))
+    notes = _checked(experiments, arguments.quiet)
     if not arguments.quiet:
         print_errors(f"note: {note}" for note in notes)
     with open_store(arguments.db, ROOT) as store:
@@ -91,9 +92,24 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
 # Compute and follow.
 
 
-def _queue(store: Store, experiment: ExperimentConfig) -> list[int]:
-    created = store.experiments.create(experiment.name, experiment.raw, [new_run(run) for run in experiment.runs()])
-    return [run.id for run in store.queue.runs(experiment_ids=[created.id], newest_first=False, with_partition=False)]
+def _checked(experiments: Sequence[ExperimentConfig], is_quiet: bool) -> list[str]:
+    """Checks all runs, and returns notes on them."""
+    notes: list[str] = []
+    for experiment in experiments:
+        selected = experiment.tune.model if experiment.tune else "personalized"
+        notes += check_runs(experiment.runs(), progress=_download_line(is_quiet), selected=selected)
+        notes += study_notes(experiment)
+    return list(dict.fromkeys(notes))
+
+
+def _queue(store: Store, experiment: ExperimentConfig) -> tuple[int, list[int]]:
+    created = store.experiments.create(experiment.name, experiment.raw, new_runs(experiment))
+    return created.id, _ids_of(store, [created.id])
+
+
+def _ids_of(store: Store, experiment_ids: Sequence[int]) -> list[int]:
+    found = store.queue.runs(experiment_ids=experiment_ids, newest_first=False, with_partition=False)
+    return [run.id for run in found]
 
 
 def _compute(store: Store, experiments: Sequence[ExperimentConfig], is_quiet: bool) -> list[int]:
@@ -102,12 +118,15 @@ def _compute(store: Store, experiments: Sequence[ExperimentConfig], is_quiet: bo
     Ctrl-C cancels them at any time.
     """
     run_ids: list[int] = []
+    studies: list[int] = []
     with interruptible() as interrupts:
         try:
             for experiment in experiments:
-                run_ids += _queue(store, experiment)
+                experiment_id, queued = _queue(store, experiment)
+                run_ids += queued
+                studies += [experiment_id] if experiment.tune else []
             with closing(reporter(is_quiet)) as show, closing(_Driver(store, run_ids)) as driver:
-                _follow(store, run_ids, show, driver, interrupts)
+                _follow(store, run_ids, studies, show, driver, interrupts)
         except BaseException:  # do not leave them running
             with suppress(StorageError):
                 store.queue.request(run_ids, "cancel")
@@ -115,7 +134,15 @@ def _compute(store: Store, experiments: Sequence[ExperimentConfig], is_quiet: bo
     return run_ids
 
 
-def _follow(store: Store, run_ids: Sequence[int], show: Reporter, driver: "_Driver", interrupts: Sequence[int]) -> None:
+def _follow(
+    store: Store,
+    run_ids: list[int],
+    studies: Sequence[int],
+    show: Reporter,
+    driver: "_Driver",
+    interrupts: Sequence[int],
+) -> None:
+    """Until all runs have ended. Runs that the ``studies`` queue meanwhile are added to ``run_ids``."""
     accuracies: dict[int, float] = {}
     seen: dict[int, int] = {}  # the last round shown, by run
     while True:
@@ -123,6 +150,8 @@ def _follow(store: Store, run_ids: Sequence[int], show: Reporter, driver: "_Driv
             if interrupts:  # every time: runs may have been resumed, or the last try met a locked database
                 store.queue.request(run_ids, "cancel")
             driver.turn()
+            may_add = studies and any(progress_of(store, one).will_advance for one in studies)
+            run_ids += sorted(set(_ids_of(store, studies)) - set(run_ids)) if studies else []
             runs = _runs(store, run_ids, with_partition=False)
             accuracies |= _new_accuracies(store, runs, seen)
         except Transient:  # the runs continue; retry in the next turn
@@ -130,7 +159,7 @@ def _follow(store: Store, run_ids: Sequence[int], show: Reporter, driver: "_Driv
             continue
         seen |= {run.id: run.round for run in runs}
         show.show(runs, accuracies)
-        if all(run.is_finished for run in runs):
+        if all(run.is_finished for run in runs) and (interrupts or not may_add):
             return
 
 

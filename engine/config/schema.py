@@ -1,7 +1,8 @@
 """The schema of experiments and runs: the only definition of what a configuration may contain.
 
-An experiment is algorithms x sweep x seeds over one dataset, partition and model; ``ExperimentConfig.runs()`` gives a
-``RunConfig`` for each. All mistakes of a configuration are reported together, as ``field: value, what is allowed``.
+An experiment is algorithms x sweep x splits x seeds over one dataset, partition and model; ``ExperimentConfig.runs()``
+gives a ``RunConfig`` for each. All mistakes of a configuration are reported together, as ``field: value, what is
+allowed``.
 """
 
 import hashlib
@@ -17,12 +18,14 @@ from typing import Any, Literal, TypeVar
 import yaml
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
+from engine.config.tune import StudyRun, Tune
 from engine.config.yaml_text import MAX_LEVELS, problem_in, read_text, read_yaml
 from engine.core.errors import MAX_PROBLEMS, MAX_SHOWN, InvalidConfig, UnknownName, cut, shown, suggestion
 from engine.core.registry import (
     AGGREGATORS,
     ALGORITHMS,
     ATTACKS,
+    COMPRESSORS,
     DATASETS,
     MODELS,
     PARTITIONERS,
@@ -30,12 +33,13 @@ from engine.core.registry import (
     Options,
     Registry,
 )
+from engine.core.spaces import Space
 
 VERSION = 1
-DIALS = {"attack": ATTACKS, "aggregator": AGGREGATORS}  # sections that are absent where they are off
+DIALS = {"attack": ATTACKS, "aggregator": AGGREGATORS, "compression": COMPRESSORS}  # absent where they are off
 _SHARED_KEYS = ("name", "dataset", "partition", "model", "training", "evaluation", *DIALS)
-_EXPERIMENT_KEYS = (*_SHARED_KEYS, "algorithms", "seeds")
-_RUN_KEYS = (*_SHARED_KEYS, "version", "label", "seed", "algorithm")
+_EXPERIMENT_KEYS = (*_SHARED_KEYS, "algorithms", "splits", "seeds", "tune")
+_RUN_KEYS = (*_SHARED_KEYS, "version", "label", "seed", "data_seed", "study", "algorithm")
 _SEEDS = 2**32
 _MAX_RUNS = 10_000
 _MAX_COLLECTED = MAX_PROBLEMS + 1  # mistakes; finding more takes time
@@ -58,7 +62,14 @@ class Training(Options):
         None, ge=1, le=1_000_000, description="Passes over the local data per round, instead of local_steps."
     )
     batch_size: Count | Literal["full"] = Field(20, title="B", description="Mini-batch size; full uses all local data.")
-    lr: float = Field(0.05, gt=0, le=1e30, title="η", description="Local learning rate.")  # float32 ends at 3e38
+    lr: float = Field(
+        0.05,
+        gt=0,
+        le=1e30,  # float32 ends at 3e38
+        title="η",
+        description="Local learning rate.",
+        json_schema_extra={"tune": (0.001, 0.5, "log")},
+    )
     momentum: float = Field(0.0, ge=0, lt=1, description="Momentum of the local SGD, restarted each round.")
     weight_decay: float = Field(0.0, ge=0, le=1e6, description="L2 decay of every parameter in the local SGD.")
     clip_norm: float | None = Field(
@@ -121,11 +132,17 @@ class Evaluation(Options):
         title="Evaluated clients",
         description="Evaluate the models of this many clients, a fixed random sample; by default of all.",
     )
+    on: Literal["both", "val"] = Field(
+        "both",
+        title="Evaluate on",
+        description="val evaluates on validation data only: nothing is computed on test data.",
+    )
 
     @model_serializer(mode="wrap")
     def _without_defaults_of_later_versions(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Absent means all clients, as in runs stored before there was a choice; so their digests stay."""
-        return {name: value for name, value in serialize(self).items() if name != "clients" or value is not None}
+        """Absent means the default, as in runs stored before there was a choice; so their digests stay."""
+        later = {"clients": None, "on": "both"}
+        return {name: value for name, value in serialize(self).items() if later.get(name, ...) != value}
 
 
 class Machine(Options):
@@ -154,7 +171,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """One run: one method and one seed. All options are resolved."""
+    """One run: one method, one split and one seed. All options are resolved.
+
+    ``data_seed`` draws data, partition and held-out clients; None: the ``seed``, which draws everything else. ``study``
+    is the run's place in a study.
+    """
 
     name: str
     label: str
@@ -168,6 +189,14 @@ class RunConfig:
     seed: int
     attack: Choice | None = None
     aggregator: Choice | None = None
+    compression: Choice | None = None
+    data_seed: int | None = None
+    study: StudyRun | None = None
+
+    @property
+    def split(self) -> int:
+        """The seed of the data: runs with equal data settings and equal splits have the same clients."""
+        return self.seed if self.data_seed is None else self.data_seed
 
     @property
     def hparams(self) -> dict[str, Any]:
@@ -177,7 +206,14 @@ class RunConfig:
     @property
     def digest(self) -> str:
         """Equal for runs that compute the same numbers, regardless of their labels and machines."""
-        what = {k: v for k, v in self.to_dict().items() if k not in ("name", "label", *Machine.model_fields)}
+        unused = (
+            "name",
+            "label",
+            "study",
+            *Machine.model_fields,
+            *(["data_seed"] if self.data_seed == self.seed else []),
+        )
+        what = {k: v for k, v in self.to_dict().items() if k not in unused}
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
@@ -186,6 +222,8 @@ class RunConfig:
             "name": self.name,
             "label": self.label,
             "seed": self.seed,
+            **({} if self.data_seed is None else {"data_seed": self.data_seed}),
+            **({} if self.study is None else {"study": self.study.to_dict()}),
             "algorithm": self.algorithm.to_dict(),
             "dataset": self.dataset.to_dict(),
             "partition": self.partition.to_dict(),
@@ -203,26 +241,40 @@ class RunConfig:
         raw = _known_keys(raw, _RUN_KEYS, problems)
         algorithm = _choice(ALGORITHMS, raw.get("algorithm"), "algorithm", problems)
         sections = _sections(raw, problems)
-        seeds = _seeds(raw.get("seed"), problems)
+        seeds = _seeds(raw.get("seed"), "seed", problems)
+        splits = _seeds(raw["data_seed"], "data_seed", problems) if raw.get("data_seed") is not None else (None,)
+        study = None
+        try:
+            study = None if raw.get("study") is None else StudyRun.from_dict(raw["study"])
+        except ValueError as error:
+            problems.append(f"study: {shown(raw['study'])}, {error}")
         problems += [problem for key in ("name", "label") for problem in _line_problems(raw.get(key), key, key)]
         if problems or algorithm is None:
             raise InvalidConfig(dict.fromkeys(problems))
-        return cls(label=raw["label"], algorithm=algorithm, seed=seeds[0], **sections)
+        return cls(label=raw["label"], algorithm=algorithm, seed=seeds[0], data_seed=splits[0], study=study, **sections)
 
     def as_experiment(self) -> dict[str, Any]:
         """The experiment of this run only."""
-        shared = {k: v for k, v in self.to_dict().items() if k not in ("version", "algorithm", "label", "seed")}
-        return {**shared, "algorithms": [{**self.algorithm.to_dict(), "label": self.label}], "seeds": [self.seed]}
+        own = ("version", "algorithm", "label", "seed", "data_seed", "study")
+        shared = {k: v for k, v in self.to_dict().items() if k not in own}
+        splits = {} if self.data_seed is None else {"splits": [self.data_seed]}
+        method = {**self.algorithm.to_dict(), "label": self.label}
+        return {**shared, "algorithms": [method], **splits, "seeds": [self.seed]}
 
 
 @dataclass(frozen=True)
 class AlgorithmEntry:
-    """One entry of ``algorithms``, after its sweep is expanded."""
+    """One entry of ``algorithms``, after its sweep is expanded.
+
+    ``given`` are the options that it sets, like ``lam`` and ``training.lr``; ``tune`` its own search spaces.
+    """
 
     choice: Choice
     label: str
     training: Training
     dials: Mapping[str, Choice | None]
+    given: frozenset[str] = frozenset()
+    tune: Mapping[str, Space] | None = None
 
 
 @dataclass(frozen=True)
@@ -235,12 +287,21 @@ class ExperimentConfig:
     partition: Choice
     model: Choice
     algorithms: tuple[AlgorithmEntry, ...]
+    splits: tuple[int | None, ...]  # data seeds; (None,): each run's own seed
     seeds: tuple[int, ...]
     evaluation: Evaluation
     machine: Machine
+    tune: Tune | None = None
 
     def runs(self) -> tuple[RunConfig, ...]:
-        """One run per algorithm, sweep value and seed; the seeds of a method are consecutive."""
+        """One run per algorithm, sweep value, split and seed; the runs of a method are consecutive.
+
+        With ``tune`` the first trials; the rest of a study depends on their results (``engine.config.study``).
+        """
+        if self.tune is not None:
+            from engine.config.study import Study
+
+            return tuple(Study(self).first_trials())
         return tuple(
             RunConfig(
                 self.name,
@@ -253,9 +314,12 @@ class ExperimentConfig:
                 self.evaluation,
                 self.machine,
                 seed,
+                data_seed=split,
+                study=None,
                 **a.dials,
             )
             for a in self.algorithms
+            for split in self.splits
             for seed in self.seeds
         )
 
@@ -315,15 +379,28 @@ def parse_experiment(raw: Mapping[Any, Any]) -> ExperimentConfig:
     raw = _known_keys(raw, _EXPERIMENT_KEYS, problems)
     sections = _sections(raw, problems)
     algorithms = _algorithms(raw.get("algorithms"), raw, problems)
-    seeds = _seeds(raw.get("seeds", [0]), problems)
-    if len(algorithms) * len(seeds) > _MAX_RUNS:
-        problems.append(f"seeds: {len(seeds)} seeds of {len(algorithms)} methods exceed the limit of {_MAX_RUNS} runs")
+    seeds = _seeds(raw.get("seeds", [0]), "seeds", problems)
+    splits = _seeds(raw["splits"], "splits", problems) if raw.get("splits") is not None else (None,)
+    if len(algorithms) * len(splits) * len(seeds) > _MAX_RUNS:
+        each = f"{len(seeds)} seeds" + (f" on {len(splits)} splits" if raw.get("splits") is not None else "")
+        problems.append(f"seeds: {each} of {len(algorithms)} methods exceed the limit of {_MAX_RUNS} runs")
     problems += _line_problems(sections["name"], "name", "name")
+    tune = None if raw.get("tune") is None else _section(Tune, raw, "tune", problems)
+    if raw.get("tune") is None and any(entry.tune is not None for entry in algorithms):
+        problems.append(
+            "algorithms: tune has no effect without tune at the top level; add for instance tune: {trials: 16}"
+        )
     if problems:
         raise InvalidConfig(dict.fromkeys(problems))
     for name in ("training", *DIALS):  # each algorithm has its own
         del sections[name]
-    return ExperimentConfig(raw=dict(raw), algorithms=algorithms, seeds=seeds, **sections)
+    config = ExperimentConfig(dict(raw), algorithms=algorithms, splits=splits, seeds=seeds, tune=tune, **sections)
+    if tune is not None:
+        from engine.config import study
+
+        if found := study.problems(config):
+            raise InvalidConfig(dict.fromkeys(found))
+    return config
 
 
 def _known_keys(raw: Mapping[Any, Any], sections: Sequence[str], problems: list[str]) -> Mapping[str, Any]:
@@ -400,6 +477,10 @@ def _unfold(raw: Any, path: str, base: Mapping[str, Any], problems: list[str]) -
     """One entry per combination of the values in its sweep."""
     entry = dict(_mapping({"name": raw} if isinstance(raw, str) else raw, path, problems))
     sweep = dict(_mapping(entry.pop("sweep", {}), f"{path}.sweep", problems))
+    tune = _spaces(entry.pop("tune"), f"{path}.tune", problems) if entry.get("tune") is not None else None
+    entry.pop("tune", None)
+    if sweep and tune is not None:
+        problems.append(f"{path}: sweep and tune exclude one another; keep one of them")
     label = entry.pop("label", None)
     if label is not None and (wrong := _line_problems(label, f"{path}.label", "label")):
         problems += wrong
@@ -429,14 +510,30 @@ def _unfold(raw: Any, path: str, base: Mapping[str, Any], problems: list[str]) -
             advice = "set a shorter `label`, or sweep fewer options"
             problems.append(f"{path}.sweep: {shown(text)} is too long for a label; {advice}")
             return []
-        made = _entry(varied, text, path, base, problems)
+        made = _entry(varied, text, path, base, tune, problems)
         if made:
             unfolded.append(made)
     return unfolded
 
 
+def _spaces(raw: Any, path: str, problems: list[str]) -> dict[str, Space]:
+    """The search spaces of an entry by option."""
+    found = {}
+    for name, space in _mapping(raw, path, problems).items():
+        try:
+            found[name] = Space.of(space)
+        except ValueError as error:
+            problems.append(f"{path}.{cut(name, 40)}: {shown(space)} {error}")
+    return found
+
+
 def _entry(
-    entry: Mapping[str, Any], label: str, path: str, base: Mapping[str, Any], problems: list[str]
+    entry: Mapping[str, Any],
+    label: str,
+    path: str,
+    base: Mapping[str, Any],
+    tune: Mapping[str, Space] | None,
+    problems: list[str],
 ) -> AlgorithmEntry | None:
     override = dict(_mapping(entry.get("training", {}), f"{path}.training", problems))
     merged = {**_mapping(base.get("training"), "", []), **override}
@@ -447,7 +544,15 @@ def _entry(
     own = {name: entry[name] for name in DIALS if name in entry}
     dials = _dials({**base, **own}, f"{path}.", problems if own else [])
     choice = _choice(ALGORITHMS, {k: v for k, v in entry.items() if k not in ("training", *DIALS)}, path, problems)
-    return AlgorithmEntry(choice, label, training, dials) if choice and training else None
+    if not choice or not training:
+        return None
+    given = {k for k in entry if k not in ("name", "training", *DIALS)} | {f"training.{k}" for k in override}
+    if tune:
+        shared = {f"training.{k}" for k in Training.model_fields if k != "rounds"}
+        known = (*type(choice.options).model_fields, *sorted(shared))
+        problems += [_unknown_key(f"{path}.tune.{k}", tune[k].to_list(), known) for k in tune if k not in known]
+        problems += [f"{path}.tune.{k}: is also set by the entry; remove one of them" for k in tune if k in given]
+    return AlgorithmEntry(choice, label, training, dials, frozenset(given), tune)
 
 
 def _choice(registry: Registry, raw: Any, path: str, problems: list[str]) -> Choice | None:
@@ -508,13 +613,13 @@ def _path(keys: Sequence[str]) -> str:
     return cut(".".join(keys), MAX_SHOWN)
 
 
-def _seeds(raw: Any, problems: list[str]) -> tuple[int, ...]:
+def _seeds(raw: Any, path: str, problems: list[str]) -> tuple[int, ...]:
     if isinstance(raw, int) and not isinstance(raw, bool):
         raw = [raw]
     good = isinstance(raw, list) and raw and all(type(s) is int and 0 <= s < _SEEDS for s in raw)
     if not good or len(set(raw)) != len(raw):
         expected = f"a list of distinct whole numbers from 0 to {_SEEDS - 1}, like [0, 1, 2]"
-        problems.append(f"seeds: {shown(raw)}, must be {expected}")
+        problems.append(f"{path}: {shown(raw)}, must be {expected}")
         return ()
     return tuple(raw)
 

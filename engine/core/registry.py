@@ -20,6 +20,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, 
 from pydantic import BaseModel, ConfigDict, Field
 
 from engine.core.errors import PluginBroken, UnknownName
+from engine.core.spaces import Space
 from engine.core.style import Style
 
 T = TypeVar("T")
@@ -28,12 +29,18 @@ T = TypeVar("T")
 class Options(BaseModel):
     """Base of all option classes: frozen, unknown keys are errors. ``Field`` has symbol, default and description.
 
-    ``advanced`` names rarely changed options, which a form shows on request.
+    ``advanced`` names rarely changed options, which a form shows on request. ``lr_space`` is the search space of
+    ``training.lr`` for a method that needs another one.
     """
 
     advanced: ClassVar[tuple[str, ...]] = ()
+    lr_space: ClassVar[tuple[float, float, str] | None] = None
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def from_draw(self, draw: dict[str, Any]) -> dict[str, Any]:
+        """The settings of a point drawn from the search spaces; ``self`` has the options that are not drawn."""
+        return draw
 
 
 Positive = Annotated[float, Field(gt=0, le=1e6)]
@@ -60,6 +67,12 @@ class Parameter:
     symbol: str
     required: bool
     excludes: tuple[str, ...] = ()  # "minimum", "maximum": exclusive bounds
+    tune: Space | None = None
+
+    @property
+    def meaning(self) -> str:
+        """The description, with the search space."""
+        return f"{self.description} Search space: {self.tune.in_words}." if self.tune else self.description
 
 
 @dataclass(frozen=True)
@@ -85,6 +98,8 @@ class Entry:
         rows = [{k: getattr(p, k) for k in keys} for p in self.parameters]
         for row in rows:
             row["choices"] = list(row["choices"]) if row["choices"] is not None else None
+        for row, p in zip(rows, self.parameters, strict=True):
+            row["tune"] = p.tune.to_list() if p.tune else None
         return {"name": self.name, "title": self.title, "paper": self.paper, "parameters": rows}
 
 
@@ -198,7 +213,12 @@ def _parameter(name: str, field: Any) -> Parameter:
         symbol=field.title or name,
         required=field.is_required(),
         excludes=tuple(side for side in ("minimum", "maximum") if f"beyond {side}" in bounds),
+        tune=_tune(field.json_schema_extra),
     )
+
+
+def _tune(extra: Any) -> Space | None:
+    return Space.of(extra["tune"]) if isinstance(extra, dict) and "tune" in extra else None
 
 
 def _kinds(annotation: Any) -> tuple[tuple[str, ...], tuple[Any, ...], dict[str, float]]:
@@ -242,3 +262,4 @@ METRICS = Registry("metric", "engine.metrics")
 ANALYSES = Registry("analysis", "engine.analyses")
 ATTACKS = Registry("attack", "engine.attacks")
 AGGREGATORS = Registry("aggregator", "engine.aggregators")
+COMPRESSORS = Registry("compressor", "engine.compressors")

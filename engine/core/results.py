@@ -41,6 +41,8 @@ class RunResult:
     summary: dict[str, Any] | None = field(default=None, repr=False)
     error: str | None = None
     experiment_id: int | None = None  # distinguishes experiments of the same name
+    data_seed: int | None = None  # None: the data are drawn by the seed
+    study: dict[str, Any] | None = None  # the run's place in a study
 
 
 @dataclass(frozen=True)

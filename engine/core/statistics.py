@@ -1,7 +1,8 @@
 """Confidence intervals and rankings: what a few runs show about which method is best.
 
-The unit is a block, currently a seed, which determines data, split, initial model and batches. The methods of a block
-share all of these, so methods are compared within blocks and only the differences are averaged:
+The unit is a block: a split of the data (``splits``), whose seeds are averaged first, or else a seed, which determines
+data, split, initial model and batches. The methods of a block share all of these, so methods are compared within blocks
+and only the differences are averaged:
 
     d_b = a_b - b_b         d +- t_{n-1} s_d / sqrt(n)         n blocks, s_d the sample deviation of d_1 .. d_n
 

@@ -4,12 +4,14 @@ Arrays of a round:
 
     personalized.accuracy, personalized.loss      [N]  each client's own test set (NaN: no test samples)
     global.accuracy, global.loss                  [N]  absent without a global model
-    personalized.val_accuracy, global.val_accuracy  [N]  with ``partition.val_fraction`` > 0
+    personalized.val_accuracy, ..._val_loss         [N]  with ``partition.val_fraction`` > 0
     personalized.common_accuracy, ..._loss          [N]  on the common test set (dataset option ``common_test``)
     personalized.total_error, global.total_error    [N]  squared distance to the true model, on synthetic data
     train_loss                                    [N]  NaN for clients outside the cohort
     unseen.accuracy, unseen.loss                  [U]  last round: the adapted models of held-out clients
     diagnostics.<name>                            any shape
+
+With ``evaluation.on: val`` there are only validation arrays, and no client summaries.
 
 Scalars of a round: the costs and ``diagnostics.<name>``; in evaluated rounds also the client summaries
 ``personalized.mean`` ... ``global.cv`` (``engine/metrics``), in the last round also ``unseen.mean`` ... ``unseen.cv``.

@@ -17,7 +17,7 @@ import numpy as np
 from engine.core.errors import DataUnavailable
 from engine.datasets import Pool, Progress
 from engine.datasets.download import FAILED, fetch, md5_of, save
-from engine.datasets.npz import labels, read_arrays
+from engine.datasets.npz import images_and_labels
 from engine.datasets.official import OfficialOptions, Part, official_pool
 
 SIDE = 32
@@ -105,12 +105,8 @@ class CifarFiles:
 
 
 def _part_of_npz(path: Path, part: str, num_classes: int) -> Part:
-    x, y = f"x_{part}", f"y_{part}"
     try:
-        arrays = read_arrays(path, {x: (None, SIDE, SIDE, 3), y: (None,)})
-        if arrays[x].dtype != np.uint8:
-            raise ValueError(f"{x} has dtype {arrays[x].dtype}, not uint8")
-        return Part(_channels_first(arrays[x]), labels(arrays[y], len(arrays[x]), num_classes, y))
+        return Part(*images_and_labels(path, f"x_{part}", f"y_{part}", (SIDE, SIDE, 3), num_classes))
     except ValueError as error:
         raise DataUnavailable(f"{path}: {error}. Expected: {NPZ_ARRAYS}, saved with numpy.savez") from error
 

@@ -37,12 +37,17 @@ class IdxFiles:
         self, data_dir: Path, options: OfficialOptions, class_names: tuple[str, ...], progress: Progress | None = None
     ) -> Pool:
         """Raises DataUnavailable if a file is corrupt, or missing and not downloadable."""
+        train, test = self.parts(data_dir, progress)
+        return official_pool(train, test, options, class_names, scale=1 / 255)
+
+    def parts(self, data_dir: Path, progress: Progress | None = None) -> tuple[Part, Part]:
+        """The training and the test part, [M, 1, 28, 28] uint8. Raises DataUnavailable like ``load``."""
         content = {name: self._read(name, data_dir, progress) for name in self.md5}
         train, test = (
             Part(images(content[f"{part}-images-idx3-ubyte"]), labels(content[f"{part}-labels-idx1-ubyte"]))
             for part in ("train", "t10k")
         )
-        return official_pool(train, test, options, class_names, scale=1 / 255)
+        return train, test
 
     def _read(self, name: str, data_dir: Path, progress: Progress | None) -> bytes:
         path = _existing(self.path(name, data_dir))

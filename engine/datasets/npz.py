@@ -77,6 +77,20 @@ def labels(values: np.ndarray, num_samples: int, num_classes: int, name: str = "
     return values.astype(np.int64)
 
 
+def images_and_labels(
+    path: Path, x: str, y: str, shape: tuple[int, ...], num_classes: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The images ``x`` as [M, channels, H, W] uint8, and their labels ``y`` [M] int64.
+
+    ``shape`` is that of a stored image, [H, W] or [H, W, channels]. Raises ValueError with the reason.
+    """
+    arrays = read_arrays(path, {x: (None, *shape), y: (None,)})
+    if arrays[x].dtype != np.uint8:
+        raise ValueError(f"{x} has dtype {arrays[x].dtype}, not uint8")
+    images = arrays[x][:, None] if len(shape) == 2 else arrays[x].transpose(0, 3, 1, 2)
+    return np.ascontiguousarray(images), labels(arrays[y], len(images), num_classes, y)
+
+
 def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
     return len(shape) == len(expected) and all(
         length > 0 if want is None else length == want for length, want in zip(shape, expected, strict=True)

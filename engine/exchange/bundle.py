@@ -1,7 +1,8 @@
 """Bundles: runs with all their data in one file: the export document, models, analyses and logs.
 
 A plain zip. ``runs.json`` is the output of ``export --format json``. ``beside.json`` has an entry per run, which names
-its models and results, safetensors files in the folder with the run's number.
+its models and results, safetensors files in the folder with the run's number. ``choices.json`` has the choices of
+studies, if there are any.
 """
 
 import json
@@ -16,6 +17,8 @@ from typing import Annotated, Any, Literal, Self, cast, get_args
 from pydantic import AwareDatetime, BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
 from engine.analyses.support.layouts import check_findings
+from engine.config.sampler import MAX_TRIALS
+from engine.config.study import Study
 from engine.core.errors import CheckpointInvalid, InvalidConfig
 from engine.core.findings import Findings
 from engine.core.run_json import problems_of
@@ -31,6 +34,7 @@ from storage import (
     ArchiveInvalid,
     ArchiveWriter,
     ArtifactDamaged,
+    ChoiceRecord,
     FinishedAnalysis,
     FinishedEvent,
     FinishedFile,
@@ -39,7 +43,7 @@ from storage import (
     new_archive,
 )
 
-RUNS, ATTACHMENTS = "runs.json", "beside.json"
+RUNS, ATTACHMENTS, CHOICES = "runs.json", "beside.json", "choices.json"
 MAX_EVENTS = 100_000  # per run
 MAX_PROBLEMS = 10
 MEMBER = r"^[0-9]{4,9}/[a-z][a-z0-9_-]*\.safetensors$"
@@ -67,6 +71,23 @@ class EventEntry(BaseModel):
     level: Level
     kind: str
     message: str
+
+
+class ChoiceEntry(BaseModel):
+    """``storage.ChoiceRecord``; ``experiment`` is the index of its experiment in the document."""
+
+    experiment: Annotated[int, Field(ge=0)]
+    entry: str
+    split: Annotated[int, Field(ge=0, lt=2**32)]
+    trial: Annotated[int, Field(ge=0, lt=MAX_TRIALS)]
+    value: Annotated[float, Field(allow_inf_nan=False)] | None
+    error: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
+    considered: Annotated[int, Field(ge=1, le=MAX_TRIALS)]
+    tied: Annotated[int, Field(ge=1, le=MAX_TRIALS)]
+    chosen_at: AwareDatetime
+
+    def record(self) -> ChoiceRecord:
+        return ChoiceRecord(experiment_id=0, **self.model_dump(exclude={"experiment"}))
 
 
 class Attachments(BaseModel):
@@ -125,13 +146,20 @@ def write_bundle(store: Store, path: Path, runs: Sequence[RunRecord]) -> list[st
         archive.add(
             ATTACHMENTS, json.dumps([entry.model_dump(mode="json") for entry in attachments], indent=1).encode()
         )
+        if choices := _choices_of(store, runs):
+            archive.add(CHOICES, json.dumps([choice.model_dump(mode="json") for choice in choices], indent=1).encode())
         archive.facts = {"runs": len(runs)}
     return problems
 
 
 @contextmanager
-def open_bundle(path: Path) -> Iterator[tuple[Archive, list[ImportedExperiment], list[Attachments]]]:
-    """Opens a bundle: experiments and attachments per run. Raises InvalidConfig, also later when reading members."""
+def open_bundle(
+    path: Path,
+) -> Iterator[tuple[Archive, list[ImportedExperiment], list[Attachments], list[list[ChoiceRecord]]]]:
+    """Opens a bundle: experiments, attachments per run, and choices per experiment.
+
+    Raises InvalidConfig, also later when reading members.
+    """
     try:
         with Archive(path, BUNDLE) as archive:
             found = parse_export(archive.read(RUNS), path / RUNS)
@@ -139,7 +167,7 @@ def open_bundle(path: Path) -> Iterator[tuple[Archive, list[ImportedExperiment],
             for experiment in found:
                 for number, (_, run) in zip(experiment.numbers, experiment.runs, strict=True):
                     attachments[number].check(archive, run.partition or {})
-            yield archive, found, attachments
+            yield archive, found, attachments, _read_choices(archive, found)
     except ArchiveInvalid as error:
         raise InvalidConfig([str(error)]) from error
 
@@ -203,9 +231,39 @@ def _read_attachments(archive: Archive, found: Sequence[ImportedExperiment]) -> 
         raise InvalidConfig([f"{at}: names {min(missing)!r}, which is missing; export the runs again"])
     if repeated := [member for member, times in named.items() if times > 1]:
         raise InvalidConfig([f"{at}: names {min(repeated)!r} more than once; export the runs again"])
-    if extra := archive.members.keys() - named.keys() - {RUNS, ATTACHMENTS}:
+    if extra := archive.members.keys() - named.keys() - {RUNS, ATTACHMENTS, CHOICES}:
         raise InvalidConfig([f"{archive.path}: {min(extra)!r} belongs to no run; export the runs again"])
     return attachments
+
+
+def _choices_of(store: Store, runs: Sequence[RunRecord]) -> list[ChoiceEntry]:
+    """The choices of the runs' studies; experiments are numbered as in the document."""
+    ids = dict.fromkeys(run.experiment_id for run in runs)
+    return [
+        ChoiceEntry(experiment=index, **{k: v for k, v in vars(choice).items() if k != "experiment_id"})
+        for index, experiment_id in enumerate(ids)
+        for choice in store.studies.choices(experiment_id)
+    ]
+
+
+def _read_choices(archive: Archive, found: Sequence[ImportedExperiment]) -> list[list[ChoiceRecord]]:
+    at, choices = archive.path / CHOICES, list[list[ChoiceRecord]]([[] for _ in found])
+    if CHOICES not in archive.members:
+        return choices
+    try:
+        entries = TypeAdapter(list[ChoiceEntry]).validate_json(archive.read(CHOICES))
+    except ValidationError as error:
+        raise InvalidConfig(f"{at}: {problem}" for problem in problems_of(error)[:MAX_PROBLEMS]) from None
+    for i, entry in enumerate(entries):
+        experiment = found[entry.experiment].config if entry.experiment < len(found) else None
+        tuned = () if experiment is None or experiment.tune is None else Study(experiment).tuned
+        what = f"{at}: {i}: {entry.entry!r:.60} on split {entry.split}"
+        if (entry.entry, entry.split) not in tuned:
+            raise InvalidConfig([f"{what} is not tuned by its experiment"])
+        if any((entry.entry, entry.split) == (known.entry, known.split) for known in choices[entry.experiment]):
+            raise InvalidConfig([f"{what} is chosen twice"])
+        choices[entry.experiment].append(entry.record())
+    return choices
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from engine.exchange.bundle import Attachments, open_bundle
 from engine.exchange.records import finished_run, load_result
 from engine.export.document import run_document
 from engine.export.reading import ImportedExperiment, check_regular, read_export
-from storage import Archive, ExperimentRecord, FinishedRun, RunRecord, Store
+from storage import Archive, ChoiceRecord, ExperimentRecord, FinishedRun, RunRecord, Store
 
 Progress = Callable[[int, int], None]  # number of the run, total
 AddAttachments = Callable[[int, FinishedRun], FinishedRun]  # adds models, analyses and log to the run with this number
@@ -45,6 +45,7 @@ class RunsFile:
 
     experiments: Sequence[ImportedExperiment]
     add_attachments: AddAttachments
+    choices: Sequence[Sequence[ChoiceRecord]] = ()  # of each experiment, if it is a study
 
     def runs_of(self, experiment: ImportedExperiment) -> Iterator[tuple[int, FinishedRun]]:
         """The runs of an experiment, each with its number in the file."""
@@ -71,8 +72,8 @@ def open_export(path: Path) -> Iterator[RunsFile]:
     if not _is_zip(path):
         yield RunsFile(read_export(path), lambda number, run: run)
         return
-    with open_bundle(path) as (archive, found, attachments):
-        yield RunsFile(found, lambda number, run: _with_attachments(run, attachments[number], archive))
+    with open_bundle(path) as (archive, found, attachments, choices):
+        yield RunsFile(found, lambda number, run: _with_attachments(run, attachments[number], archive), choices)
 
 
 def _is_zip(path: Path) -> bool:
@@ -107,10 +108,11 @@ def import_runs(
 
     created: list[ExperimentRecord] = []
     try:
-        for found in file.experiments:
+        for i, found in enumerate(file.experiments):
             if not known.keys() >= set(found.numbers):
                 name, config = found.config.name, found.config.raw
                 created.append(store.experiments.import_finished(name, config, new_runs(found), example, owner))
+                store.studies.insert(created[-1].id, file.choices[i] if file.choices else ())
         completed = [
             _add_missing(store, known[number], run)
             for experiment in file.experiments

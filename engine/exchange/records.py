@@ -1,11 +1,12 @@
 """Converts runs between engine and storage: a configuration to a queued row, a stored run to an export, and back."""
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from engine.config.schema import RunConfig
+from engine.config.schema import ExperimentConfig, RunConfig
+from engine.config.study import Study
 from engine.core.errors import InvalidConfig
 from engine.core.results import RoundResult, RunResult
 from engine.export.document import joint_config
@@ -24,6 +25,19 @@ def new_run(config: RunConfig) -> NewRun:
         rounds=config.training.rounds,
         digest=config.digest,
     )
+
+
+def new_runs(experiment: ExperimentConfig) -> list[NewRun]:
+    """The runs to queue when an experiment starts: all of them, or the first trials of a study."""
+    if experiment.tune is None:
+        return [new_run(run) for run in experiment.runs()]
+    study = Study(experiment)
+    return [run_of_study(study, run) for run in study.first_trials()]
+
+
+def run_of_study(study: Study, run: RunConfig) -> NewRun:
+    """A run to queue, at its position in the study."""
+    return replace(new_run(run), position=study.position(run))
 
 
 def check_documents(path: Path, run: RunRecord) -> None:
@@ -58,6 +72,8 @@ def load_result(store: Store, run: RunRecord) -> RunResult:
         summary=run.summary,
         error=run.error,
         experiment_id=run.experiment_id,
+        data_seed=run.config.get("data_seed"),
+        study=run.study,
     )
 
 

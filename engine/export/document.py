@@ -56,6 +56,8 @@ def run_document(run: RunResult) -> dict[str, Any]:
         "label": run.label,
         "hparams": finite(run.hparams),
         "seed": run.seed,
+        **({} if run.data_seed is None else {"data_seed": run.data_seed}),
+        **({} if run.study is None else {"study": run.study}),
         "status": run.status,
         "provenance": finite(provenance),
         "partition": finite(run.partition),
@@ -88,9 +90,10 @@ def summary_of(rounds: Sequence[RoundResult], partition: Mapping[str, Any] | Non
     best: dict[str, Any] = dict.fromkeys(MODEL_KINDS)
     val_sizes = (partition or {}).get("val_sizes", ())
     for model in MODEL_KINDS:
-        found = [(r, select_prefix(model, r.scalars)) for r in rounds if f"{model}.accuracy" in r.arrays]
+        measured = [r for r in rounds if {f"{model}.accuracy", f"{model}.val_accuracy"} & r.arrays.keys()]
+        found = [(r, select_prefix(model, r.scalars)) for r in measured]
         if found:
-            summary[model] = found[-1][1]
+            summary[model] = found[-1][1] or None
             scores = [best_round_score(model, r.scalars, r.arrays, val_sizes) for r, _ in found]
             if np.isfinite(scores).any():
                 chosen, values = found[int(np.nanargmax(scores))]

@@ -13,6 +13,8 @@ import numpy as np
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from engine.config.schema import ExperimentConfig, RunConfig, parse_experiment
+from engine.config.study import Study
+from engine.config.tune import StudyRun
 from engine.core.errors import InvalidConfig
 from engine.core.json_values import finite
 from engine.core.results import RoundResult, RunResult
@@ -52,6 +54,8 @@ class RunEntry(BaseModel):
     label: str
     hparams: dict[str, Any]
     seed: int
+    data_seed: int | None = None
+    study: dict[str, Any] | None = None
     status: Ended
     provenance: dict[str, Any]
     partition: dict[str, Any] | None
@@ -128,18 +132,37 @@ def _matched(
 
     Without ``experiment_index``, equal entries are distributed over the experiments of their name in turn.
     """
-    known = {(index, r.label, r.seed): r for index, e in enumerate(experiments) for r in e.runs()}
-    uses: Counter[tuple[int, str, int]] = Counter()
+    known = [_Runs(experiment) for experiment in experiments]
+    uses: Counter[tuple[int, str, int | None, int]] = Counter()
     for i, entry in enumerate(entries):
         name = entry.experiment or experiments[0].name
         indices = [p for p, e in enumerate(experiments) if e.name == name and entry.experiment_index in (None, p)]
-        keys = [key for index in indices if (key := (index, entry.label, entry.seed)) in known]
-        if not keys:
-            run = f"{entry.label!r} seed {entry.seed}"
-            raise InvalidConfig([f"{path}: runs.{i}: {run} is not a run of the file's config"])
-        key = min(keys, key=lambda key: uses[key])
-        uses[key] += 1
-        yield entry, key[0], known[key]
+        found = {index: run for index in indices if (run := known[index].of(entry)) is not None}
+        if not found:
+            split = "" if entry.data_seed is None else f"split {entry.data_seed}, "
+            named = f"{entry.label!r} {split}seed {entry.seed}"
+            raise InvalidConfig([f"{path}: runs.{i}: {named} is not a run of the file's config"])
+        index = min(found, key=lambda index: uses[index, entry.label, entry.data_seed, entry.seed])
+        uses[index, entry.label, entry.data_seed, entry.seed] += 1
+        yield entry, index, found[index]
+
+
+class _Runs:
+    """The runs of an experiment, by what an entry says of its own."""
+
+    def __init__(self, experiment: ExperimentConfig) -> None:
+        self._study = None if experiment.tune is None else Study(experiment)
+        runs = () if self._study else experiment.runs()
+        self._known = {(run.label, run.data_seed, run.seed): run for run in runs}
+
+    def of(self, entry: RunEntry) -> RunConfig | None:
+        if self._study is None:
+            return self._known.get((entry.label, entry.data_seed, entry.seed))
+        try:
+            run = self._study.found(StudyRun.from_dict(entry.study), entry.seed, entry.label)
+        except ValueError:
+            return None
+        return run if run.data_seed == entry.data_seed else None
 
 
 def _document(data: bytes, path: Path) -> Document:
@@ -172,6 +195,8 @@ def _result(entry: RunEntry, config: RunConfig) -> RunResult:
         label=entry.label,
         hparams=entry.hparams,
         seed=entry.seed,
+        data_seed=entry.data_seed,
+        study=entry.study,
         status=entry.status,
         rounds=rounds,
         provenance=provenance,

@@ -40,13 +40,17 @@ def summary_table(runs: Iterable[RunResult]) -> pd.DataFrame:
     """One row per experiment and label: summaries of the last round and total costs, averaged over seeds.
 
     Each has its mean under its name and the sample standard deviation under ``<name>.std``. Bytes and gradient
-    evaluations are totals over the participants, ``seconds`` cover training and aggregation.
+    evaluations are totals over the participants, ``seconds`` cover training and aggregation. If the data have seeds of
+    their own, the seeds of each split are averaged first, and the deviation is that over ``splits``.
     """
     table = pd.DataFrame([{**_identity(run), **_last_summaries(run), **_costs(run)} for run in runs])
-    by = table.groupby(["experiment", "label"], sort=False)
-    values = by[[c for c in table if str(c).startswith(GROUPS) or c in COSTS]].agg(["mean", "std"])
+    key, numbers = ["experiment", "label"], [c for c in table if str(c).startswith(GROUPS) or c in COSTS]
+    by = table.groupby(key, sort=False)
+    blocks = table.groupby([*key, "split"], sort=False)[numbers].mean() if "split" in table else table.set_index(key)
+    values = blocks.groupby(key, sort=False)[numbers].agg(["mean", "std"])
     values.columns = [name if what == "mean" else f"{name}.std" for name, what in values.columns]
-    return values.assign(seeds=by["seed"].nunique()).reset_index()
+    splits = {"splits": by["split"].nunique()} if "split" in table else {}
+    return values.assign(**splits, seeds=by["seed"].nunique()).reset_index()
 
 
 def write_tables(path: Path, runs: Iterable[RunResult], format: Format) -> tuple[Path, Path]:
@@ -62,7 +66,9 @@ def write_tables(path: Path, runs: Iterable[RunResult], format: Format) -> tuple
 
 
 def _identity(run: RunResult) -> dict[str, Any]:
-    return {"experiment": run.experiment, "algorithm": run.algorithm, "label": run.label, "seed": run.seed}
+    """Experiment, algorithm, label and seed; also the split, if the data have a seed of their own."""
+    split = {} if run.data_seed is None else {"split": run.data_seed}
+    return {"experiment": run.experiment, "algorithm": run.algorithm, "label": run.label, **split, "seed": run.seed}
 
 
 def _last_summaries(run: RunResult) -> dict[str, float]:

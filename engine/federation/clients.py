@@ -157,7 +157,7 @@ def load_pool(config: RunConfig, data_dir: Path, progress: Progress | None = Non
     """Loads the pool of a run's data set. Raises DataUnavailable, also if memory runs out."""
     dataset = DATASETS.get(config.dataset.name).make(config.dataset.options)
     try:
-        return dataset.load(data_dir, numpy_stream(config.seed, "data"), progress)
+        return dataset.load(data_dir, numpy_stream(config.split, "data"), progress)
     except MemoryError as error:
         raise DataUnavailable(
             f"out of memory for {config.dataset.name}; use fewer clients, samples or features, or close other programs"
@@ -173,7 +173,8 @@ def pool_bytes(config: RunConfig, data_dir: Path) -> int:
 def split_bytes(config: RunConfig, pool: Pool) -> int:
     """The memory of a partition and its summary, in bytes, and of the copies of samples that public ones need."""
     given = getattr(config.partition.options, "num_clients", None)
-    N = int(pool.client.max()) + 1 if given is None and pool.client is not None else given or 1
+    each = getattr(config.partition.options, "clients_per_group", 1)
+    N = each * (int(pool.client.max()) + 1) if given is None and pool.client is not None else given or 1
     copied = pool.x.nbytes if getattr(config.partition.options, "public_fraction", 0.0) else 0
     return N * (_CLIENT_BYTES + _COUNT_BYTES * pool.num_classes) + 16 * pool.y.size + copied
 
@@ -189,12 +190,12 @@ def partition_pool(config: RunConfig, pool: Pool) -> Partition:
     """Splits the pool among the clients. Raises ImpossiblePartition."""
     options = config.partition.options
     split = PARTITIONERS.get(config.partition.name).make(options).split
-    parts = divided(pool, getattr(options, "public_fraction", 0.0), numpy_stream(config.seed, "public"))
-    partition = split(parts.private if parts else pool, numpy_stream(config.seed, "partition"))
+    parts = divided(pool, getattr(options, "public_fraction", 0.0), numpy_stream(config.split, "public"))
+    partition = split(parts.private if parts else pool, numpy_stream(config.split, "partition"))
     partition = parts.of_whole_pool(partition) if parts else partition
     if pool.client is not None and "num_clients" in type(options).model_fields:
         partition = replace(partition, notes=(*partition.notes, _unused_clients(config, pool)))
-    partition = hold_out(partition, getattr(options, "holdout_clients", 0.0), numpy_stream(config.seed, "holdout"))
+    partition = hold_out(partition, getattr(options, "holdout_clients", 0.0), numpy_stream(config.split, "holdout"))
     return replace(partition, public=parts.public) if parts else partition
 
 

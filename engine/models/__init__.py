@@ -29,11 +29,15 @@ class ModelOptions(Options):
 
 
 class SplitModel(nn.Module):
-    """logits = head(body(x)). Parameter names start with ``body.`` or ``head.``."""
+    """logits = head(body(x)). Parameter names start with ``body.`` or ``head.``.
 
-    def __init__(self, body: nn.Module, head: nn.Module) -> None:
+    ``widest`` is the number of values of a sample's largest intermediate result, for models where it is much larger
+    than the sample: it limits how many samples are evaluated together.
+    """
+
+    def __init__(self, body: nn.Module, head: nn.Module, widest: int = 0) -> None:
         super().__init__()
-        self.body, self.head = body, head
+        self.body, self.head, self.widest = body, head, widest
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.body(x))

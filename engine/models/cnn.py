@@ -5,6 +5,7 @@ McMahan et al. 2017 without padding, as pFedMe, Per-FedAvg and CGPFL's compariso
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pydantic import Field
 from torch import nn
@@ -25,6 +26,7 @@ class CnnOptions(ModelOptions):
 @dataclass(frozen=True)
 class Cnn:
     options: CnnOptions
+    num_layers: ClassVar[int] = 4
 
     def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
         channels, height, width = image_shape("cnn", input_shape)

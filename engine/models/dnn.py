@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 from pydantic import Field
 from torch import nn
@@ -18,6 +19,7 @@ class DnnOptions(ModelOptions):
 @dataclass(frozen=True)
 class Dnn:
     options: DnnOptions
+    num_layers: ClassVar[int] = 2
 
     def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
         hidden = nn.Linear(prod(input_shape), self.options.hidden)

@@ -5,6 +5,7 @@ to the hidden layer; head: the output layer.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pydantic import Field
 from torch import nn
@@ -24,6 +25,7 @@ class HarCnnOptions(ModelOptions):
 @dataclass(frozen=True)
 class HarCnn:
     options: HarCnnOptions
+    num_layers: ClassVar[int] = 4
 
     def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
         if len(input_shape) != 2:

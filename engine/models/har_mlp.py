@@ -5,6 +5,7 @@ Body: the hidden layers; head: the output layer.
 
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 from pydantic import Field
 from torch import nn
@@ -22,6 +23,7 @@ class HarMlpOptions(ModelOptions):
 @dataclass(frozen=True)
 class HarMlp:
     options: HarMlpOptions
+    num_layers: ClassVar[int] = 3
 
     def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
         if len(input_shape) > 2:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 from pydantic import Field
 from torch import nn
@@ -25,6 +26,7 @@ class LogisticOptions(ModelOptions):
 @dataclass(frozen=True)
 class Logistic:
     options: LogisticOptions
+    num_layers: ClassVar[int] = 1
 
     def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
         if num_classes != 2:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 from pydantic import Field
 from torch import nn
@@ -20,6 +21,7 @@ class MlrOptions(ModelOptions):
 @dataclass(frozen=True)
 class Mlr:
     options: MlrOptions
+    num_layers: ClassVar[int] = 1
 
     def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
         return SplitModel(nn.Flatten(), nn.Linear(prod(input_shape), num_classes))

@@ -6,6 +6,7 @@ He, Zhang, Ren, Sun. Deep Residual Learning for Image Recognition. CVPR 2016. 11
 
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 from pydantic import Field
 from torch import nn
@@ -29,6 +30,7 @@ class ResNet18Options(ModelOptions):
 @dataclass(frozen=True)
 class ResNet18:
     options: ResNet18Options
+    num_layers: ClassVar[int] = 21
 
     def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
         width, groups = self.options.width, self.options.groups

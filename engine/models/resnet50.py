@@ -6,6 +6,7 @@ He, Zhang, Ren, Sun. Deep Residual Learning for Image Recognition. CVPR 2016. 23
 
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 from pydantic import Field
 from torch import nn
@@ -29,6 +30,7 @@ class ResNet50Options(ModelOptions):
 @dataclass(frozen=True)
 class ResNet50:
     options: ResNet50Options
+    num_layers: ClassVar[int] = 54
 
     def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
         width, groups = self.options.width, self.options.groups

@@ -6,6 +6,7 @@ would do. Body: up to the hidden layer; head: the output layer.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from pydantic import Field
@@ -47,6 +48,7 @@ class MeanEmbedding(nn.Embedding):
 @dataclass(frozen=True)
 class TextEmbedding:
     options: TextEmbeddingOptions
+    num_layers: ClassVar[int] = 3
 
     def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
         if len(input_shape) != 1:

@@ -33,6 +33,11 @@ class WideResNetOptions(ModelOptions):
 class WideResNet:
     options: WideResNetOptions
 
+    @property
+    def num_layers(self) -> int:
+        """A width of 1 needs no convolution in the first shortcut."""
+        return 29 if self.options.width > 1 else 28
+
     def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
         width, groups = _STEM * self.options.width, self.options.groups
         channels, _, _ = image_shape("wrn28_10", input_shape)

@@ -1,8 +1,16 @@
-"""Natural: the clients that come with the data (subjects, domains, a client column, generated clients)."""
+"""Natural: the clients that come with the data (people, domains, a client column, generated clients).
+
+In GPFL and FedBN (Li et al., ICLR 2021, https://arxiv.org/abs/2102.07623) a client is a domain. With
+``clients_per_group`` k, the samples of each natural client are split at random and evenly among k clients, which then
+share a true context, as in settings with several clients per domain. ``max_groups`` draws some of many natural clients,
+as LEAF does.
+"""
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from engine.core.errors import ImpossiblePartition
 from engine.core.registry import PARTITIONERS
@@ -11,8 +19,25 @@ from engine.partitioners import Partition, SplitOptions, split_clients
 
 
 class NaturalOptions(SplitOptions):
+    advanced: ClassVar[tuple[str, ...]] = (*SplitOptions.advanced, "max_groups")
+    later: ClassVar[dict[str, Any]] = {**SplitOptions.later, "clients_per_group": 1, "max_groups": None}
+
+    clients_per_group: int = Field(
+        1,
+        ge=1,
+        le=1_000_000,
+        title="Clients per group",
+        description="Number of clients that share the samples of a natural client, such as a domain; the natural "
+        "clients are then the true contexts.",
+    )
+    max_groups: int | None = Field(
+        None, ge=1, le=1_000_000, title="Groups", description="Uses only so many natural clients, drawn at random."
+    )
+
     def in_words(self) -> str:
-        return "natural clients"
+        if self.clients_per_group == 1:
+            return "natural clients"
+        return f"{self.clients_per_group} clients per natural group"
 
 
 @PARTITIONERS.register(
@@ -30,7 +55,28 @@ class Natural:
                 "partition natural requires a data set with its own clients, unlike this; use iid, dirichlet or "
                 "classes_per_client, or give a custom data set a client column"
             )
+        o = self.options
         order = np.argsort(pool.client, kind="stable")
         sizes = np.bincount(pool.client)
-        assigned = np.split(order, np.cumsum(sizes)[:-1])
-        return split_clients(assigned, pool, self.options, rng, contexts=pool.contexts)
+        groups = np.split(order, np.cumsum(sizes)[:-1])
+        chosen = self._chosen(len(groups), rng)
+        contexts = None if pool.contexts is None else pool.contexts[chosen]
+        assigned = [groups[g] for g in chosen]
+        if o.clients_per_group > 1:
+            assigned = [part for group in assigned for part in self._shared(pool, group, rng)]
+            contexts = np.repeat(np.arange(len(chosen)) if contexts is None else contexts, o.clients_per_group)
+        return split_clients(assigned, pool, o, rng, contexts=contexts)
+
+    def _chosen(self, available: int, rng: np.random.Generator) -> np.ndarray:
+        """The natural clients to use, ascending."""
+        wanted = self.options.max_groups
+        if wanted is None or wanted >= available:
+            return np.arange(available)
+        return np.sort(rng.choice(available, wanted, replace=False))
+
+    def _shared(self, pool: Pool, group: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
+        """The samples of a group, evenly split among its clients; so are its test samples, if the data have such."""
+        k = self.options.clients_per_group
+        parts = [group] if pool.split is None else [group[pool.split[group] == s] for s in (0, 1)]
+        split = [np.array_split(rng.permutation(part), k) for part in parts]
+        return [np.concatenate(pieces) for pieces in zip(*split, strict=True)]

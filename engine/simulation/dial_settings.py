@@ -8,9 +8,10 @@ import torch
 from engine.aggregators.mean import Mean
 from engine.attacks import Attack
 from engine.channel.dials import Dials
-from engine.config.schema import RunConfig
+from engine.compressors.none import Uncompressed
+from engine.config.schema import DIALS, RunConfig
 from engine.core.errors import Unsupported
-from engine.core.registry import AGGREGATORS, ATTACKS
+from engine.core.registry import AGGREGATORS, ATTACKS, COMPRESSORS
 from engine.federation.clients import Federation
 from engine.federation.malicious import with_malicious
 from engine.task import Shared
@@ -42,18 +43,19 @@ def attacked(config: RunConfig, data: Federation) -> Federation:
 
 def dials(config: RunConfig, data: Federation, device: torch.device) -> Dials | None:
     """What happens to uploads; None if nothing is set."""
-    if config.attack is None and config.aggregator is None:
+    if all(getattr(config, name) is None for name in DIALS):
         return None
     is_malicious = None if data.malicious is None else torch.from_numpy(data.malicious).to(device)
     rule = Mean() if config.aggregator is None else _made(AGGREGATORS, config.aggregator)
-    return Dials(config.seed, data.num_clients, _attack(config), is_malicious, _share(config), rule)
+    compressor = Uncompressed() if config.compression is None else _made(COMPRESSORS, config.compression)
+    return Dials(config.seed, data.num_clients, _attack(config), is_malicious, _share(config), rule, compressor)
 
 
 def notes(config: RunConfig, shared: Shared) -> Iterator[str]:
     """One note for each setting that cannot act, because the method sends nothing."""
     if any(shared.up):
         return
-    for name in ("attack", "aggregator"):
+    for name in DIALS:
         if getattr(config, name) is not None:
             yield f"{config.algorithm.name}: nothing travels; {name} has no effect"
 

@@ -1,26 +1,33 @@
 """Evaluates the models of a method on all sets of samples."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from engine.algorithms import Algorithm
-from engine.core.vocabulary import ModelKind, add_prefix
+from engine.core.vocabulary import add_prefix
 from engine.task import Predictor, Task
 from engine.training import statistical_error
 from engine.training.evaluate import evaluate, evaluate_common
 
 
-def score(algorithm: Algorithm, state: Any, task: Task) -> dict[str, np.ndarray]:
-    """Arrays of the personalized and the global model; evaluated once if both are the same."""
+def score(algorithm: Algorithm, state: Any, task: Task, on: Literal["both", "val"] = "both") -> dict[str, np.ndarray]:
+    """Arrays of the personalized and the global model; evaluated once if both are the same.
+
+    With ``on="val"`` nothing is computed on test data, nor from the true model.
+    """
     personalized = algorithm.personalized(state, task)
     shared = algorithm.global_model(state, task)
-    arrays = _scores(personalized, task) | _total_error("personalized", personalized, task)
+    measure = _on_validation if on == "val" else _scores
+    arrays = measure(personalized, task)
     scores = add_prefix("personalized", arrays)
     if shared is not None:
-        common = arrays if _is_same(shared, personalized) else _scores(shared, task)
-        scores |= add_prefix("global", common | _total_error("global", shared, task))
+        scores |= add_prefix("global", arrays if _is_same(shared, personalized) else measure(shared, task))
+    if on == "both" and statistical_error.is_known(task):
+        scores["personalized.total_error"] = statistical_error.total_error(task, personalized, is_global=False)
+        if shared is not None:
+            scores["global.total_error"] = statistical_error.total_error(task, shared, is_global=True)
     return {n: v.astype(stored_dtype(task)) for n, v in scores.items()}
 
 
@@ -33,17 +40,15 @@ def _scores(predictor: Predictor, task: Task) -> dict[str, np.ndarray]:
     arrays = {}
     arrays["accuracy"], arrays["loss"] = evaluate(task, predictor, task.data.test)
     if task.data.val.num_samples:
-        arrays["val_accuracy"], arrays["val_loss"] = evaluate(task, predictor, task.data.val)
+        arrays |= _on_validation(predictor, task)
     if task.data.common_test is not None:
         arrays["common_accuracy"], arrays["common_loss"] = evaluate_common(task, predictor)
     return arrays
 
 
-def _total_error(model: ModelKind, predictor: Predictor, task: Task) -> dict[str, np.ndarray]:
-    """The two kinds of model are compared with different true models."""
-    if not statistical_error.is_known(task):
-        return {}
-    return {"total_error": statistical_error.total_error(task, predictor, is_global=model == "global")}
+def _on_validation(predictor: Predictor, task: Task) -> dict[str, np.ndarray]:
+    accuracy, loss = evaluate(task, predictor, task.data.val)
+    return {"val_accuracy": accuracy, "val_loss": loss}
 
 
 def _is_same(a: Predictor, b: Predictor) -> bool:

@@ -1,13 +1,14 @@
 """Checks before a run: missing data, impossible partitions, methods that do not fit a model."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import torch
 
-from engine.config.schema import RunConfig
+from engine.config.schema import DIALS, ExperimentConfig, RunConfig
 from engine.core.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig, Unsupported
 from engine.core.paths import default_data_dir
+from engine.core.vocabulary import ModelKind
 from engine.datasets import Progress
 from engine.federation.clients import Federation, build
 from engine.models import num_parameters
@@ -15,6 +16,7 @@ from engine.simulation.memory import FULL_MEMORY, is_out_of_memory, memory_bytes
 from engine.simulation.simulate import Simulation, choose_device
 
 MAX_BYTES = 1 << 30  # of the clients' models; larger ones are not tried in this process
+FEW_OF_CLIENT, FEW_IN_ALL = 5, 200  # validation samples
 SECTIONS = {DataUnavailable: "dataset", ImpossiblePartition: "partition"}
 
 
@@ -31,15 +33,18 @@ def check_runs(
     runs: Iterable[RunConfig],
     progress: Progress | None = None,
     build: Callable[[RunConfig, Progress | None], Federation] = build_on_cpu,
+    selected: ModelKind = "personalized",
 ) -> tuple[str, ...]:
-    """Builds the data of every seed, and every method with its model, once each. Raises InvalidConfig.
+    """Builds the data of every split, and every method with its model, once each. Raises InvalidConfig.
 
     Returns notes, such as an option that is limited by the data or the model. Methods whose clients' models are too
-    large to try are left to the worker. Downloads missing data, so that workers that start together find it.
+    large to try are left to the worker. Downloads missing data, so that workers that start together find it. Of a study
+    the defaults are checked: a drawn setting that cannot be trained counts as the worst. ``selected`` is the model that
+    it selects by.
     """
     by_data: dict[str, list[RunConfig]] = {}
-    for run in runs:
-        by_data.setdefault(f"{run.dataset} {run.partition} {run.training.dtype} {run.seed}", []).append(run)
+    for run in (run for run in runs if run.study is None or run.study.trial == 0):
+        by_data.setdefault(f"{run.dataset} {run.partition} {run.training.dtype} {run.split}", []).append(run)
     problems, notes, checked = dict[str, None](), dict[str, None](), set[str]()
     for group in by_data.values():
         try:
@@ -54,9 +59,11 @@ def check_runs(
             problems["dataset: out of memory while loading the data; choose fewer or smaller samples"] = None
         else:
             notes.update(dict.fromkeys(data.notes))
+            if group[0].study is not None:
+                notes.update(dict.fromkeys(validation_notes(data.summary.val_sizes, group[0].split)))
             for run in group:
                 try:
-                    notes.update(dict.fromkeys(labelled(run, note) for note in _checked(run, data, checked)))
+                    notes.update(dict.fromkeys(labelled(run, note) for note in _checked(run, data, checked, selected)))
                 except FedscapeError as error:
                     problems[f"{run.label}: {error}"] = None
     if problems:
@@ -64,13 +71,43 @@ def check_runs(
     return tuple(notes)
 
 
-def method_notes(run: RunConfig, data: Federation) -> tuple[str, ...]:
-    """The method's notes about its options on these data; empty if its models are too large to try."""
+def validation_notes(val_sizes: Sequence[int], split: int) -> list[str]:
+    """Notes on validation data that are too few to choose settings by."""
+    few, found = sum(size < FEW_OF_CLIENT for size in val_sizes), []
+    if few:
+        have = "1 client has" if few == 1 else f"{few} clients have"
+        found.append(
+            f"split {split}: {have} fewer than {FEW_OF_CLIENT} validation samples; raise partition.val_fraction"
+        )
+    if sum(val_sizes) < FEW_IN_ALL:
+        found.append(
+            f"split {split}: {sum(val_sizes)} validation samples, fewer than {FEW_IN_ALL}: the standard error of a "
+            "mean accuracy near 0.9 is above 2 points, so choices are coin tosses; raise partition.val_fraction"
+        )
+    return found
+
+
+def study_notes(experiment: ExperimentConfig) -> tuple[str, ...]:
+    """Notes on the choices of a study."""
+    tune = experiment.tune
+    if tune is None or tune.rounds is None:
+        return ()
+    shorter = {e.training.rounds: None for e in experiment.algorithms if e.training.rounds > tune.rounds}
+    return tuple(f"settings are chosen at {tune.rounds} of {rounds} rounds" for rounds in shorter)
+
+
+def method_notes(run: RunConfig, data: Federation, selected: ModelKind = "personalized") -> tuple[str, ...]:
+    """The method's notes about its options on these data; empty if its models are too large to try.
+
+    Raises Unsupported if it does not have the ``selected`` model.
+    """
     if max(_largest_bytes(run, data), num_bytes(run, data)) > MAX_BYTES:
         return ()
     notes: list[str] = []
     try:
-        Simulation(_on_cpu(run), data=data, tick=_stop, notes=notes)
+        trial = Simulation(_on_cpu(run), data=data, tick=_stop, notes=notes)
+        if selected == "global" and trial.algorithm.global_model(trial.state, trial.task) is None:
+            raise Unsupported("tune.model: 'global', but this method has no global model; use personalized")
     except _TrainingStarts:
         pass
     except (MemoryError, RuntimeError) as error:
@@ -85,13 +122,14 @@ def labelled(run: RunConfig, note: str) -> str:
     return note if note.startswith(run.label) else f"{run.label}: {note}"
 
 
-def _checked(run: RunConfig, data: Federation, checked: set[str]) -> tuple[str, ...]:
-    """Sets up a method as at the start of a run, on the CPU, for one seed only."""
-    what = f"{run.algorithm} {run.model} {run.training} {run.dataset} {run.partition} {run.attack} {run.aggregator}"
+def _checked(run: RunConfig, data: Federation, checked: set[str], selected: ModelKind) -> tuple[str, ...]:
+    """Sets up a method as at the start of a run, on the CPU, for one split and seed only."""
+    dials = [getattr(run, name) for name in DIALS]
+    what = f"{run.algorithm} {run.model} {run.training} {run.dataset} {run.partition} {dials}"
     if what in checked:
         return ()
     checked.add(what)
-    return method_notes(run, data)
+    return method_notes(run, data, selected)
 
 
 def _largest_bytes(run: RunConfig, data: Federation) -> int:

@@ -139,6 +139,9 @@ class Simulation:
             backend = Clipped(backend, config.training.clip_norm)
         notes = [] if notes is None else notes
         notes += data.notes
+        if config.evaluation.on == "val" and not data.val.num_samples:
+            advice = "set partition.val_fraction, for instance 0.2"
+            raise Unsupported(f"evaluation.on: 'val', but there is no validation data; {advice}")
         self.task = Task(data, model, config.training, backend, config.seed, device, dtype, tick, notes)
         for note in option_notes.notes(config, model, data):
             self.task.note(note)
@@ -180,7 +183,7 @@ class Simulation:
         if self.dials is None:
             result: tuple[Any, Diagnostics] = self.algorithm.round(self.state, cohort, self.task)
             return result
-        ledger = Open(self.dials, self.channel, cohort.round)
+        ledger = Open(self.dials, self.channel, cohort.round, self.task.memory)
         state, found = self.algorithm.round(self.state, cohort, dataclasses.replace(self.task, channel=ledger))
         self.channel = ledger.close()
         values = {**found.values, **ledger.values()}
@@ -278,7 +281,7 @@ class Simulation:
             arrays |= values
             diverged = diverged or self._evaluation_failed(values)
             scalars |= self._summarize(values, may_be_best=diverged is None)
-        if round == self.config.training.rounds and diverged is None:
+        if round == self.config.training.rounds and diverged is None and self.config.evaluation.on == "both":
             unseen_arrays, unseen_scalars = self._measure_unseen()
             arrays, scalars = arrays | unseen_arrays, scalars | unseen_scalars
         clusters = diagnostics.clusters if diagnostics else None
@@ -320,7 +323,8 @@ class Simulation:
     def _evaluate(self) -> dict[str, np.ndarray]:
         """Arrays of the current models of all clients that are evaluated; NaN for the others."""
         task, algorithm = self._for_final_models()
-        return score(algorithm, self.state, dataclasses.replace(task, evaluated=self.evaluated))
+        task = dataclasses.replace(task, evaluated=self.evaluated)
+        return score(algorithm, self.state, task, self.config.evaluation.on)
 
     def _measure_unseen(self) -> tuple[dict[str, np.ndarray], dict[str, float]]:
         """Arrays and scalars of clients that never took part; empty if none are held out."""
@@ -333,15 +337,15 @@ class Simulation:
         return add_prefix(UNSEEN, arrays), add_prefix(UNSEEN, summary)
 
     def _summarize(self, values: dict[str, np.ndarray], may_be_best: bool) -> dict[str, float]:
-        """Client summaries as scalars; remembers the last and the best ones."""
+        """Client summaries of test accuracies as scalars; remembers the last and the best ones."""
         scalars: dict[str, float] = {}
         data = self.task.data
         for model, best in self.best.items():
-            if f"{model}.accuracy" not in values:
-                continue
-            summary = summarize_clients(_of_benign(values[f"{model}.accuracy"], data), data.test_sizes)
-            self.last[model] = summary
-            scalars |= add_prefix(model, summary)
+            summary = {}
+            if f"{model}.accuracy" in values:
+                summary = summarize_clients(_of_benign(values[f"{model}.accuracy"], data), data.test_sizes)
+                self.last[model] = summary
+                scalars |= add_prefix(model, summary)
             benign = {name: _of_benign(array, data) for name, array in values.items()}
             reached = best_round_score(model, scalars, benign, data.val_sizes)
             if may_be_best and np.isfinite(reached) and reached > best.score:
@@ -359,15 +363,17 @@ class Simulation:
         return None
 
     def _evaluation_failed(self, values: dict[str, np.ndarray]) -> str | None:
-        is_measured = self.task.data.test_sizes > 0
+        is_validation = self.config.evaluation.on == "val"
+        is_measured = (self.task.data.val_sizes if is_validation else self.task.data.test_sizes) > 0
+        name, words = ("val_loss", "validation loss") if is_validation else ("loss", "test loss")
         if self.evaluated is not None:
             is_evaluated = np.zeros(len(is_measured), bool)
             is_evaluated[self.evaluated.cpu().numpy()] = True
             is_measured &= is_evaluated
         for model in MODEL_KINDS:
-            bad = np.flatnonzero(~np.isfinite(values.get(f"{model}.loss", np.zeros(len(is_measured)))) & is_measured)
+            bad = np.flatnonzero(~np.isfinite(values.get(f"{model}.{name}", np.zeros(len(is_measured)))) & is_measured)
             if len(bad):
-                return f"the test loss of client {bad[0]}'s {model} model is not finite"
+                return f"the {words} of client {bad[0]}'s {model} model is not finite"
         return None
 
 
@@ -396,7 +402,7 @@ def _sample(config: RunConfig, task: Task) -> Tensor | None:
     count, N = config.evaluation.clients, task.num_clients
     if count is None or count >= N:
         return None
-    drawn = np.sort(numpy_stream(config.seed, "evaluated clients").choice(N, count, replace=False))
+    drawn = np.sort(numpy_stream(config.split, "evaluated clients").choice(N, count, replace=False))
     return torch.from_numpy(drawn).to(task.device)
 
 

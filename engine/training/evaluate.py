@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.func import vmap
 from torch.nn import functional as F
 
-from engine.core.params import ClientParams, SharedParams, row
+from engine.core.params import ClientParams, SharedParams, broadcast, row
 from engine.federation.batches import Cohort
 from engine.federation.clients import ClientData
 from engine.task import Predictor, Task
@@ -80,26 +80,28 @@ def sample_losses(task: Task, models: ClientParams, clients: Int[Tensor, "n"]) -
     return torch.cat([losses for _, losses in _losses(task, models, clients)])
 
 
-def _losses(task: Task, models: ClientParams, clients: Int[Tensor, "n"]) -> Iterator[tuple[Tensor, Tensor]]:
-    """(place in ``clients`` [m], loss of each model [m, K]) of their training samples, in pieces."""
+def cohort_losses(task: Task, params: SharedParams, cohort: Cohort) -> Float[Tensor, "S"]:
+    """Mean loss of one model on all training data of each participant, in double; nothing is augmented."""
+    data, clients = task.data.train, cohort.clients
+    totals = torch.zeros(cohort.size, dtype=torch.float64, device=task.device)
+    total = sum(task.train_sizes[c] for c in cohort.numbers)
+    for owner, losses in _losses(task, broadcast(params, 1), clients, total):
+        totals.index_add_(0, owner, losses[:, 0])
+    return totals / data.sizes[clients]
+
+
+def _losses(
+    task: Task, models: ClientParams, clients: Int[Tensor, "n"], total: int | None = None
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """(place in ``clients`` [m], loss of each model [m, K]) of their training samples, in pieces; see ``slabs``."""
     K = len(next(iter(models.values())))
     with torch.no_grad():
-        for owner, x, y in slabs(task, task.data.train, clients):
+        for owner, x, y in slabs(task, task.data.train, clients, total):
             losses = []
             for k in range(K):
                 task.tick()
                 losses.append(_scores(task.model.logits(row(models, k), x), y)[1])
             yield owner, torch.stack(losses, dim=1)
-
-
-def cohort_losses(task: Task, params: SharedParams, cohort: Cohort) -> Float[Tensor, "S"]:
-    """Mean loss of one model on all training data of each participant, in double; nothing is augmented."""
-    data, clients = task.data.train, cohort.clients
-    totals = torch.zeros(cohort.size, dtype=torch.float64, device=task.device)
-    with torch.no_grad():
-        for owner, x, y in slabs(task, data, clients, sum(task.train_sizes[c] for c in cohort.numbers)):
-            totals.index_add_(0, owner, _scores(task.model.logits(params, x), y)[1])
-    return totals / data.sizes[clients]
 
 
 def _shared(
@@ -123,7 +125,7 @@ def slabs(
     """
     sizes = data.sizes[clients]
     ends = sizes.cumsum(0)
-    step, total = max(1, _slab(task) // _sample_bytes(data)), int(sizes.sum()) if total is None else total
+    step, total = max(1, _slab(task) // _sample_bytes(task, data)), int(sizes.sum()) if total is None else total
     for begin in range(0, total, step):
         task.tick()
         count = torch.arange(begin, min(begin + step, total), device=task.device)
@@ -139,11 +141,15 @@ def _per_client(
     correct, loss = np.zeros(len(clients)), np.zeros(len(clients))
     with torch.no_grad():
         for group, rows, used in groups(task, predictor.params, data, clients):
-            logits = _stacked_logits(task, predictor, predictor.of_clients(clients[group]), data.features(rows))
-            hits, losses = _scores(logits, data.labels(rows))
-            index = group.cpu().numpy()
-            correct[index] = hits.where(used, 0).sum(1).cpu().numpy()
-            loss[index] = losses.where(used, 0).sum(1).cpu().numpy()
+            params, index = predictor.of_clients(clients[group]), group.cpu().numpy()
+            step = max(1, _slab(task) // (len(group) * _sample_bytes(task, data)))  # all, except of one large client
+            for begin in range(0, rows.shape[1], step):
+                if begin > 0:
+                    task.tick()
+                part, is_used = rows[:, begin : begin + step], used[:, begin : begin + step]
+                hits, losses = _scores(_stacked_logits(task, predictor, params, data.features(part)), data.labels(part))
+                correct[index] += hits.where(is_used, 0).sum(1).cpu().numpy()
+                loss[index] += losses.where(is_used, 0).sum(1).cpu().numpy()
     return correct, loss
 
 
@@ -163,7 +169,7 @@ def groups(
     begin = 0
     while begin < len(order):
         task.tick()
-        count = min(most, max(1, _slab(task) // (sizes[begin] * _sample_bytes(data))))
+        count = min(most, max(1, _slab(task) // (sizes[begin] * _sample_bytes(task, data))))
         group = order[begin : begin + count]
         own = sizes_of[group][:, None]
         place = torch.arange(sizes[begin], device=task.device)
@@ -187,8 +193,9 @@ def _scores(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return (logits.argmax(-1) == y).double(), loss
 
 
-def _sample_bytes(data: ClientData) -> int:
-    return max(1, math.prod(data.sample_shape) * torch.finfo(data.dtype).bits // 8)
+def _sample_bytes(task: Task, data: ClientData) -> int:
+    """The memory of a sample, or of its widest intermediate result for models where that is much larger."""
+    return max(1, math.prod(data.sample_shape), task.model.module.widest) * torch.finfo(data.dtype).bits // 8
 
 
 def _slab(task: Task) -> int:

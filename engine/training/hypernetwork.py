@@ -47,6 +47,7 @@ class HypernetworkOptions(Options):
         le=1e6,
         title="α",
         description="Server's learning rate, of network and embeddings; short runs need more.",
+        json_schema_extra={"tune": (0.001, 1, "log")},
     )
     clip: float = Field(
         50.0, gt=0, le=1e6, description="Largest norm of the server's gradient; a longer one is scaled down."

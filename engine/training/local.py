@@ -8,7 +8,7 @@ train (views of the first rows).
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -17,6 +17,7 @@ from torch import Tensor
 from engine.backends import Extras, Objective
 from engine.core.devices import sent
 from engine.core.params import ClientParams, clone, concat, each, map_params, take
+from engine.core.registry import Options
 from engine.federation.batches import Batch, Cohort, Plan
 from engine.task import Task
 
@@ -229,6 +230,20 @@ def local_sgd(
 
     out = for_each_client(task, plan, {"w": start}, step)
     return Trained(out.w, out.loss, plan.gradient_evaluations)
+
+
+class MoreauOptions(Options):
+    """Options of the methods that train by ``moreau_sgd``.
+
+    Their learning rate acts only as lr lam, the outer share. Drawn apart, many draws would overshoot, so the search
+    space of the rate is that of the product.
+    """
+
+    lr_space: ClassVar[tuple[float, float, str] | None] = (0.01, 1, "log")
+
+    def from_draw(self, draw: dict[str, Any]) -> dict[str, Any]:
+        lam = draw.get("lam", getattr(self, "lam", 1.0))
+        return draw | {"training.lr": draw["training.lr"] / lam} if lam and "training.lr" in draw else draw
 
 
 def moreau_sgd(

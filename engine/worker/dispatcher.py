@@ -15,10 +15,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from engine.core.errors import FedscapeError
 from engine.worker.cleanup import clean_up
 from engine.worker.executor import Ended, Executor, Key, Work
 from engine.worker.work_queue import KILLED, AnalysisClaims, Claims, RunClaims, add_event
-from storage import DispatcherLock, Fenced, StorageError, Store, Transient
+from storage import DispatcherLock, ExperimentNotFound, Fenced, StorageError, Store, Transient
 
 STOP_GRACE_S = 2.0  # grace period before a worker that should stop is killed
 CHECK_S = 0.25  # how often control requests are read
@@ -50,9 +51,11 @@ class Dispatcher:
         self.store, self.executor, self._lock, self._clock = store, executor, lock, clock
         executor.on_notice = lock.set_notice
         analyses: dict[str, Claims[Any]] = {"analysis": AnalysisClaims(store, data_dir)} if run_ids is None else {}
-        self._claims = analyses | {"run": RunClaims(store, data_dir, run_ids)}
+        self._runs = RunClaims(store, data_dir, run_ids)
+        self._claims = analyses | {"run": self._runs}
         self._tickets: dict[Key, Work] = {}
         self._ended: list[Ended] = []  # reported, not settled yet
+        self._settled: set[int] = set()  # runs whose studies may advance
         self._stopping_since: dict[Key, float] = {}
         self._checked = self._heartbeat_sent = self._cleaned_up = -float("inf")
         self._engine_ids: set[str] = set()  # of the rows to delete at the end
@@ -106,10 +109,12 @@ class Dispatcher:
         self._enforce_requests()  # first: it only reads, and may kill the worker that blocks all writers
         self._recover()
         self._settle()
+        self._advance_studies()
         self._send_heartbeat()
         self._fill_slots()
         self._ended += self.executor.poll(wait_s)
         self._settle()
+        self._advance_studies()
         self._fill_slots()
 
     def close(self) -> None:
@@ -132,6 +137,8 @@ class Dispatcher:
             for claims in self._claims.values():
                 claims.requeue_running()
             self.store.artifacts.sweep()
+            for experiment_id in self.store.studies.open():
+                self._advance(experiment_id)
             self._has_recovered = True
         if self._may_have_lost_claims:
             for claims in self._claims.values():
@@ -167,7 +174,25 @@ class Dispatcher:
                 claims = self._claims_of(ended.ticket)
                 (claims.refused if ended.is_refused else claims.worker_died)(ended.ticket, ended.problem)
             self._tickets.pop(ended.ticket.key, None)
+            if ended.ticket.key[0] == "run":
+                self._settled.add(ended.ticket.run_id)
             del self._ended[0]
+
+    def _advance_studies(self) -> None:
+        """Advances the studies of which runs have ended. Repeated in the next turn if it is interrupted."""
+        if self._settled:
+            runs = self.store.queue.runs(run_ids=list(self._settled), include_archived=True, with_partition=False)
+            for experiment_id in {run.experiment_id for run in runs if run.study is not None}:
+                self._advance(experiment_id)
+            self._settled.clear()
+
+    def _advance(self, experiment_id: int) -> None:
+        from engine.worker.study import advance  # imports the methods, and with them torch: only for a study
+
+        try:
+            self._runs.also(advance(self.store, experiment_id))
+        except (FedscapeError, ExperimentNotFound) as error:  # a method was removed, or the experiment just now
+            log.warning("the study of experiment %d cannot advance: %s", experiment_id, error)
 
     def _enforce_requests(self) -> None:
         """Kills workers that did not stop in time; their work gets the status that was requested."""

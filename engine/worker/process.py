@@ -12,14 +12,14 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from engine.core.errors import FedscapeError
-from engine.core.registry import AGGREGATORS, ALGORITHMS, ATTACKS, DATASETS, METRICS, MODELS, PARTITIONERS
+from engine.core.registry import AGGREGATORS, ALGORITHMS, ATTACKS, COMPRESSORS, DATASETS, METRICS, MODELS, PARTITIONERS
 from engine.worker.executor import Ticket, Work
 from engine.worker.heartbeat import HEARTBEAT, Counters
 from engine.worker.slots import Slot
 from storage import Fenced, StorageError, Store
 
 # The dispatcher imports this module too and should not wait for torch, which is imported where it is used.
-REGISTRIES = (ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS, ATTACKS, AGGREGATORS)
+REGISTRIES = (ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS, ATTACKS, AGGREGATORS, COMPRESSORS)
 SESSIONS = ("engine.worker.session", "engine.worker.analysis_session")
 
 log = logging.getLogger(__name__)

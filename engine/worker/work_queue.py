@@ -49,6 +49,11 @@ class RunClaims:
         self._run_ids = None if run_ids is None else list(run_ids)
         self._limits = owner_limits()
 
+    def also(self, run_ids: Collection[int]) -> None:
+        """Claims these runs too, if it only claims given ones."""
+        if self._run_ids is not None:
+            self._run_ids += run_ids
+
     def requeue_running(self) -> None:
         self.store.queue.requeue_running()
 

@@ -115,8 +115,8 @@ def test_labels_of_the_front_have_priority() -> None:
 
 def test_the_error_over_R_marks_the_minimum_and_has_integer_ticks() -> None:
     rows = pd.DataFrame(
-        {"method": ["a", "b"] * 2, "algorithm": ["a", "b"] * 2, "seed": 0, "R": [0, 0, 3, 3], "error": [0.2, 0.5, 9, 3]}
-    )
+        {"method": ["a", "b"] * 2, "algorithm": ["a", "b"] * 2, "R": [0, 0, 3, 3], "error": [0.2, 0.5, 9, 3]}
+    ).assign(split=0, seed=0)
     fig = error_over_R.figure(error_over_R.data(rows), "error")
     assert [list(trace.marker.symbol).index("star") for trace in fig.data] == [0, 1]
     assert list(fig.layout.yaxis.ticktext) == ["0.2", "0.5", "1", "2", "5"]
@@ -160,7 +160,7 @@ def test_clients_at_one_point_are_a_larger_mark() -> None:
 
 
 def test_the_finding_counts_gains_and_losses() -> None:
-    fig = differences.figure(differences.data(TWO, "a", "b"), "a", "b", TWO)
+    fig = differences.figure(differences.data(TWO.assign(split=0), "a", "b"), "a", "b", TWO)
     assert {"▲ 2 better with a", "▼ 1 better with b"} <= {note.text for note in fig.layout.annotations}
 
 

@@ -16,6 +16,7 @@ def pairs_of(count: int) -> pd.DataFrame:
     clients = pd.DataFrame(
         {
             "method": ["a"] * count + ["b"] * count,
+            "split": 0,
             "seed": 0,
             "client": [*range(count)] * 2,
             "accuracy": np.concatenate([0.5 + 0.4 * np.arange(count) / count, np.full(count, 0.5)]),

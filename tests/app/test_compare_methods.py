@@ -1,20 +1,67 @@
 """How runs form methods, which methods are comparable, and the headline."""
 
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from app.compare.comparability import conflicts, missing, notes, same_clients
-from app.compare.headline import headline
+from app.compare.headline import headline, of_these_clients
 from app.data.comparison import method_name, methods_of, per_method, per_run, ranking
 from app.state.links import parse_ids
+from engine.core.statistics import t_interval
+from storage import RunRecord
 from storage.run_queue import MAX_ID
 from tests.app.frames import clients, run_record
 
 
 def test_runs_that_differ_in_their_seed_are_one_method() -> None:
     found = methods_of([run_record(2, seed=1), run_record(1, seed=0), run_record(3, "fedavg")])
-    assert [(m.name, m.run_ids, m.seeds) for m in found] == [("Ditto", (1, 2), (0, 1)), ("FedAvg", (3,), (0,))]
+    assert [(m.name, m.run_ids) for m in found] == [("Ditto", (1, 2)), ("FedAvg", (3,))]
+    assert found[0].draws == ((0, 0), (1, 1))
+
+
+def split_run(run_id: int, label: str, split: int, seed: int, **changes: Any) -> RunRecord:
+    run = run_record(run_id, label, seed, **changes)
+    return replace(run, config=run.config | {"data_seed": split, "study": {"role": "final", "trial": run_id}})
+
+
+def test_runs_that_differ_in_their_split_are_one_method() -> None:
+    (found,) = methods_of([split_run(i, "ditto", i // 2, i % 2) for i in range(4)])
+    assert found.draws == ((0, 0), (0, 1), (1, 0), (1, 1))
+
+
+def test_the_final_runs_of_an_entry_are_one_method_although_splits_chose_their_own_settings() -> None:
+    runs = [
+        replace(run, config=run.config | {"training": {"rounds": 5, "lr": 0.1 + run.split}})
+        for run in (split_run(i, "ditto", i, 0) for i in range(3))
+    ]
+    (found,) = methods_of(runs)
+    assert found.run_ids == (0, 1, 2)
+    assert "Each split of a study chose its own settings for Ditto; those of its first are shown." in notes([found])
+
+
+def test_the_seeds_of_a_split_are_averaged_before_methods_are_compared() -> None:
+    frame = clients(a=[[0.8], [0.6], [0.9], [0.9]], b=[[0.5], [0.5], [0.4], [0.4]])
+    runs = per_run(frame.assign(split=frame["seed"] // 2, seed=frame["seed"] % 2), 0.05)
+    table = per_method(runs)
+    assert table[["seeds", "mean"]].to_numpy().tolist() == [[2, pytest.approx(0.8)], [2, pytest.approx(0.45)]]
+    assert table["mean_pm"].tolist() == pytest.approx([0.2 / 2**0.5, 0.1 / 2**0.5])
+    found = ranking(runs, "mean")
+    assert (found.seeds, found.over, found.lead.mean) == (2, "two splits", pytest.approx(0.35))
+
+
+def test_equal_clients_are_required_per_split_and_seed() -> None:
+    def of(split: int) -> dict[str, Any]:
+        return {"test_sizes": [split + 1], "class_counts": [[split]]}
+
+    runs = [split_run(10 * i + s, name, s, 0, partition=of(s)) for i, name in enumerate(("a", "b")) for s in (0, 1)]
+    assert conflicts(methods_of(runs)) == []
+    runs[3] = replace(runs[3], partition=of(7))
+    assert "different clients for split 1 (seed 0)" in conflicts(methods_of(runs))[0]
 
 
 def test_the_newest_of_equal_runs_counts() -> None:
@@ -176,7 +223,7 @@ def test_equal_means_are_called_equal() -> None:
 
 def test_methods_without_a_seed_in_common_are_not_compared() -> None:
     runs = per_run(clients(A=[[0.8]], B=[[0.7]]), 0.05)
-    runs.loc[runs["method"] == "B", "seed"] = 5
+    runs.loc[runs["method"] == "B", ["split", "seed"]] = 5
     assert "have no seed in common" in headline(runs, 0.05, clients(A=[[0.8]]))
 
 
@@ -189,6 +236,36 @@ def test_decimals_of_a_gap_depend_on_the_test_samples() -> None:
 def test_methods_are_compared_seed_by_seed() -> None:
     runs = per_run(clients(A=[[0.51], [0.91], [0.71]], B=[[0.50], [0.90], [0.70]]), 0.05)
     assert ranking(runs, "mean").is_clear  # although seeds differ by 40 points
+
+
+def _over_splits(splits: int, seeds: int, **means: float) -> pd.DataFrame:
+    """Two clients in every training; splits differ by 10 points, seeds of a split by 1."""
+    rows = []
+    for (method, mean), split, seed in product(means.items(), range(splits), range(seeds)):
+        accuracy = mean - 0.1 * split - 0.01 * seed
+        own = {"run": len(rows), "method": method, "algorithm": method, "split": split, "seed": 100 + seed}
+        rows += [own | {"client": i, "accuracy": accuracy - 0.02 * i, "test_size": 1000} for i in (0, 1)]
+    return pd.DataFrame(rows)
+
+
+def test_seeds_of_one_split_are_no_independent_evidence() -> None:
+    one, three = _over_splits(1, 5, A=0.9, B=0.8), _over_splits(3, 2, A=0.9, B=0.8)
+    assert headline(per_run(one, 0.05), 0.05, one) == (
+        "A is ahead of B by 10.0 points on mean accuracy (95 % interval 10.0 to 10.0 over these 2 clients); its "
+        "lowest 5 % is also the highest. One split is too few to tell."
+    )
+    assert headline(per_run(three, 0.05), 0.05, three).startswith(
+        "A leads by 10.0 points on mean accuracy (95 % interval 10.0 to 10.0, 3 splits)"
+    )
+
+
+def test_a_client_counts_once_in_a_split() -> None:
+    rows = _over_splits(1, 4, A=0.9, B=0.8)
+    rows.loc[(rows["client"] == 1) & (rows["method"] == "A"), "accuracy"] -= 0.05
+    found = of_these_clients(rows, "A", "B")
+    assert (found.mean, found.n) == pytest.approx((0.075, 2)) and found.high == pytest.approx(
+        t_interval(np.array([0.1, 0.05])).high
+    )
 
 
 def test_a_single_method_gets_a_hint_instead_of_a_headline() -> None:

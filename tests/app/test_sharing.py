@@ -9,11 +9,11 @@ from app.compare.sharing import sharing
 def runs(alone: float, ditto: float, seeds: int = 4, algorithm: str = "local_train") -> pd.DataFrame:
     """Two methods with these means; seeds differ a little, in the same way for both."""
     rows = [
-        (name, of, seed, mean + 0.01 * seed + wobble * (seed % 2))
+        (name, of, seed, seed, mean + 0.01 * seed + wobble * (seed % 2))
         for name, of, mean, wobble in (("LocalTrain", algorithm, alone, 0.0), ("Ditto", "ditto", ditto, 0.002))
         for seed in range(seeds)
     ]
-    return pd.DataFrame(rows, columns=["method", "algorithm", "seed", "mean"])
+    return pd.DataFrame(rows, columns=["method", "algorithm", "split", "seed", "mean"])
 
 
 @pytest.mark.parametrize(("alone", "ditto"), [(0.9, 0.8), (0.85, 0.849)])

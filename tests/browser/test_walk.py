@@ -41,6 +41,7 @@ PAGES = {
     "setup": Place(lambda _: "/setup", 1, "Set up", holds_still=True),
     "live": Place(lambda t: f"/live?experiment={t.experiment}", 5, "Live"),
     "compare": Place(lambda t: f"/compare?experiment={t.experiment}", 2, "Compare"),
+    "study": Place(lambda _: "/study", 0, "Study"),
     "run": Place(lambda t: f"/run?id={t.runs['cgpfl', 0]}&client=1", 4),
     "papers": Place(lambda _: "/papers", holds_still=True),
     "library": Place(lambda t: f"/library?runs={t.runs['fedavg', 0]}", 0, "Library", holds_still=True),

@@ -43,6 +43,10 @@ def test_the_example_of_the_configuration_page_is_valid() -> None:
     assert len(parse_experiment(yaml.safe_load(configuration.EXAMPLE)).runs()) == 3 * (1 + 3 + 1 + 1)
 
 
+def test_the_study_of_the_configuration_page_is_valid() -> None:
+    assert len(parse_experiment(yaml.safe_load(configuration.STUDY)).runs()) == 4 * 3 * 8
+
+
 def test_a_default_from_the_training_settings_names_the_setting() -> None:
     ditto = ALGORITHMS.get("ditto").options
     defaults = {p.name: default_of(ditto, p) for p in parameters_of(ditto)}

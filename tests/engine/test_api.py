@@ -11,6 +11,7 @@ import yaml
 
 import engine
 from engine import ALGORITHMS, InvalidConfig, parse_experiment, run
+from engine.export.reading import parse_export
 
 CONFIG: dict[str, Any] = {
     "name": "tiny",
@@ -112,3 +113,26 @@ def test_every_public_name_exists() -> None:
     assert "fedavg" in ALGORITHMS
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         engine.Nothing  # noqa: B018
+
+
+def test_an_export_of_several_splits_is_read_back(tmp_path: Path) -> None:
+    text = run(CONFIG | {"algorithms": ["fedavg"], "splits": [4, 5]}).to_json()
+    (found,) = parse_export(text.encode(), tmp_path)
+    assert [(config.split, config.seed, result.data_seed) for config, result in found.runs] == [
+        (4, 0, 4),
+        (4, 1, 4),
+        (5, 0, 5),
+        (5, 1, 5),
+    ]
+
+
+def test_a_study_is_computed_in_one_process() -> None:
+    changed = {"partition": CONFIG["partition"] | {"val_fraction": 0.25}, "splits": [4], "tune": {"trials": 2}}
+    result = run(CONFIG | changed)
+    roles = [r.study["role"] for r in result.runs]
+    assert roles == sorted(roles, reverse=True) and roles.count("trial") == 4
+    finals = [r for r in result.runs if r.study["role"] == "final"]
+    assert {(r.label, r.seed) for r in finals} >= {("fedavg", 0), ("fedavg", 1), ("local_train", 0), ("local_train", 1)}
+    assert all(r.summary["personalized"] for r in finals)
+    (found,) = parse_export(result.to_json().encode(), Path("study.json"))
+    assert [r.study for _, r in found.runs] == [r.study for r in result.runs]

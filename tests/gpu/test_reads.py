@@ -38,6 +38,8 @@ READS = {
     "fedproto": "the bytes depend on how many classes were seen",
     "fl_hc": "scikit-learn clusters the models on the host",
     "ifca": "the number of training samples, which the choice of a model reads in pieces",
+    "moon": "rounds in which nobody has a last model need no term for it",
+    "pfedfda": "the number of samples, and the losses by which each client chooses its share",
 }
 OPTIONS: dict[str, dict[str, Any]] = {
     "fedprox_onestage": {"lam": 1.0},  # else the first round estimates it, once

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from storage import Fenced, NewArtifact, RunNotFound, RunRecord, RunsActive, Store
+from storage.run_queue import FIRST_OF_RERUNS
 from tests.storage.samples import a_round, create
 
 FILE = NewArtifact("checkpoint", 0, "1/checkpoint.bin", "0" * 64, 3)
@@ -192,7 +193,7 @@ def test_runs_with_the_same_configuration_are_found_by_digest(store: Store) -> N
 def test_a_rerun_is_a_new_queued_run_beside_the_old_one(store: Store, run: RunRecord) -> None:
     store.queue.finish(run.id, run.epoch, "done", rounds=[a_round(0)])
     (again,) = store.queue.rerun([run.id])
-    assert (again.status, again.round, again.epoch, again.position) == ("queued", -1, 0, 1)
+    assert (again.status, again.round, again.epoch, again.position) == ("queued", -1, 0, FIRST_OF_RERUNS)
     assert (again.experiment_id, again.config, again.digest) == (run.experiment_id, run.config, run.digest)
     assert status(store, run.id) == "done"
 

@@ -5,11 +5,14 @@ from dataclasses import replace
 import pytest
 import torch
 
+from engine.config.schema import Training
 from engine.core.errors import CheckpointInvalid
 from engine.core.registry import ALGORITHMS
+from engine.core.spaces import Space
 from engine.simulation import checkpoint_codec as states
 from engine.simulation.simulate import Simulation
 from tests.support.builders import (
+    FEWER,
     NEWCOMERS,
     assert_close,
     config,
@@ -183,3 +186,26 @@ def _finished(run: Simulation) -> Simulation:
     for _ in run.rounds():
         pass
     return run
+
+
+def test_the_default_is_in_the_search_space(name: str) -> None:
+    for parameter in ALGORITHMS.get(name).parameters:
+        space, default = parameter.tune, parameter.default
+        if space is None or isinstance(default, str) or default is None:
+            continue
+        if space.choices:
+            assert default in space.choices, parameter.name
+        else:
+            assert isinstance(space.low, str) or space.low <= default, parameter.name
+            assert isinstance(space.high, str) or default <= space.high, parameter.name
+
+
+def test_both_ends_of_a_search_space_are_accepted(name: str, model: object) -> None:
+    sizes = {"clients": 4, "rounds": 4, "layers": 2}
+    options = ALGORITHMS.get(name).options
+    spaces = {p.name: p.tune.resolved(sizes) for p in ALGORITHMS.get(name).parameters if p.tune}
+    spaces["training.lr"] = Space.of(options.lr_space or Training.model_fields["lr"].json_schema_extra["tune"])
+    for end in (0, 1):
+        drawn = options.model_construct().from_draw({name: space.ends[end] for name, space in spaces.items()})
+        lr = drawn.pop("training.lr")
+        simulation({"name": name} | FEWER.get(name, {}) | drawn, model=model, lr=lr)

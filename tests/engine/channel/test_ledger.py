@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from engine.channel.dials import Dials
-from engine.core.registry import ALGORITHMS
 from engine.simulation.simulate import Simulation
 from tests.support.builders import assert_close, assert_equal, personalized, simulation, supports
+from tests.support.dials import METHODS
 
 SPLIT = {"name": "dnn", "hidden": 6}
 OPTIONS = {"l2gd": {"p": 0.5}, "ifca": {"K": 2}, "cgpfl": {"K": 2}, "fl_hc": {"at_round": 1, "n_clusters": 2}}
@@ -32,7 +32,7 @@ def with_ledger(**changed) -> tuple[Simulation, list]:
     return run, [*run.rounds()]
 
 
-@pytest.mark.parametrize("name", ALGORITHMS.names())
+@pytest.mark.parametrize("name", METHODS)
 def test_an_open_channel_with_nothing_set_counts_the_bytes_of_the_method_and_changes_nothing(name):
     plain = simulation(**settings(name))
     expected = [*plain.rounds()]

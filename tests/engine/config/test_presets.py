@@ -40,8 +40,11 @@ STAND_INS = {  # samples and classes of data sets that may be absent: (whole poo
     "tiny_imagenet": (110_000, 100_000, 200),
     "har": (10_299, 7_352, 6),
     "amazon_review": (8_000, 8_000, 2),
+    "digits_domains": (4_500, 4_500, 10),  # with samples_per_domain=1500
+    "pacs": (3_200, 3_200, 7),  # with samples_per_domain=800
+    "office_caltech": (2_533, 2_533, 10),
 }
-NATURAL = {"har": 30, "amazon_review": 4}
+NATURAL = {"har": 30, "amazon_review": 4, "digits_domains": 3, "pacs": 4, "office_caltech": 4}
 EXPERIMENT = "{name: e, dataset: digits, partition: {name: iid}, model: mlr, algorithms: [fedavg]}"
 SMALL = f"name: p\ntitle: t\nsource: s\nscales: {{quick: [{EXPERIMENT}]}}"
 PAPER = (

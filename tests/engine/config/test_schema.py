@@ -155,3 +155,28 @@ def test_every_mistake_in_a_run_is_named() -> None:
     assert all(
         problem in message for problem in ("rounds: 5, unknown key", "algorithm.lamb", "training.lr", "seed", "label")
     )
+
+
+def test_every_split_is_run_with_all_seeds() -> None:
+    runs = parse_experiment(experiment(splits=[5, 6], seeds=[0, 1])).runs()
+    assert [(r.data_seed, r.split, r.seed) for r in runs] == [(5, 5, 0), (5, 5, 1), (6, 6, 0), (6, 6, 1)]
+    for run in runs:
+        assert RunConfig.from_dict(run.to_dict()) == run
+        assert [again.digest for again in parse_experiment(run.as_experiment()).runs()] == [run.digest]
+
+
+def test_without_splits_a_run_is_stored_as_before() -> None:
+    (run,) = parse_experiment(experiment(seeds=[3])).runs()
+    assert "data_seed" not in run.to_dict() and run.split == 3
+    assert run.digest == "f712ab13bc7147569005e1cbfd7f8cc1c964e1f00065c3f4fd9e67eb297eee13"
+
+
+def test_a_split_with_the_number_of_the_seed_is_the_same_run() -> None:
+    (plain,) = parse_experiment(experiment(seeds=[3])).runs()
+    same, other = parse_experiment(experiment(seeds=[3], splits=[3, 4])).runs()
+    assert same.digest == plain.digest != other.digest
+
+
+def test_bad_splits_are_reported_by_their_name() -> None:
+    assert problems(splits=[1, 1])[0].startswith("splits: [1, 1], must be a list of distinct whole numbers")
+    assert "10000 runs" in problems(splits=list(range(200)), seeds=list(range(60)))[0]

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from engine.core.results import RoundResult
-from engine.export.tables import rounds_table
+from engine.export.tables import rounds_table, summary_table
 from tests.support.outcomes import an_outcome
 
 
@@ -29,3 +30,15 @@ def test_other_client_values_are_means_and_accuracies_are_not_repeated() -> None
     table = rounds_table([an_outcome(rounds=[one])])
     assert table["personalized.val_accuracy"][0] == 0.5
     assert not {"personalized.accuracy", "diagnostics.Q"} & set(table.columns)
+
+
+def test_the_seeds_of_a_split_are_averaged_before_the_deviation_is_taken() -> None:
+    means = {(0, 0): 0.5, (0, 1): 0.7, (1, 0): 0.9, (1, 1): 0.9}
+    runs = [
+        an_outcome(data_seed=split, seed=seed, summary={"personalized": {"mean": mean}})
+        for (split, seed), mean in means.items()
+    ]
+    (row,) = summary_table(runs).to_dict("records")
+    assert (row["splits"], row["seeds"]) == (2, 2)
+    assert row["personalized.mean"] == pytest.approx(0.75)
+    assert row["personalized.mean.std"] == pytest.approx(0.3 / 2**0.5)

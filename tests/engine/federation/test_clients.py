@@ -2,10 +2,26 @@
 
 import torch
 
+from engine.config.schema import parse_experiment
+from engine.simulation.simulate import Simulation
 from tests.support.builders import federation
+from tests.support.tiny_runs import TINY, tiny_config
 
 
 def test_class_counts_only_cover_training_samples():
     data = federation()
     for i, counts in enumerate(data.class_counts):
         assert counts.tolist() == torch.bincount(data.train.of_client(i)[1], minlength=3).tolist()
+
+
+def test_the_data_seed_draws_the_split_and_the_seed_everything_else() -> None:
+    partition = {"name": "dirichlet", "num_clients": 4, "alpha": 1.0, "holdout_clients": 0.25, "test_fraction": 0.25}
+    raw = TINY | {"partition": partition, "splits": [5, 6], "seeds": [5, 9]}
+    tasks = {(run.split, run.seed): Simulation(run).task for run in parse_experiment(raw).runs()}
+    alone = Simulation(tiny_config(partition=partition, seeds=[5])).task
+    rows = {draw: task.data.train.rows.tolist() for draw, task in tasks.items()}
+    assert rows[5, 5] == rows[5, 9] == alone.data.train.rows.tolist() != rows[6, 5]
+    assert tasks[5, 9].data.unseen.summary == alone.data.unseen.summary
+    start = {draw: task.initial_model()["head.weight"].sum().item() for draw, task in tasks.items()}
+    assert start[5, 5] == start[6, 5] == alone.initial_model()["head.weight"].sum().item() != start[5, 9]
+    assert tasks[5, 9].participants(1) == tasks[6, 9].participants(1)

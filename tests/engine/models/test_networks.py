@@ -8,6 +8,7 @@ from engine.backends.fused import linear_chain
 from engine.backends.loop import Loop
 from engine.config.schema import parse_experiment
 from engine.core.errors import Unsupported
+from engine.core.registry import MODELS
 from engine.federation.batches import Batch
 from engine.models import Model
 from engine.models.residual import group_norm
@@ -23,12 +24,15 @@ TINY = {
     "har_cnn": ((9, 30), {"hidden": 5}),
     "har_mlp": ((2, 6), {"hidden": 5}),
     "text_embedding": ((7,), {"buckets": 11, "dim": 4, "hidden": 5}),
+    "char_lstm": ((7,), {"vocabulary": 11, "dim": 4, "hidden": 5}),
+    "char_transformer": ((7,), {"vocabulary": 11, "dim": 4, "num_heads": 2}),
 }
+OF_IDS = ("text_embedding", "char_lstm", "char_transformer")
 
 
 def samples(name: str, shape: tuple[int, ...], *lead: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(3)
-    if name == "text_embedding":
+    if name in OF_IDS:
         return torch.randint(0, 11, (*lead, *shape), generator=generator).double()
     return torch.randn(*lead, *shape, generator=generator, dtype=torch.float64)
 
@@ -173,3 +177,11 @@ def test_a_run_with_mismatched_data_and_model_is_refused():
     config = {"dataset": "synthetic", "partition": "natural", "model": "text_embedding", "algorithms": ["fedavg"]}
     with pytest.raises(Unsupported, match="requires token ids"):
         Simulation(parse_experiment(config).runs()[0])
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in MODELS if hasattr(entry.make, "num_layers")])
+def test_the_declared_number_of_layers_is_that_of_the_network(name: str) -> None:
+    shape, options = TINY.get(name, ((1, 8, 8), {}))
+    network = model_of(name, shape, 2, **options)
+    entry = MODELS.get(name)
+    assert len(network.layers) == entry.make(entry.options(**options)).num_layers

@@ -9,12 +9,13 @@ import torch
 from engine.attacks.labels import LabelOptions, Labels
 from engine.config.schema import RunConfig, parse_experiment
 from engine.core.errors import InvalidConfig, Unsupported
-from engine.core.registry import AGGREGATORS, ALGORITHMS, ATTACKS
+from engine.core.registry import AGGREGATORS, ATTACKS
 from engine.federation.malicious import with_malicious
 from engine.metrics import summarize_clients
 from engine.simulation.preflight import check_runs
 from engine.simulation.simulate import Simulation
 from tests.support.builders import assert_close, assert_equal, config, federation, personalized, supports
+from tests.support.dials import METHODS
 
 SPLIT = {"name": "dnn", "hidden": 6}
 SIZES = (6, 9, 4, 7, 5, 8, 6, 7)
@@ -91,7 +92,7 @@ def test_summaries_leave_malicious_clients_out_and_arrays_keep_them():
     assert run.best["personalized"].score == max(r.scalars["personalized.weighted_mean"] for r in rounds)
 
 
-@pytest.mark.parametrize("name", ALGORITHMS.names())
+@pytest.mark.parametrize("name", METHODS)
 def test_an_attack_by_nobody_changes_nothing(name):
     model = "mlr" if supports(name, "mlr") else SPLIT
     options = {"algorithm": name, "model": model, "rounds": 1}
@@ -122,7 +123,7 @@ def test_an_attack_moves_the_global_model_and_no_model_that_stays(attack):
 
 
 @pytest.mark.parametrize("rule", ["median", "multi_krum"])
-@pytest.mark.parametrize("name", ALGORITHMS.names())
+@pytest.mark.parametrize("name", METHODS)
 def test_every_method_runs_with_a_robust_rule_or_refuses_it_before_training(name, rule):
     model = SPLIT if supports(name, SPLIT) else "mlr"
     run = configured(name, aggregator=rule, attack={"name": "sign_flip", "share": 0.25}, model=model, rounds=1)

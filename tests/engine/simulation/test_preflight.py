@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from engine.config.schema import parse_experiment
+from engine.config.schema import ExperimentConfig, parse_experiment
 from engine.core.errors import InvalidConfig
 from engine.models import build_model, num_parameters
 from engine.simulation import preflight
@@ -96,3 +96,30 @@ def test_options_with_the_expected_effect_need_no_note() -> None:
 def test_the_check_of_a_method_stops_before_it_evaluates_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.training.evaluate.evaluate", lambda *_: pytest.fail("evaluated"))
     preflight.check_runs(parse_experiment(EXPERIMENT | {"algorithms": [{"name": "ifca", "K": 2}]}).runs())
+
+
+def study(**changes: object) -> ExperimentConfig:
+    few = {"name": "iid", "num_clients": 200, "val_fraction": 0.1}
+    return parse_experiment(
+        EXPERIMENT | {"algorithms": ["fedavg"], "partition": few, "splits": [3], "tune": {"trials": 2}} | changes
+    )
+
+
+def test_few_validation_samples_are_noted() -> None:
+    notes = preflight.check_runs(study().runs())
+    assert any(note.startswith("split 3: 200 clients have fewer than 5 validation samples") for note in notes)
+    assert preflight.validation_notes([5, 194], 0)[0].startswith("split 0: 199 validation samples, fewer than 200")
+    assert preflight.validation_notes([5, 195], 0) == []
+    assert "1 client has fewer than 5" in preflight.validation_notes([4, 196], 0)[0]
+
+
+def test_trials_shorter_than_the_final_runs_are_noted() -> None:
+    assert preflight.study_notes(study(tune={"rounds": 30})) == ("settings are chosen at 30 of 50 rounds",)
+    assert preflight.study_notes(study()) == preflight.study_notes(parse_experiment(EXPERIMENT)) == ()
+
+
+def test_selecting_by_the_global_model_needs_one_in_every_method() -> None:
+    both = study(algorithms=["fedavg", "local_train"]).runs()
+    assert preflight.check_runs(both)
+    with pytest.raises(InvalidConfig, match=r"local_train trial 0: tune\.model: 'global', but this method has no"):
+        preflight.check_runs(both, selected="global")

@@ -1,6 +1,7 @@
 """Accuracy and loss of shared and of personalized models."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -28,9 +29,25 @@ def test_a_long_evaluation_can_be_stopped_between_its_slabs(monkeypatch, is_per_
     params = {n: p.expand(4, *p.shape) if is_per_client else p for n, p in run.state.global_params.items()}
     monkeypatch.setattr(evaluate, "_SLAB_BYTES", 1)
     ticks: list[int] = []
-    task = replace(run.task, tick=lambda: ticks.append(1))
+    task = replace(run.task, tick=partial(ticks.append, 1))
     evaluate.evaluate(task, Predictor(params, is_per_client), task.data.test)
-    assert len(ticks) == (4 if is_per_client else task.data.test.num_samples)
+    assert len(ticks) == task.data.test.num_samples
+
+
+@pytest.mark.parametrize("is_per_client", [False, True])
+def test_models_with_wide_intermediate_results_evaluate_fewer_samples_at_once(monkeypatch, is_per_client):
+    run = trained("fedavg")
+    params = {n: p.expand(4, *p.shape) if is_per_client else p for n, p in run.state.global_params.items()}
+    slab = 8 * 1000  # 1000 values in double precision
+    monkeypatch.setattr(evaluate, "_SLAB_BYTES", slab)
+    calls = []
+    for widest in (0, 1000):
+        monkeypatch.setattr(run.task.model.module, "widest", widest)
+        ticks: list[int] = []
+        task = replace(run.task, tick=partial(ticks.append, 1))
+        evaluate.evaluate(task, Predictor(params, is_per_client), task.data.test)
+        calls.append(len(ticks))
+    assert calls[0] < calls[1] == run.task.data.test.num_samples
 
 
 def test_a_shared_model_and_stacked_copies_of_it_score_the_same(monkeypatch):

@@ -40,8 +40,15 @@ def test_skipping_the_first_layer_changes_nothing(model, shape, dtype) -> None:
     np.testing.assert_allclose(short, long, rtol=1e-12 if dtype == torch.float64 else 1e-6)
 
 
-def test_embedding_tables_are_skipped_too() -> None:
-    model = {"name": "text_embedding", "buckets": 9, "dim": 3, "hidden": 4}
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"name": "text_embedding", "buckets": 9, "dim": 3, "hidden": 4},
+        {"name": "char_lstm", "vocabulary": 20, "dim": 3, "hidden": 4},
+        {"name": "char_transformer", "vocabulary": 20, "dim": 4, "num_heads": 2},
+    ],
+)
+def test_embedding_tables_are_skipped_too(model) -> None:
     network, plane, _ = example(model, (6,), torch.float64)
     tokens = Samples(torch.randint(0, 20, (7, 6)).double(), torch.randint(0, 3, (7,)))
     short, long = (surface(network, plane, tokens, is_shortened=way) for way in (True, False))

@@ -1,0 +1,86 @@
+"""What an interval or a number of splits allows to say, in words.
+
+A method *leads* only where the interval of its difference excludes 0; it is *level* where the interval lies within half
+a point of 0; otherwise the two *cannot be told apart*.
+"""
+
+from math import isfinite
+from typing import Literal
+
+from app.statistics.bayesian import ROPE
+from app.statistics.critical_difference import ALPHA
+from app.wording import decimals, plural
+from engine.core.statistics import MIN_BLOCKS, ROUNDING, Interval
+
+WIDE = 0.02  # an interval around 0 that is wider than two points says too little
+Relation = Literal["ahead", "behind", "level", "unclear"]
+
+
+def relation(difference: Interval, level: float = ROPE) -> Relation:
+    """The relation of a method to another, by the interval of their difference over splits."""
+    if difference.n < MIN_BLOCKS:
+        return "unclear"
+    if difference.is_within(level):
+        return "level"
+    if difference.is_above_zero:
+        return "ahead"
+    return "behind" if difference.high < -ROUNDING else "unclear"
+
+
+def difference_in_words(difference: Interval, samples: float | None = None) -> str:
+    """``Ahead by 2.1 points``, ``Level within half a point`` or ``Between −1.2 and +2.4 points: cannot be told apart``.
+
+    ``samples`` is the number of test samples behind the mean, which limits the decimals.
+    """
+    found = relation(difference)
+    if found == "level":
+        return "Level within half a point"
+    if found in ("ahead", "behind"):
+        return f"{found.capitalize()} by {_points(abs(difference.mean), samples)} points"
+    if not isfinite(difference.low):
+        return "One split: no interval" if difference.n else "No split in common"
+    reach = f"Between {ends(difference, samples)} points"
+    if difference.high - difference.low > WIDE:
+        return f"{reach}: too little data to tell"
+    return f"{reach}: cannot be told apart"
+
+
+def ends(interval: Interval, samples: float | None = None) -> str:
+    """``−1.2 and +2.4``."""
+    digits = min(1, decimals(samples))
+    return " and ".join(f"{100 * end + 0.0:+.{digits}f}".replace("-", "−") for end in (interval.low, interval.high))
+
+
+def blocks_needed(comparisons: int, alpha: float = ALPHA) -> int:
+    """The fewest blocks with which a Wilcoxon test can be significant after Holm: 2 / 2^N <= alpha / comparisons."""
+    blocks = 1
+    while 2 / 2**blocks > alpha / comparisons:
+        blocks += 1
+    return blocks
+
+
+def too_few_blocks(blocks: int, methods: int, comparisons: int, alpha: float = ALPHA) -> str:
+    """Why no pair can be significant, or nothing if one can.
+
+    ``5 splits of 10 methods: no pair can differ significantly, whatever the numbers; 11 splits would do.``
+    """
+    needed = blocks_needed(comparisons, alpha) if comparisons else 0
+    if blocks >= needed:
+        return ""
+    if blocks == 1:
+        return "One split: what follows is about these clients, not about the methods."
+    return (
+        f"{blocks} splits of {plural(methods, 'method')}: no pair can differ significantly, whatever the numbers; "
+        f"{needed} splits would do."
+    )
+
+
+def tail_in_words(lowest: float, floor: Interval) -> str:
+    """Whether the least accurate clients are lower than chance alone would make them."""
+    if not isfinite(floor.low):
+        return ""
+    return "Below what chance alone makes it" if lowest < floor.low else "Spread as large as chance alone makes it"
+
+
+def _points(size: float, samples: float | None) -> str:
+    return f"{100 * size:.{min(1, decimals(samples))}f}"

@@ -1,0 +1,164 @@
+"""The finding of a study in words: who leads training alone, who is level with it, who cannot be told apart from it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from app.statistics.verdicts import ends, too_few_blocks
+from app.study import numbers
+from app.study.numbers import Difference
+from app.study.study import SELECT, Study
+from app.wording import capital, decimals, names, plural, points, setting
+from engine.core.statistics import MIN_BLOCKS, Interval
+
+MAX_NAMED = 8
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a finished study shows, for the page and the report."""
+
+    title: str
+    procedure: str
+    sentences: tuple[str, ...]
+
+
+def of(study: Study) -> Finding:
+    table, compared, splits = numbers.table(study), numbers.compared(study), len(study.splits)
+    return Finding(
+        title(table, compared, study.reference, splits),
+        procedure(len(study.entries), study.budget, len(study.seeds), splits, SELECT[study.select]),
+        tuple(sentences(table, compared, study.reference, splits, data_in_words(study))),
+    )
+
+
+def data_in_words(study: Study) -> str:
+    """``Digits · 20 clients · 4 classes each``."""
+    return setting(study.experiment.config).rpartition(" · ")[0]
+
+
+def title(table: pd.DataFrame, differences: Mapping[str, Difference], reference: str | None, splits: int) -> str:
+    """``No method leads LocalTrain``, ``CGPFL leads LocalTrain by 2.1 points``."""
+    if reference is None or not differences:
+        best = table.iloc[0]
+        return f"{best['method']} has the highest tuned accuracy, but there is no reference to compare with"
+    if splits < MIN_BLOCKS:
+        return f"{capital(plural(splits, 'split is', 'splits are'))} too few to tell who leads {reference}"
+    leaders = _of(differences, "ahead")
+    if not leaders:
+        return f"No method leads {reference}"
+    if len(leaders) == 1:
+        return f"{leaders[0].method} leads {reference} by {points(leaders[0].interval.mean)}"
+    return f"{names([one.method for one in leaders], 3)} lead {reference}"
+
+
+def sentences(
+    table: pd.DataFrame, differences: Mapping[str, Difference], reference: str | None, splits: int, data: str
+) -> list[str]:
+    """What the numbers say, a sentence per kind of verdict, then tuning, the lowest clients and the scope.
+
+    ``data`` names the data and their partition.
+    """
+    found = []
+    if reference is not None and differences:
+        if splits == 1:
+            found += [too_few_blocks(1, len(table), 1), *_of_these_clients(differences, reference)]
+        else:
+            found += _verdicts(differences, reference, _samples(table))
+    found += [_tuning(table, reference), _tails(table)]
+    return [sentence for sentence in [*found, _scope(splits, data)] if sentence]
+
+
+def _verdicts(differences: Mapping[str, Difference], reference: str, samples: float) -> list[str]:
+    """``LG-FedAvg is level with LocalTrain (within half a point).``"""
+    ahead, level, unclear, behind = (_of(differences, kind) for kind in ("ahead", "level", "unclear", "behind"))
+    found = []
+    if ahead:
+        found.append(f"{_with_intervals(ahead, samples)} {_verb(ahead, 'leads', 'lead')} {reference}.")
+    if level:
+        found.append(f"{_named(level)} {_verb(level, 'is', 'are')} level with {reference}, within half a point.")
+    if unclear:
+        low, high = min(one.interval.low for one in unclear), max(one.interval.high for one in unclear)
+        reach = ends(Interval(0, low, high, 1), samples)
+        found.append(f"{_named(unclear)} cannot be told apart from {reference} (between {reach} points).")
+    if behind:
+        found.append(f"{_with_intervals(behind, samples)} {_verb(behind, 'is', 'are')} behind.")
+    return found
+
+
+def _of_these_clients(differences: Mapping[str, Difference], reference: str) -> list[str]:
+    """With one split: the methods whose interval over seeds and clients excludes 0, for these clients only."""
+    above = [one for one in differences.values() if one.interval.is_above_zero]
+    below = [one for one in differences.values() if one.interval.high < 0]
+    words = [
+        f"{_with_intervals(group, None)} {_verb(group, 'is', 'are')} {side} {reference} for these clients."
+        for group, side in ((above, "above"), (below, "below"))
+        if group
+    ]
+    return words or [f"For these clients, no method differs from {reference} by more than its interval."]
+
+
+def _tuning(table: pd.DataFrame, reference: str | None) -> str:
+    """``Tuning was worth 42.0 points to CGPFL and 1.5 points to LocalTrain.``"""
+    gains = table.set_index("method")["gain"]
+    most = gains.idxmax()
+    if gains[most] <= 0:
+        return ""
+    samples = _samples(table)
+    also = ""
+    if reference in gains and reference != most:
+        own = gains[reference]
+        also = f" and {points(own, samples)} to {reference}" if own > 0 else f" and nothing to {reference}"
+    return f"Tuning was worth {points(gains[most], samples)} to {most}{also}."
+
+
+def _tails(table: pd.DataFrame) -> str:
+    """Whether the lowest clients are below what chance makes them."""
+    below = list(table.loc[table["tail"].str.startswith("Below"), "method"])
+    if not below:
+        return "The lowest 10 % of the clients are as low as chance alone makes them, under every method."
+    if len(below) == len(table):
+        return "Under every method the lowest 10 % of the clients are lower than chance alone makes them."
+    return f"Under {names(below, MAX_NAMED)} the lowest 10 % of the clients are lower than chance alone makes them."
+
+
+def _scope(splits: int, data: str) -> str:
+    what = "new splits of this data set" if splits > 1 else "new trainings of these clients"
+    return f"This generalizes to {what}, cut in this way ({data}), and no further."
+
+
+def procedure(methods: int, trials: int, seeds: int, splits: int, select: str) -> str:
+    """``10 methods, 16 settings each, chosen by ..., retrained with 3 fresh seeds on 5 splits.``"""
+    tried = f"{plural(trials, 'setting')} each, chosen by {select}" if trials > 1 else "defaults only"
+    again = f"retrained with {plural(seeds, 'fresh seed')}" if trials > 1 else f"trained with {plural(seeds, 'seed')}"
+    return f"{plural(methods, 'method')}, {tried}, {again} on {plural(splits, 'split')}."
+
+
+def _of(differences: Mapping[str, Difference], kind: str) -> list[Difference]:
+    """The methods with this relation to the reference, the highest first."""
+    own = [one for one in differences.values() if one.relation == kind]
+    return sorted(own, key=lambda one: -one.interval.mean)
+
+
+def _named(group: Sequence[Difference]) -> str:
+    return capital(names([one.method for one in group], MAX_NAMED))
+
+
+def _with_intervals(group: Sequence[Difference], samples: float | None) -> str:
+    """``FedAvg (−3.4 ± 2.0 points) and IFCA (−4.0 ± 3.3 points)``."""
+    digits = min(1, decimals(samples))
+    words = []
+    for one in group:
+        half = (one.interval.high - one.interval.low) / 2
+        text = f"{100 * one.interval.mean:+.{digits}f} ± {100 * half:.{digits}f}".replace("-", "−")
+        words.append(f"{one.method} ({text} points)")
+    return names(words, MAX_NAMED)
+
+
+def _verb(group: Sequence[Difference], one: str, several: str) -> str:
+    return one if len(group) == 1 else several
+
+
+def _samples(table: pd.DataFrame) -> float:
+    return float(table["samples"].min())

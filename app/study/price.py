@@ -1,0 +1,94 @@
+"""Accuracy at equal price: what the tuned methods reached for the same megabytes or gradients."""
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from app.components import page, terms
+from app.data import queries
+from app.data.costs import AXIS_TITLES, COST_CHOICES, Cost, recorded
+from app.state import url_state
+from app.state.choice import Choice
+from app.statistics.equal_price import SHARES, accuracy_at, budgets
+from app.study.numbers import TUNED
+from app.study.study import Study
+from app.wording import MISSING, number
+from engine.core.vocabulary import megabytes
+
+NOT_YET = "not yet"
+AXIS = Choice("Price", {k: COST_CHOICES[k] for k in ("megabytes", "gradient_evaluations")}, "price", "megabytes")
+
+
+def data(series: pd.DataFrame, runs: pd.DataFrame, cost: Cost) -> pd.DataFrame:
+    """[run, round, name, value] of the tuned runs -> [method, budget, accuracy], means over runs; NaN: not yet.
+
+    Round 0, the untrained model, does not count.
+
+    ``runs`` [run, method]. Budgets are the total of the cheapest method that spends anything, a half and a quarter.
+    """
+    wide = series.pivot_table(index=["run", "round"], columns="name", values="value").sort_index()
+    names = list(recorded(cost))
+    wide = wide.reindex(columns=[*names, "personalized.mean"])
+    spent = wide[names].fillna(0.0).groupby(level="run").cumsum()
+    wide["cost"] = megabytes(spent) if cost == "megabytes" else spent[cost]
+    trained = wide[wide.index.get_level_values("round") > 0]
+    of = runs.drop_duplicates("run").set_index("run")["method"]
+    totals = wide["cost"].groupby(level="run").last().groupby(of).mean()
+    rows = []
+    for method in dict.fromkeys(of):
+        for budget in budgets(list(totals)):
+            reached = [
+                accuracy_at(budget, own["cost"].to_numpy(float), own["personalized.mean"].to_numpy(float))
+                for run, own in trained.groupby(level="run")
+                if of.get(run) == method
+            ]
+            rows.append({"method": method, "budget": budget, "accuracy": float(np.mean(reached))})
+    return pd.DataFrame(rows, columns=["method", "budget", "accuracy"])
+
+
+def table(study: Study, cost: Cost) -> pd.DataFrame:
+    """``data`` of the tuned final runs."""
+    runs = study.final_runs
+    own = runs[runs["setting"] == TUNED]
+    ids = set(own["run"])
+    names = ["personalized.mean", *recorded(cost)]
+    series = queries.scalar_series([run for run in study.finals if run.id in ids], names)
+    return data(series, own, cost)
+
+
+def as_shown(rows: pd.DataFrame, cost: Cost) -> pd.DataFrame:
+    """A column per budget, the largest first; ``not yet`` where the first evaluated round costs more."""
+    wide = rows.pivot_table(index="method", columns="budget", values="accuracy", sort=False, dropna=False)
+    wide = wide[sorted(wide.columns, reverse=True)].sort_values(max(wide.columns), ascending=False, kind="stable")
+    unit = "MB" if cost == "megabytes" else "gradients"
+    shown = pd.DataFrame({"Method": wide.index})
+    for budget in wide.columns:
+        values = [NOT_YET if np.isnan(value) else f"{100 * value:.1f} %" for value in wide[budget]]
+        shown[f"at {number(budget)} {unit}"] = values
+    return shown
+
+
+@url_state.fragment
+def panel(study: Study) -> None:
+    if study.final_runs.empty:
+        return
+    page.section("What do they reach for the same price?")
+    cost = cost_of(AXIS.switch())
+    rows = table(study, cost)
+    if rows.empty:
+        st.info(f"No method of this study spends any {AXIS_TITLES[cost]}.")
+        return
+    st.dataframe(as_shown(rows, cost), hide_index=True, key="price", placeholder=MISSING, alt="Accuracy at equal price")
+    terms.caption(about(cost), "price")
+
+
+def cost_of(axis: str) -> Cost:
+    return "gradient_evaluations" if axis == "gradient_evaluations" else "megabytes"
+
+
+def about(cost: Cost) -> str:
+    parts = ", ".join("all" if share == 1 else f"{100 * share:g} %" for share in SHARES)
+    return (
+        f"Mean test accuracy at the last evaluated round within the budget: {parts} of what the cheapest method spends "
+        f"({AXIS_TITLES[cost]}). Settings were chosen at full length."
+    )

@@ -1,0 +1,69 @@
+"""How far a study is: trials, choices and final runs, and when the test data was first used."""
+
+from collections.abc import Sequence
+
+from app.data.comparison import run_name
+from app.study.study import Study
+from app.wording import capital, count, names, plural
+from storage import RunRecord
+
+
+def sentences(study: Study) -> list[str]:
+    """``Trials 112 of 160, final runs wait for 3 methods.`` Nothing once all final runs have ended."""
+    return [] if study.is_finished else [f"{capital(line)}." for line in study.progress.in_words()]
+
+
+def opened(study: Study) -> str:
+    """``The test data was opened once, on 22 Nov 2026 at 14:05 UTC, by 60 final runs.``"""
+    at = study.opened_at
+    if at is None:
+        return ""
+    return (
+        f"The test data was opened once, on {at.day} {at:%b %Y} at {at:%H:%M} UTC, "
+        f"by {plural(len(study.finals), 'final run')}."
+    )
+
+
+def caveats(study: Study) -> list[str]:
+    """What the settings were chosen on, where it differs from the final runs."""
+    found, tune = [], study.plan.tune
+    rounds = max((run.rounds for run in study.finals), default=0)
+    if tune.rounds and tune.rounds < rounds:
+        found.append(f"Settings were chosen at {tune.rounds} of {rounds} rounds.")
+    if tune.per == "first" and len(study.splits) > 1:
+        found.append(
+            f"Settings were chosen on split {study.splits[0]} and used on all: the clients of the other splits hold "
+            "some of its samples."
+        )
+    if lost := [run for run in study.finals if run.is_finished and run.status != "done"]:
+        which = names(dict.fromkeys(run_name(run) for run in lost))
+        found.append(f"{plural(len(lost), 'final run is', 'final runs are')} left out since not completed: {which}.")
+    if tune.select == "loss":
+        found.append("Settings were chosen by validation loss; figures of trials show the mean validation accuracy.")
+    if tune.gradients:
+        found.append(f"The budget is {count(tune.gradients)} gradient evaluations per method and split.")
+    return found
+
+
+def seen_before(study: Study, runs: Sequence[RunRecord]) -> str:
+    """``This test data was seen by 14 earlier runs.``: runs of other experiments that evaluated on it before."""
+    at = study.opened_at
+    if at is None:
+        return ""
+    own = {_data(run) for run in study.finals}
+    seen = [
+        run
+        for run in runs
+        if run.experiment_id != study.experiment.id
+        and run.round >= 0
+        and run.started_at is not None
+        and run.started_at < at
+        and (run.config.get("evaluation") or {}).get("on", "both") == "both"
+        and _data(run) in own
+    ]
+    return f"It was seen before by {plural(len(seen), 'earlier run')} of other experiments." if seen else ""
+
+
+def _data(run: RunRecord) -> str:
+    """Equal for runs with the same test data: data set, partition and split."""
+    return repr((sorted(run.config["dataset"].items()), sorted(run.config["partition"].items()), run.split))

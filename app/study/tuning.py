@@ -1,0 +1,65 @@
+"""What tuning was worth, and whether the budget was enough."""
+
+import streamlit as st
+
+from app.charts import best_so_far, tuned
+from app.components import page
+from app.components.shown import Shown, with_finding
+from app.state import url_state
+from app.state.choice import Choice, Choices
+from app.statistics.best_of import chance_to_meet
+from app.study.numbers import floors
+from app.study.study import SELECT, SHARE, Study
+from app.wording import plural
+
+AXIS = Choice("Budget in", best_so_far.AXES, "budget", "trials")
+
+
+def worth(study: Study) -> Shown:
+    """Defaults and choice on the test data."""
+    runs = study.final_runs
+    rows, band = tuned.data(runs, floors(study)), tuned.band(runs)
+    clients = int(study.final_clients.groupby("run")["client"].nunique().max())
+    return with_finding(
+        tuned.figure(rows, SHARE, band),
+        rows.drop(columns=["samples", "tail_samples"]),
+        tuned.finding(rows),
+        key="tuned",
+        name="defaults-and-tuned",
+        title="Defaults ▸ tuned, on test data",
+        also=tuned.note(SHARE, clients, band is not None),
+    )
+
+
+def budget(study: Study, axis: str) -> Shown:
+    """The expected best of the first trials on validation data."""
+    rows = best_so_far.data(study.trial_values, axis)
+    trials = study.budget
+    met = {share: f"{100 * chance_to_meet(share, trials):.0f} %" for share in (0.05, 0.2)}
+    return with_finding(
+        best_so_far.figure(rows, axis, SELECT[study.shown_by]),
+        rows,
+        best_so_far.finding(rows),
+        key="best_so_far",
+        name="best-so-far",
+        title="Expected best of the first trials, on validation data",
+        also=f"{plural(trials, 'independent draw')} would meet the best 5 % of a search space with chance {met[0.05]}, "
+        f"the best 20 % with chance {met[0.2]}.",
+    )
+
+
+@url_state.fragment
+def panel(study: Study) -> None:
+    page.section("What was tuning worth?")
+    axis = AXIS.switch() if len(study.trial_values) else AXIS.default
+    left, right = st.columns(2, gap="large")
+    with left:
+        if len(study.final_runs):
+            page.show(worth(study))
+    with right:
+        if len(study.trial_values):
+            page.show(budget(study, axis))
+
+
+def figures(study: Study, choices: Choices) -> list[Shown]:
+    return [worth(study), budget(study, AXIS.made_in(choices))]

@@ -1,0 +1,110 @@
+"""Study: settings chosen on validation data under an equal budget, and what the methods are worth then."""
+
+from functools import partial
+
+import streamlit as st
+
+from app.components import page, paper_figure, terms
+from app.components.shown import Shown
+from app.data import queries
+from app.report.study import report
+from app.state import url_state
+from app.state.choice import Choices
+from app.study import choosing, finals, finding, numbers, price, progress, ranks, settings, tuning
+from app.study.study import Study
+from app.wording import kicker, lines
+from engine.core.errors import InvalidConfig
+
+QUESTION = "Which method is best if all are tuned equally?"
+LEAD = (
+    "A study gives every method the same number of trials, chooses settings on validation data, retrains them with "
+    "fresh seeds, and only then evaluates on test data."
+)
+
+
+def render() -> None:
+    page.require_store()
+    found = choosing.studies()
+    shown = choosing.named(found)
+    if shown is None:
+        none_yet()
+        return
+    try:
+        study = choosing.study_of(shown)
+    except InvalidConfig as error:
+        page.header("STUDY", shown.name)
+        st.error(lines(error.problems))
+        return
+    if study.is_finished and len(study.final_runs):
+        results(study)
+    else:
+        header(study, QUESTION, LEAD)
+    control = choosing.control(found, shown)
+    with st.container(horizontal=True, vertical_alignment="center", key="study_controls"):
+        if len(control.titles) > 1:
+            control.pick()
+        page.link("compare", "Final runs in Compare", runs=",".join(str(run.id) for run in study.finals) or None)
+        page.link("live", "Live", experiment=study.experiment.id)
+        if study.is_finished and len(study.final_runs):
+            report_button(study)
+    panels(study)
+
+
+def none_yet() -> None:
+    page.header("STUDY", QUESTION, LEAD)
+    st.markdown(
+        "There is no study yet. Choose the preset *A fair study of ten methods on Digits* in [Set up](/setup), or run "
+        "`python -m engine run --preset study-digits`. To study methods of your choice, add `tune:` to a configuration."
+    )
+
+
+def header(study: Study, title: str, lead: str) -> None:
+    page.header(kicker(study.experiment.config), title, lead)
+
+
+def results(study: Study) -> None:
+    """The finding in words, from the finished final runs."""
+    found = finding.of(study)
+    header(study, found.title, found.procedure)
+    terms.paragraph(" ".join(found.sentences))
+    terms.caption(opened(study))
+
+
+def opened(study: Study) -> str:
+    """When the test data was opened, and by whom before."""
+    runs = queries.runs(include_archived=True)
+    return " ".join(filter(None, [progress.opened(study), progress.seen_before(study, runs), *progress.caveats(study)]))
+
+
+def panels(study: Study) -> None:
+    if waiting := progress.sentences(study):
+        st.info(lines(waiting))
+    if study.is_finished and len(study.final_runs):
+        finals.panel(study, numbers.table(study))
+    tuning.panel(study)
+    settings.panel(study)
+    if study.is_finished:
+        ranks.panel(study)
+        price.panel(study)
+        settings.take_away(study)
+    paper_figure.offer(lambda: figures(study, url_state.address()))
+
+
+def figures(study: Study, choices: Choices) -> list[Shown]:
+    return [*tuning.figures(study, choices), *settings.figures(study, choices), *ranks.figures(study)]
+
+
+def report_button(study: Study) -> None:
+    st.download_button(
+        "Export report (HTML)",
+        partial(report, study, url_state.address(), st.context.url or ""),
+        "study.html",
+        "text/html",
+        key="report",
+        on_click="ignore",
+        help="All figures and tables of this page in one file that works offline",
+    )
+
+
+with url_state.page("study"):
+    render()

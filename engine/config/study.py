@@ -1,0 +1,267 @@
+"""A study: an experiment with ``tune:``, expanded into trials and final runs.
+
+Everything is a function of entry, split and trial number, so a study has no state besides its runs and choices.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from engine.config.sampler import MAX_COLUMNS, MAX_TRIALS, point
+from engine.config.schema import AlgorithmEntry, Choice, ExperimentConfig, RunConfig, Training, file_label
+from engine.config.tune import StudyRun, Tune
+from engine.core.errors import InvalidConfig, shown
+from engine.core.registry import MODELS, Options
+from engine.core.spaces import Space, names_of
+
+LR = "training.lr"
+DEFAULTS = " defaults"  # ends the label of a final run with the defaults, where another setting was chosen
+MAX_POSITION = 1_000_000  # in the database, repeated runs come after it
+MAX_LABEL = 180  # characters: labels of trials and final runs are longer
+MAX_RUNS = 10_000
+
+
+@dataclass(frozen=True)
+class Study:
+    """The trials and final runs of an experiment with ``tune``."""
+
+    config: ExperimentConfig
+
+    @property
+    def tune(self) -> Tune:
+        assert self.config.tune is not None
+        return self.config.tune
+
+    @property
+    def entries(self) -> dict[str, AlgorithmEntry]:
+        return {entry.label: entry for entry in self.config.algorithms}
+
+    @property
+    def splits(self) -> tuple[int, ...]:
+        return tuple(split for split in self.config.splits if split is not None)
+
+    @property
+    def tuned(self) -> tuple[tuple[str, int], ...]:
+        """(entry, split) of every choice."""
+        splits = self.splits if self.tune.per == "split" else self.splits[:1]
+        return tuple((entry, split) for entry in self.entries for split in splits)
+
+    @property
+    def max_trials(self) -> int:
+        return MAX_TRIALS if self.tune.gradients else self.tune.trials
+
+    def spaces(self, entry: str) -> dict[str, Space]:
+        """The search spaces of an entry by name, in the order of their columns, with numbers for bounds."""
+        found = spaces_of(self.entries[entry])
+        return {name: found[name].resolved(self._sizes(entry)) for name in names_of(found)}
+
+    def setting(self, entry: str, split: int, trial: int) -> dict[str, Any]:
+        """The drawn values by name; none for trial 0, the defaults."""
+        spaces, method = self.spaces(entry), self.entries[entry]
+        if not trial or not spaces:
+            return {}
+        u = point(self.tune.sampler, split, trial, len(spaces))
+        draw = {name: space.value(float(at)) for (name, space), at in zip(spaces.items(), u, strict=True)}
+        return draw if LR in (method.tune or {}) else method.choice.options.from_draw(draw)
+
+    def trials(self, entry: str, split: int, trial: int) -> tuple[RunConfig, ...]:
+        """The runs of a trial, one for each of ``tune.seeds``."""
+        place = StudyRun("trial", entry, split, trial)
+        return tuple(self._run(place, seed, f"{entry} trial {trial}") for seed in self.tune.seeds)
+
+    def first_trials(self) -> Iterator[RunConfig]:
+        """The trials that are queued at the start: all, or with a budget of gradients the first two of each choice."""
+        count = 2 if self.tune.gradients else self.tune.trials
+        for entry, split in self.tuned:
+            for trial in range(count):
+                yield from self.trials(entry, split, trial)
+
+    def planned(self) -> Iterator[tuple[RunConfig, int]]:
+        """A trial and a final run with the defaults for each entry, and the number of runs like it.
+
+        At most so many final runs; with a budget of gradients at least so many trials.
+        """
+        split, trials = self.splits[0], 2 if self.tune.gradients else self.tune.trials
+        choices = len(self.tuned) // len(self.entries)
+        for entry in self.entries:
+            yield self.trials(entry, split, 0)[0], choices * trials * len(self.tune.seeds)
+            fresh = 1 if self.tune.trials == 1 and not self.tune.gradients else 2
+            final = self.final(StudyRun("final", entry, split, 0), self.config.seeds[0], True)
+            yield final, fresh * len(self.splits) * len(self.config.seeds)
+
+    def finals(self, chosen: Mapping[tuple[str, int], int]) -> Iterator[RunConfig]:
+        """The final runs: choice and defaults on every split with every seed, once if they are the same."""
+        for entry in self.entries:
+            for split in self.splits:
+                choice = chosen[entry, split if self.tune.per == "split" else self.splits[0]]
+                for trial in dict.fromkeys((0, choice)):
+                    for seed in self.config.seeds:
+                        yield self.final(StudyRun("final", entry, split, trial), seed, trial == choice)
+
+    def final(self, place: StudyRun, seed: int, is_choice: bool) -> RunConfig:
+        return self._run(place, seed, place.entry if is_choice else place.entry + DEFAULTS)
+
+    def position(self, run: RunConfig) -> int:
+        """The position of a run in the experiment, a function of its place and seed. Final runs come first."""
+        place, entries = run.study, list(self.entries)
+        assert place is not None
+        block = entries.index(place.entry) * len(self.splits) + self.splits.index(place.split)
+        if place.role == "final":
+            return (2 * block + (place.trial > 0)) * len(self.config.seeds) + self.config.seeds.index(run.seed)
+        at = (block * self.max_trials + place.trial) * len(self.tune.seeds) + self.tune.seeds.index(run.seed)
+        return self._num_positions_of_finals + at
+
+    def found(self, place: StudyRun, seed: int, label: str) -> RunConfig:
+        """The run at a place, for a document of unknown origin. Raises ValueError if the study has no such run."""
+        seeds = self.tune.seeds if place.role == "trial" else self.config.seeds
+        if place.entry not in self.entries or place.split not in self.splits or seed not in seeds:
+            raise ValueError("is not a run of the study")
+        if place.trial >= self.max_trials:
+            raise ValueError(f"has trial {place.trial}, but the study has {self.max_trials}")
+        labels = (
+            (place.entry, place.entry + DEFAULTS) if place.role == "final" else (f"{place.entry} trial {place.trial}",)
+        )
+        if label not in labels:
+            raise ValueError(f"has the label {shown(label)}, must be {' or '.join(map(repr, labels))}")
+        return self._run(place, seed, label)
+
+    @property
+    def _num_positions_of_finals(self) -> int:
+        return 2 * len(self.entries) * len(self.splits) * len(self.config.seeds)
+
+    @property
+    def num_positions(self) -> int:
+        blocks = len(self.entries) * len(self.splits)
+        return self._num_positions_of_finals + blocks * self.max_trials * len(self.tune.seeds)
+
+    def _run(self, place: StudyRun, seed: int, label: str) -> RunConfig:
+        """A run with the settings of a trial. Raises InvalidConfig if they are not allowed together."""
+        entry, evaluation = self.entries[place.entry], self.config.evaluation
+        tuned_on = place.split if self.tune.per == "split" else self.splits[0]
+        setting = self.setting(place.entry, tuned_on, place.trial)
+        try:
+            choice, training = _with_setting(entry, setting)
+        except ValidationError as error:
+            problem = f"{label}: {shown(setting)} {error.errors()[0]['msg']}; change its search spaces"
+            raise InvalidConfig([problem]) from error
+        if place.role == "trial":
+            evaluation = evaluation.model_copy(update={"on": "val"})
+            training = training.model_copy(update={"rounds": self.tune.rounds or training.rounds})
+        config = self.config
+        return RunConfig(
+            config.name,
+            label,
+            choice,
+            config.dataset,
+            config.partition,
+            config.model,
+            training,
+            evaluation,
+            config.machine,
+            seed,
+            data_seed=place.split,
+            study=place,
+            **entry.dials,
+        )
+
+    def _sizes(self, entry: str) -> dict[str, int]:
+        """What bounds of search spaces may depend on, as far as it is known before the data are loaded."""
+        config, found = self.config, {"rounds": self.tune.rounds or self.entries[entry].training.rounds}
+        options = (config.partition.options, config.dataset.options)
+        clients = next((n for o in options if (n := getattr(o, "num_clients", None)) is not None), None)
+        if clients is not None:
+            found["clients"] = round(clients * (1 - getattr(config.partition.options, "holdout_clients", 0.0)))
+        model = MODELS.get(config.model.name).make(config.model.options)
+        if hasattr(model, "num_layers"):
+            found["layers"] = model.num_layers
+        return found
+
+
+def spaces_of(entry: AlgorithmEntry) -> dict[str, Space]:
+    """The declared spaces of what an entry does not set, replaced and extended by its own ``tune``."""
+    if entry.tune is not None and not entry.tune:
+        return {}
+    options = type(entry.choice.options)
+    lr = Training.model_fields["lr"].json_schema_extra
+    assert isinstance(lr, dict)
+    declared = {LR: Space.of(options.lr_space or lr["tune"])} | _declared(options)
+    return {name: space for name, space in declared.items() if name not in entry.given} | dict(entry.tune or {})
+
+
+def problems(config: ExperimentConfig) -> list[str]:
+    """What makes a study impossible, one line each: field, value, what is allowed."""
+    study, tune = Study(config), config.tune
+    assert tune is not None
+    found = []
+    if config.splits == (None,):
+        found.append("splits: not set, but tune needs fixed splits; set for instance splits: [0, 1, 2]")
+    if getattr(config.partition.options, "val_fraction", None) == 0:
+        found.append(
+            "partition.val_fraction: 0, but settings are chosen on validation data, and there is none; set "
+            "partition.val_fraction, for instance 0.2"
+        )
+    if shared := sorted(set(tune.seeds) & set(config.seeds)):
+        found.append(f"tune.seeds: {shared}, trials and final runs would share a seed; use others, for instance 1000")
+    if config.evaluation.on == "val":
+        found.append("evaluation.on: 'val', but the final runs of tune need test data; remove it")
+    for entry in config.algorithms:
+        if tune.rounds and tune.rounds > entry.training.rounds:
+            found.append(f"tune.rounds: {tune.rounds}, must be at most the {entry.training.rounds} of {entry.label}")
+        if len(entry.label) > MAX_LABEL:
+            found.append(f"algorithms: the label {shown(entry.label)} is too long; use at most {MAX_LABEL} characters")
+    labels = {file_label(entry.label) for entry in config.algorithms}
+    found += [
+        f"algorithms: the label {shown(label + DEFAULTS)} is that of final runs; choose another"
+        for label in labels
+        if label + DEFAULTS in labels
+    ]
+    if not found:
+        found = [problem for entry in study.entries for problem in _space_problems(study, entry)]
+    runs = len(study.tuned) * (2 if tune.gradients else tune.trials) * len(tune.seeds)
+    runs += 2 * len(study.entries) * len(study.splits) * len(config.seeds)
+    if runs > MAX_RUNS or study.num_positions > MAX_POSITION:
+        found.append(f"tune: {runs:,} runs, at most {MAX_RUNS:,} are allowed; lower trials, splits or seeds")
+    return found
+
+
+def _space_problems(study: Study, label: str) -> list[str]:
+    """Spaces that cannot be drawn from, or reach values that are not allowed."""
+    entry, found = study.entries[label], []
+    spaces = spaces_of(entry)
+    if len(spaces) > MAX_COLUMNS:
+        return [f"{label}: {len(spaces)} parameters to tune; at most {MAX_COLUMNS} are possible"]
+    for name, space in spaces.items():
+        what = f"{label}: tune.{name}: {space.in_words}"
+        try:
+            ends = space.resolved(study._sizes(label)).ends
+        except ValueError as error:
+            found.append(f"{what}: {error}")
+            continue
+        for end in space.choices or dict.fromkeys(ends):
+            setting = {name: end} if name in (entry.tune or {}) else entry.choice.options.from_draw({name: end})
+            try:
+                _with_setting(entry, setting)
+            except ValidationError as error:
+                message = error.errors()[0]["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
+                found.append(f"{what}: {shown(end)} {message}")
+                break
+    return found
+
+
+def _declared(options: type[Options]) -> dict[str, Space]:
+    extras = {name: field.json_schema_extra for name, field in options.model_fields.items()}
+    return {
+        name: Space.of(extra["tune"]) for name, extra in extras.items() if isinstance(extra, dict) and "tune" in extra
+    }
+
+
+def _with_setting(entry: AlgorithmEntry, setting: Mapping[str, Any]) -> tuple[Choice, Training]:
+    """The method and training of an entry with some values changed. Raises ValidationError."""
+    of_training = {k.removeprefix("training."): v for k, v in setting.items() if k.startswith("training.")}
+    own = {k: v for k, v in setting.items() if not k.startswith("training.")}
+    options, training = entry.choice.options, entry.training
+    changed = type(options).model_validate(options.model_dump() | own) if own else options
+    training = Training.model_validate(training.model_dump() | of_training) if of_training else training
+    return replace(entry.choice, options=changed), training

@@ -1,0 +1,80 @@
+"""The ``tune:`` section of an experiment, and the place of a run in a study.
+
+A study trains every method with several settings, the trials; chooses one by validation accuracy; and trains the
+defaults and the choice again with fresh seeds, the final runs. Only these are evaluated on test data.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator
+
+from engine.config.sampler import MAX_TRIALS, Sampler
+from engine.core.registry import Options
+from engine.core.vocabulary import ModelKind
+
+Select = Literal["mean", "weighted_mean", "lowest10", "lowest5", "loss"]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+
+
+class Tune(Options):
+    """How settings are chosen, with the same budget for every method."""
+
+    trials: int = Field(
+        16, ge=1, le=MAX_TRIALS, description="Settings per method and split; the first are the defaults."
+    )
+    gradients: float | None = Field(
+        None,
+        gt=0,
+        le=1e18,
+        description="Budget instead of trials: trials go on until so many gradient evaluations are spent, at least 2.",
+    )
+    rounds: int | None = Field(
+        None, ge=1, le=1_000_000, description="Rounds of a trial; by default those of the final runs."
+    )
+    seeds: tuple[Seed, ...] = Field((1000,), description="Seeds of the trials; final runs must have other seeds.")
+    select: Select = Field(
+        "mean", description="Summary over clients of the last round's validation accuracies; loss takes the least loss."
+    )
+    model: ModelKind = Field("personalized", description="The model that is selected by.")
+    sampler: Sampler = Field("sobol", description="How settings are drawn: evenly spread, or independently.")
+    per: Literal["split", "first"] = Field(
+        "split", description="split: each split chooses its own settings; first: those of the first split serve all."
+    )
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _one_or_several(cls, raw: Any) -> Any:
+        return (raw,) if isinstance(raw, int) else raw
+
+    @field_validator("seeds")
+    @classmethod
+    def _distinct(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        if not seeds or len(set(seeds)) < len(seeds):
+            raise ValueError("must be distinct whole numbers, at least one")
+        return seeds
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """The place of a run in a study: a trial or a final run with the settings of this trial; 0 are the defaults."""
+
+    role: Literal["trial", "final"]
+    entry: str  # label of the method
+    split: int
+    trial: int
+
+    @classmethod
+    def from_dict(cls, raw: Any) -> "StudyRun":
+        """Raises ValueError."""
+        if not isinstance(raw, Mapping) or set(raw) != {"role", "entry", "split", "trial"}:
+            raise ValueError("must have exactly the keys role, entry, split, trial")
+        if raw["role"] not in ("trial", "final") or not isinstance(raw["entry"], str):
+            raise ValueError("role must be trial or final, and entry a label")
+        if any(type(raw[name]) is not int or raw[name] < 0 for name in ("split", "trial")):
+            raise ValueError("split and trial must be whole numbers from 0")
+        return cls(**raw)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)

@@ -1,0 +1,51 @@
+"""An LSTM that predicts the next character: an embedding of each character, LSTM layers, an output layer.
+
+The next-character model of McMahan et al. (AISTATS 2017) and LEAF: 8 numbers for each character and 2 layers of 256
+units. The output layer sees the last hidden state. Body: up to there; head: the output layer.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from engine.core.registry import MODELS
+from engine.models import SplitModel
+from engine.models.sequences import CharacterEmbedding, CharacterOptions, Last, text_length
+
+
+class CharLstmOptions(CharacterOptions):
+    dim: int = Field(8, ge=1, le=1024, description="Length of an embedding.")
+    hidden: int = Field(256, ge=1, le=4096, description="Units of each LSTM layer.")
+    num_layers: int = Field(2, ge=1, le=8, title="Layers", description="Number of LSTM layers.")
+
+
+class LstmLayer(nn.LSTMCell):
+    """[B, L, inputs] -> [B, L, hidden]: ``nn.LSTM`` with one layer, which ``vmap`` cannot stack over clients.
+
+    The products with the inputs are computed for all steps at once.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]  # a sequence, not a step
+        of_inputs = nn.functional.linear(x, self.weight_ih, self.bias_ih + self.bias_hh)
+        hidden = cell = torch.zeros_like(of_inputs[:, 0, : self.hidden_size])
+        states = []
+        for step in of_inputs.unbind(1):
+            i, f, g, o = (step + hidden @ self.weight_hh.mT).chunk(4, -1)
+            cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+            hidden = o.sigmoid() * cell.tanh()
+            states.append(hidden)
+        return torch.stack(states, 1)
+
+
+@MODELS.register("char_lstm", title="LSTM (characters)", paper="McMahan et al. AISTATS 2017; LEAF (Caldas et al. 2018)")
+@dataclass(frozen=True)
+class CharLstm:
+    options: CharLstmOptions
+
+    def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
+        length, o = text_length("char_lstm", input_shape), self.options
+        layers = [LstmLayer(o.dim if i == 0 else o.hidden, o.hidden) for i in range(o.num_layers)]
+        body = nn.Sequential(CharacterEmbedding(o.vocabulary, o.dim), *layers, Last())
+        return SplitModel(body, nn.Linear(o.hidden, num_classes), widest=4 * length * o.hidden)

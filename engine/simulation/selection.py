@@ -1,0 +1,83 @@
+"""The choice among the trials of a method, from validation data only.
+
+    value   summary over clients of the last round's validation accuracies, or minus the mean loss; mean over seeds
+    error   sqrt(sum_i v_i (1 - v_i) / n_i) / N             v_i: accuracy of the best trial, n_i: validation samples
+    tied    trials with a value of at least the best's minus the error
+
+A trial that failed, diverged or has no finite value is the worst. Of values within 1e-9 the one with the lower
+validation loss wins, then the lower number.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, isfinite, sqrt
+
+import numpy as np
+from jaxtyping import Float
+
+from engine.config.tune import Select
+from engine.metrics import tail_size
+
+EQUAL = 1e-9
+SHARES = {"lowest10": 0.10, "lowest5": 0.05}
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The last evaluation of a trial with one seed; NaN for clients without validation samples."""
+
+    accuracy: Float[np.ndarray, "N"]
+    loss: Float[np.ndarray, "N"]
+    sizes: Float[np.ndarray, "N"]
+
+    def value(self, select: Select) -> float:
+        """What settings are selected by, larger is better; NaN if no client has a value."""
+        known = np.isfinite(self.loss if select == "loss" else self.accuracy)
+        values, sizes = (self.loss if select == "loss" else self.accuracy)[known], self.sizes[known]
+        if not known.any():
+            return float("nan")
+        if select == "loss":
+            return -float(values.mean())
+        if select == "weighted_mean":
+            return float((values * sizes).sum() / sizes.sum())
+        if select in SHARES:
+            return float(np.sort(values)[: tail_size(len(values), SHARES[select])].mean())
+        return float(values.mean())
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The trial chosen; ``value`` and ``error`` are None if every trial failed."""
+
+    trial: int
+    value: float | None
+    error: float | None
+    considered: int
+    tied: int
+
+
+def value_of(seeds: Sequence[Validation | None], select: Select) -> float:
+    """The mean over seeds; -inf if one of them failed or has no finite value. Larger is better."""
+    values = [-inf if one is None else one.value(select) for one in seeds]
+    return float(np.mean(values)) if all(map(isfinite, values)) else -inf
+
+
+def choose(trials: Mapping[int, Sequence[Validation | None]], select: Select) -> Chosen:
+    """The best of the trials; each has one validation for each seed, None where that run failed."""
+    values = {number: value_of(seeds, select) for number, seeds in trials.items()}
+    highest = max(values.values())
+    if highest == -inf:
+        return Chosen(min(trials), None, None, len(trials), len(trials))
+    equal = [number for number, value in values.items() if value >= highest - EQUAL]
+    best = min(equal, key=lambda number: (-value_of(trials[number], "loss"), number))
+    error = None if select == "loss" else _standard_error([one for one in trials[best] if one is not None])
+    tied = sum(value >= highest - max(error or 0.0, EQUAL) for value in values.values())
+    return Chosen(best, abs(values[best]) if select == "loss" else values[best], error, len(trials), tied)
+
+
+def _standard_error(seeds: Sequence[Validation]) -> float:
+    """That of the mean accuracy over the clients with validation samples, by their accuracies averaged over seeds."""
+    accuracy, sizes = np.mean([one.accuracy for one in seeds], axis=0), seeds[0].sizes
+    known = np.isfinite(accuracy) & (sizes > 0)
+    v, n = accuracy[known], sizes[known]
+    return sqrt(float((v * (1 - v) / n).sum())) / len(v)

@@ -1,0 +1,91 @@
+"""How far a study is, from its rows alone: without the methods, and so without torch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from storage import ChoiceRecord, RunRecord, Store
+
+ENDED = ("done", "diverged", "failed")  # a cancelled trial has to be retried
+Key = tuple[str, int]  # entry and split of a choice
+Trials = dict[int, dict[int, RunRecord]]  # trial -> seed -> its newest run
+
+
+@dataclass(frozen=True)
+class StudyProgress:
+    """The trials of a study by entry and split, its choices, and its final runs."""
+
+    trials: Mapping[Key, Trials]
+    choices: Mapping[Key, ChoiceRecord]
+    finals: tuple[RunRecord, ...]
+
+    @property
+    def trial_runs(self) -> list[RunRecord]:
+        return [run for trials in self.trials.values() for own in trials.values() for run in own.values()]
+
+    @property
+    def undecided(self) -> list[Key]:
+        return [key for key in self.trials if key not in self.choices]
+
+    @property
+    def will_advance(self) -> bool:
+        """Whether the dispatcher's next look will make a choice or queue runs."""
+        return any(have_ended(self.trials[key]) for key in self.undecided) or not (self.undecided or self.finals)
+
+    @property
+    def held_up(self) -> dict[str, int]:
+        """entry -> its cancelled trials, for which the final runs of all methods wait."""
+        counts: dict[str, int] = {}
+        for entry, split in self.undecided:
+            runs = [run for own in self.trials[entry, split].values() for run in own.values()]
+            if cancelled := sum(run.status == "cancelled" for run in runs):
+                counts[entry] = counts.get(entry, 0) + cancelled
+        return counts
+
+    def in_words(self) -> list[str]:
+        """``trials 112 of 160, final runs wait for 3 methods``, and what holds them up."""
+        runs = self.trial_runs
+        line = f"trials {sum(run.status in ENDED for run in runs)} of {len(runs)}"
+        if self.finals:
+            line += f", final runs {sum(run.is_finished for run in self.finals)} of {len(self.finals)}"
+        else:
+            methods = len({entry for entry, _ in self.undecided})
+            line += f", final runs wait for {methods} method{'' if methods == 1 else 's'}"
+        return [line, *(_cancelled(entry, count) for entry, count in self.held_up.items())]
+
+
+def progress_of(store: Store, experiment_id: int) -> StudyProgress:
+    runs = store.queue.runs(
+        experiment_ids=[experiment_id], include_archived=True, newest_first=False, with_partition=False
+    )
+    choices = {(choice.entry, choice.split): choice for choice in store.studies.choices(experiment_id)}
+    places = [run.study for run in runs if run.study is not None]
+    keys = dict.fromkeys((place["entry"], place["split"]) for place in places if place["role"] == "trial")
+    finals = newest([run for run in runs if run.study is not None and run.study["role"] == "final"])
+    return StudyProgress({key: trials_of(runs, *key) for key in keys}, choices, tuple(finals))
+
+
+def trials_of(runs: Sequence[RunRecord], entry: str, split: int) -> Trials:
+    """The trials of a method on a split; of several runs of a trial the newest counts."""
+    found: Trials = {}
+    for run in sorted(runs, key=lambda run: run.id):
+        place = run.study
+        if place and (place["role"], place["entry"], place["split"]) == ("trial", entry, split):
+            found.setdefault(place["trial"], {})[run.seed] = run
+    return dict(sorted(found.items()))
+
+
+def have_ended(trials: Trials) -> bool:
+    """Whether the trials are numbered without gaps, and none is pending or cancelled."""
+    return list(trials) == list(range(len(trials))) and all(
+        run.status in ENDED for own in trials.values() for run in own.values()
+    )
+
+
+def newest(runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """Of repeated runs with the same settings and seeds the last."""
+    return list({(run.label, run.digest): run for run in sorted(runs, key=lambda run: run.id)}.values())
+
+
+def _cancelled(entry: str, count: int) -> str:
+    trials = "1 trial" if count == 1 else f"{count} trials"
+    return f"{trials} of {entry} {'was' if count == 1 else 'were'} cancelled; retry {'it' if count == 1 else 'them'}"

@@ -1,0 +1,125 @@
+"""Studies: what was chosen, and the transaction in which a study advances.
+
+A study's state is its rows only: runs that are trials or final runs, and choices. The primary key of a choice and the
+unique position of a run make each of them happen at most once, whoever is killed when.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+
+import numpy as np
+import sqlalchemy as sa
+
+from storage.database import Database
+from storage.errors import ExperimentNotFound
+from storage.metrics import arrays_at, totals
+from storage.models import Choice, Experiment, Partition, Run, now
+from storage.records import ChoiceRecord, NewRun, RunRecord, TrialRecord
+from storage.run_queue import insert_run, run_records, select_runs
+
+GRADIENTS = "gradient_evaluations"
+
+
+class Studies:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def choices(self, experiment_id: int) -> list[ChoiceRecord]:
+        """The choices of a study, in the order in which they were made."""
+        with self._database.read() as connection:
+            return _choices(connection, experiment_id)
+
+    def trials(self, experiment_id: int, model: str = "personalized") -> list[TrialRecord]:
+        """The trials of a study with the evaluations of a model; of a repeated one the newest run."""
+        with self._database.read() as connection:
+            rows = StudyTransaction(connection, experiment_id)
+            trials = [run for run in rows.runs if run.study is not None and run.study["role"] == "trial"]
+            newest = list({(*(run.study or {}).values(), run.seed): run for run in trials}.values())
+            return rows.measured(newest, model)
+
+    def open(self) -> list[int]:
+        """Ids of the experiments with ``tune`` that are computed here, and not archived; oldest first."""
+        query = sa.select(Experiment.id).where(Experiment.config["tune"].as_string().is_not(None))
+        query = query.where(Experiment.archived.is_(False), Experiment.example.is_(False)).order_by(Experiment.id)
+        with self._database.read() as connection:
+            return list(connection.scalars(query))
+
+    def insert(self, experiment_id: int, choices: Sequence[ChoiceRecord]) -> None:
+        """Stores choices that were made elsewhere; those that exist stay."""
+        if not choices:
+            return
+        with self.changing(experiment_id) as study:
+            known = {(choice.entry, choice.split) for choice in study.choices}
+            for choice in choices:
+                if (choice.entry, choice.split) not in known:
+                    values = vars(choice) | {"experiment_id": experiment_id}
+                    study.connection.execute(sa.insert(Choice).values(values))
+
+    @contextmanager
+    def changing(self, experiment_id: int) -> Iterator["StudyTransaction"]:
+        """One transaction on a study, which no other one can change meanwhile. Raises ExperimentNotFound."""
+        with self._database.write() as connection:
+            locked = sa.select(Experiment.id).where(Experiment.id == experiment_id).with_for_update()
+            if connection.scalar(locked) is None:
+                raise ExperimentNotFound(experiment_id)
+            yield StudyTransaction(connection, experiment_id)
+
+
+@dataclass(frozen=True)
+class StudyTransaction:
+    """The rows of a study, and what may be added to them."""
+
+    connection: sa.Connection
+    experiment_id: int
+
+    @property
+    def choices(self) -> list[ChoiceRecord]:
+        return _choices(self.connection, self.experiment_id)
+
+    @property
+    def runs(self) -> list[RunRecord]:
+        """All runs but deleted ones, oldest first, without their partitions."""
+        query = select_runs(with_partition=False).where(Run.experiment_id == self.experiment_id)
+        return run_records(self.connection, query.order_by(Run.id))
+
+    def measured(self, trials: Sequence[RunRecord], model: str) -> list[TrialRecord]:
+        """The trials with their last evaluations of a model."""
+        ids, until = [run.id for run in trials], {run.id: run.round for run in trials}
+        accuracy, loss = (arrays_at(self.connection, ids, f"{model}.val_{what}") for what in ("accuracy", "loss"))
+        spent = totals(self.connection, until, [GRADIENTS])
+        query = sa.select(Partition.run_id, Partition.partition).where(Partition.run_id.in_(ids))
+        sizes = {run_id: np.array(found["val_sizes"], float) for run_id, found in self.connection.execute(query)}
+        return [
+            TrialRecord(run, accuracy.get(i), loss.get(i), sizes.get(i), spent[i].get(GRADIENTS, 0.0))
+            for i, run in zip(ids, trials, strict=True)
+        ]
+
+    def insert_choice(
+        self,
+        entry: str,
+        split: int,
+        *,
+        trial: int,
+        value: float | None,
+        error: float | None,
+        considered: int,
+        tied: int,
+    ) -> None:
+        values = {"experiment_id": self.experiment_id, "entry": entry, "split": split, "trial": trial, "value": value}
+        values |= {"error": error, "considered": considered, "tied": tied, "chosen_at": now()}
+        self.connection.execute(sa.insert(Choice).values(values))
+
+    def enqueue(self, runs: Sequence[NewRun]) -> list[int]:
+        """Queues the runs whose positions are free, also of deleted runs. Returns the ids of the new ones."""
+        query = sa.select(Run.position).where(Run.experiment_id == self.experiment_id)
+        taken = set(self.connection.scalars(query))
+        new = [run for run in runs if run.position not in taken]
+        return [insert_run(self.connection, self.experiment_id, run.position or 0, run) for run in new]
+
+
+def _choices(connection: sa.Connection, experiment_id: int) -> list[ChoiceRecord]:
+    columns = (getattr(Choice, field.name) for field in fields(ChoiceRecord))
+    query = sa.select(*columns).where(Choice.experiment_id == experiment_id)
+    query = query.order_by(Choice.chosen_at, Choice.entry, Choice.split)
+    return [ChoiceRecord(*row) for row in connection.execute(query)]

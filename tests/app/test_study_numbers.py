@@ -1,0 +1,213 @@
+"""The numbers and sentences of a study, without a database."""
+
+from math import inf
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from app.data.comparison import per_run
+from app.statistics.verdicts import relation
+from app.study import finals, finding, numbers, price, ranks
+from app.study.numbers import Difference
+from app.study.study import Study
+from engine.core.statistics import Interval
+
+
+def clients(splits: int = 3, seeds: int = 2, **accuracies: list[float]) -> pd.DataFrame:
+    """``A=[clients]`` of the tuned runs; splits are 5 points apart, the defaults 10 points lower."""
+    rows, run = [], 0
+    for method, own in accuracies.items():
+        for setting, less in (("default", 0.1), ("tuned", 0.0)):
+            for split in range(splits):
+                for seed in range(seeds):
+                    run += 1
+                    rows += [
+                        {
+                            "run": run,
+                            "method": method,
+                            "algorithm": "local_train" if method == "LocalTrain" else method.lower(),
+                            "split": split,
+                            "seed": 100 + seed,
+                            "setting": setting,
+                            "client": i,
+                            "accuracy": accuracy - less - 0.05 * split,
+                            "test_size": 50,
+                        }
+                        for i, accuracy in enumerate(own)
+                    ]
+    return pd.DataFrame(rows)
+
+
+def runs_of(everyone: pd.DataFrame) -> pd.DataFrame:
+    settings = everyone.drop_duplicates("run").set_index("run")["setting"]
+    runs = per_run(everyone, 0.1)
+    return runs.assign(setting=runs["run"].map(settings))
+
+
+def difference(method: str, low: float, high: float, n: int = 5) -> Difference:
+    interval = Interval((low + high) / 2, low, high, n)
+    return Difference(method, interval, 0.1, 0.2, relation(interval), "")
+
+
+def table(**gains: float) -> pd.DataFrame:
+    rows = [
+        {"method": name, "gain": gain, "tail": "Spread as large as chance alone makes it", "samples": 1000}
+        for name, gain in gains.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+FIVE = {
+    one.method: one
+    for one in (
+        difference("LG-FedAvg", -0.002, 0.002),
+        difference("Ditto", -0.012, 0.017),
+        difference("CGPFL", -0.005, 0.010),
+        difference("FedAvg", -0.054, -0.014),
+        difference("Best", 0.01, 0.03),
+    )
+}
+
+
+def test_differences_are_paired_by_split_and_need_three() -> None:
+    everyone = clients(A=[0.9, 0.9], LocalTrain=[0.8, 0.8])
+    found = numbers.differences(runs_of(everyone), everyone, "LocalTrain")
+    assert list(found) == ["A"] and found["A"].relation == "ahead"
+    interval = found["A"].interval
+    assert (interval.mean, interval.low, interval.high, interval.n) == pytest.approx((0.1, 0.1, 0.1, 3))
+    assert (found["A"].p, found["A"].holm, found["A"].words) == (0.25, 0.25, "Ahead by 10.0 points")
+    two = clients(splits=2, A=[0.9], LocalTrain=[0.8])
+    assert numbers.differences(runs_of(two), two, "LocalTrain")["A"].relation == "unclear"
+    assert numbers.differences(runs_of(two), two, "gone") == {}
+
+
+def test_with_one_split_the_interval_is_about_its_clients() -> None:
+    everyone = clients(splits=1, A=[0.95, 0.9, 0.85, 0.9], LocalTrain=[0.8] * 4)
+    found = numbers.differences(runs_of(everyone), everyone, "LocalTrain")["A"]
+    assert found.interval.mean == pytest.approx(0.1) and 0.07 < found.interval.low < found.interval.high < 0.13
+    assert (found.relation, found.words) == ("unclear", "One split: no interval")
+
+
+def test_the_chance_floor_is_that_of_one_training_averaged_over_splits() -> None:
+    found = numbers.floors_of(clients(splits=2, A=[0.9] * 20)).iloc[0]
+    assert 0.75 < found["floor"] < 0.82 and found["floor_low"] < found["floor"] < found["floor_high"]
+
+
+def test_hurt_and_helped_clients_are_averaged_over_seeds_and_counted_in_each_split() -> None:
+    found = numbers.hurt_against(clients(A=[0.9, 0.7, 0.8], LocalTrain=[0.8] * 3), "A", "LocalTrain")
+    assert found is not None and (found.hurt, found.helped, found.clients) == (3, 3, 9)
+    assert numbers.hurt_against(clients(A=[0.9]), "A", "LocalTrain") is None
+
+
+def test_probabilities_need_five_splits_and_a_reference() -> None:
+    def of(splits: int, **accuracies: list[float]) -> pd.DataFrame:
+        everyone = clients(splits=splits, **accuracies)
+        study = SimpleNamespace(final_runs=runs_of(everyone), reference="LocalTrain")
+        return ranks.posterior(cast(Study, study), 0.005)
+
+    found = of(5, A=[0.9], B=[0.8], LocalTrain=[0.8])
+    assert found["Method"].tolist() == ["A", "B"]
+    assert found["Better"].tolist()[0] == "99.9 %" and found["Equal"].tolist()[1] == "100.0 %"
+    assert of(4, A=[0.9], LocalTrain=[0.8]).empty and of(5, A=[0.9], B=[0.8]).empty
+
+
+def test_the_title_names_methods_that_lead_the_reference() -> None:
+    rows = table(A=0.1)
+    assert finding.title(rows, {"B": difference("B", 0.01, 0.03)}, "LocalTrain", 5) == (
+        "B leads LocalTrain by 2.0 points"
+    )
+    assert finding.title(rows, {"B": difference("B", -0.01, 0.03)}, "LocalTrain", 5) == "No method leads LocalTrain"
+    two = {name: difference(name, 0.01, 0.03) for name in "BC"}
+    assert finding.title(rows, two, "LocalTrain", 5) == "B and C lead LocalTrain"
+    assert finding.title(rows, two, "LocalTrain", 2) == "2 splits are too few to tell who leads LocalTrain"
+    assert finding.title(rows, {}, None, 5).startswith("A has the highest tuned accuracy")
+
+
+def test_the_sentences_sort_methods_by_what_their_interval_allows() -> None:
+    rows = table(CGPFL=0.42, LocalTrain=0.015)
+    assert finding.sentences(rows, FIVE, "LocalTrain", 5, "Digits · 20 clients") == [
+        "Best (+2.0 ± 1.0 points) leads LocalTrain.",
+        "LG-FedAvg is level with LocalTrain, within half a point.",
+        "Ditto and CGPFL cannot be told apart from LocalTrain (between −1.2 and +1.7 points).",
+        "FedAvg (−3.4 ± 2.0 points) is behind.",
+        "Tuning was worth 42.0 points to CGPFL and 1.5 points to LocalTrain.",
+        "The lowest 10 % of the clients are as low as chance alone makes them, under every method.",
+        "This generalizes to new splits of this data set, cut in this way (Digits · 20 clients), and no further.",
+    ]
+
+
+def test_one_split_speaks_of_its_clients_only() -> None:
+    own = Difference("A", Interval(0.02, 0.01, 0.03, 20), 1.0, 1.0, "unclear", "One split: no interval")
+    found = finding.sentences(table(A=0.0), {"A": own}, "LocalTrain", 1, "Digits")
+    assert found[:2] == [
+        "One split: what follows is about these clients, not about the methods.",
+        "A (+2.0 ± 1.0 points) is above LocalTrain for these clients.",
+    ]
+    assert found[-1].startswith("This generalizes to new trainings of these clients")
+
+
+def test_tails_below_chance_are_named() -> None:
+    rows = table(A=0.1, B=0.1)
+    rows.loc[0, "tail"] = "Below what chance alone makes it"
+    found = finding.sentences(rows, {}, None, 3, "Digits")
+    assert found[1] == "Under A the lowest 10 % of the clients are lower than chance alone makes them."
+    rows["tail"] = "Below what chance alone makes it"
+    assert finding.sentences(rows, {}, None, 3, "Digits")[1].startswith("Under every method the lowest 10 %")
+
+
+def test_the_procedure_counts_methods_settings_seeds_and_splits() -> None:
+    assert finding.procedure(10, 16, 3, 5, "mean validation accuracy") == (
+        "10 methods, 16 settings each, chosen by mean validation accuracy, retrained with 3 fresh seeds on 5 splits."
+    )
+    assert finding.procedure(2, 1, 1, 1, "loss") == "2 methods, defaults only, trained with 1 seed on 1 split."
+
+
+def test_accuracy_at_equal_price_is_not_yet_known_where_the_first_round_is_too_expensive() -> None:
+    per_round = {1: 1e6, 2: 10e6, 3: 0.0}
+    rows = [
+        {"run": run, "round": at, "name": name, "value": value}
+        for run, sent in per_round.items()
+        for at in (1, 2, 3, 4)
+        for name, value in (("bytes_up", sent / 2), ("bytes_down", sent / 2), ("personalized.mean", at / 10))
+    ]
+    runs = pd.DataFrame({"run": [1, 2, 3], "method": ["cheap", "dear", "alone"]})
+    found = price.data(pd.DataFrame(rows), runs, "megabytes")
+    by_method = found.pivot(index="method", columns="budget", values="accuracy")
+    assert by_method.columns.tolist() == [1, 2, 4]
+    assert by_method.loc["cheap"].tolist() == pytest.approx([0.1, 0.2, 0.4])
+    assert by_method.loc["alone"].tolist() == pytest.approx([0.4] * 3) and by_method.loc["dear"].isna().all()
+    shown = price.as_shown(found, "megabytes")
+    assert list(shown.columns) == ["Method", "at 4 MB", "at 2 MB", "at 1 MB"]
+    assert shown.set_index("Method").loc["dear"].tolist() == ["not yet"] * 3
+
+
+def test_the_latex_table_has_intervals_and_dashes_for_the_reference() -> None:
+    row = {
+        "method": "FedAvg & co",
+        "default": 0.855,
+        "tuned": 0.919,
+        "difference": -0.034,
+        "low": -0.054,
+        "high": -0.014,
+        "lowest": 0.8,
+        "floor": 0.81,
+        "hurt": 18.0,
+        "helped": 0.0,
+        "megabytes": 1.234,
+        "samples": 5000,
+        "tail_samples": 500,
+    }
+    own = row | {"method": "LocalTrain", "difference": np.nan, "low": -inf, "hurt": np.nan, "helped": np.nan}
+    text = finals.to_latex(pd.DataFrame([row, own]), "LocalTrain", "Digits, 5 splits")
+    assert r"FedAvg \& co & $85.5$ & $91.9$ & $-3.40$ $[-5.4, -1.4]$ & $80.0$ & $81.0$ & $18$ & $0$ & $1.23$" in text
+    assert r"LocalTrain & $85.5$ & $91.9$ & -- & $80.0$ & $81.0$ & -- & -- & $1.23$" in text
+    assert r"$-$ LocalTrain" in text and r"\caption{Digits, 5 splits}" in text
+
+
+def test_the_heading_counts_methods_below_the_reference() -> None:
+    rows = pd.DataFrame({"method": ["A", "B", "LocalTrain"], "default": [0.5, 0.6, 0.8], "tuned": [0.9, 0.7, 0.85]})
+    assert finals.heading(rows, "LocalTrain") == "With defaults 2 of 2 methods are below LocalTrain, tuned 1"
+    assert finals.heading(rows, None) == "Final runs"

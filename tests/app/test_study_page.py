@@ -1,0 +1,235 @@
+"""The Study page: the finding, its panels, and what it shows before the final runs have ended."""
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+import yaml
+
+from app.actions.run_config import experiment_of_all
+from app.charts.printed.sheet import problem
+from app.data import queries
+from app.report.study import report
+from app.study import choosing, finals, finding, numbers, price, progress, ranks, settings, tuning
+from app.study.study import Study
+from engine.config.schema import parse_experiment
+from storage import Store
+from tests.app.pages import open_page, words
+from tests.app.samples import DIGITS, store_experiment
+from tests.app.studies import STUDY, compute, queue_study
+
+opened = partial(open_page, "study")
+
+
+@pytest.fixture(scope="module")
+def study_file(empty_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("study") / "study.db"
+    shutil.copy(empty_file, path)
+    store = Store(f"sqlite:///{path}")
+    queue_study(store)
+    compute(store)
+    store.close()
+    return path
+
+
+@pytest.fixture
+def study_store(study_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """Three methods, two trials each on three splits, one seed: all ended, with choices and final runs."""
+    path = tmp_path / "study.db"
+    shutil.copy(study_file, path)
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{path}")
+    store = Store(f"sqlite:///{path}")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def study(study_store: Store) -> Study:
+    return choosing.study_of(study_store.experiments.get(1))
+
+
+def test_without_a_study_the_page_says_how_to_start_one(empty_store: Store) -> None:
+    text = words(opened())
+    assert "There is no study yet" in text and "(/setup)" in text
+
+
+def test_a_finished_study_shows_its_finding_and_every_panel(study_store: Store) -> None:
+    page = opened()
+    text = words(page)
+    assert "DIGITS · 6 CLIENTS · 3 CLASSES EACH" in text
+    assert "3 methods, 2 settings each, chosen by mean validation accuracy, retrained with 1 fresh seed" in text
+    assert "The test data was opened once, on " in text and "earlier run" not in text
+    assert [header.value for header in page.header][1:] == [
+        "What was tuning worth?",
+        "Which settings were tried, and which were chosen?",
+        "Which methods differ?",
+        "What do they reach for the same price?",
+        "The chosen settings, to take away",
+    ]
+    assert {frame.value.columns[0] for frame in page.dataframe} == {"Method"}
+
+
+def test_the_table_of_finals_agrees_with_the_stored_runs(study: Study) -> None:
+    table = numbers.table(study).set_index("method")
+    assert set(table.index) == {"LocalTrain", "FedAvg", "Ditto"} and table["tuned"].is_monotonic_decreasing
+    for entry in study.entries:
+        means = {}
+        for setting in ("default", "tuned"):
+            own = study.final_clients
+            own = own[(own["method"] == entry.name) & (own["setting"] == setting)]
+            means[setting] = own.groupby("run")["accuracy"].mean().mean()
+        assert (table.loc[entry.name, "default"], table.loc[entry.name, "tuned"]) == pytest.approx(
+            (means["default"], means["tuned"])
+        )
+    assert table["clients"].dropna().tolist() == [18, 18] and table.loc["LocalTrain", "hurt"] != 0
+    assert table.loc["LocalTrain", "megabytes"] == 0 and table.loc["FedAvg", "megabytes"] > 0
+    assert (table["tuning_gradients"] == 6 * table["gradients"]).all()  # two trials on three splits
+
+
+def test_the_choice_is_the_trial_with_the_highest_value(study: Study) -> None:
+    values = study.trial_values
+    assert len(values) == 18 and values["value"].notna().all()
+    best = values.loc[values.groupby(["method", "split"])["value"].idxmax()]
+    chosen = values[values["is_chosen"]]
+    assert chosen["value"].tolist() == pytest.approx(best.sort_index()["value"].tolist())
+    for choice in study.progress.choices.values():
+        own = values[(values["method"] == study.names[choice.entry].name) & (values["split"] == choice.split)]
+        assert own.loc[own["is_chosen"], "value"].tolist() == pytest.approx([choice.value])
+
+
+def test_tuned_parameters_are_axes_with_the_declared_ranges(study: Study) -> None:
+    ditto = study.names["ditto"]
+    assert [(axis.symbol, axis.low, axis.high, axis.is_log) for axis in study.axes(ditto)] == [
+        ("η", 0.001, 0.5, True),
+        ("λ", 0.01, 10, True),
+    ]
+
+
+def test_choices_of_the_page_are_in_the_address(study_store: Store) -> None:
+    page = opened(method="ditto", split="2", parameter="lam", family="all", budget="gradients")
+    text = words(page)
+    assert "Validation accuracy by λ" in text and "Ditto: " in text
+    assert "all 3 pairs" in text
+
+
+def test_with_three_splits_no_pair_can_be_significant(study: Study) -> None:
+    rows = ranks.pairs(study, "reference")
+    assert len(rows) == 2 and (rows["p"] >= 0.25).all() and set(rows["b"]) == {"LocalTrain"}
+    assert ranks.about(study, rows, "reference").startswith(
+        "3 splits of 3 methods: no pair can differ significantly, whatever the numbers; 7 splits would do."
+    )
+
+
+def test_the_price_table_has_a_budget_for_the_cheapest_method(study: Study) -> None:
+    rows = price.table(study, "megabytes")
+    assert rows.groupby("method").size().tolist() == [3, 3, 3]
+    assert rows.loc[rows["method"] == "LocalTrain", "accuracy"].notna().all()
+
+
+def test_the_chosen_settings_are_a_valid_configuration(study_store: Store, study: Study) -> None:
+    page = opened()
+    assert any(button.label == "Split 0, YAML" for button in page.get("download_button"))
+    runs = settings.tuned_runs(study, 0)
+    config = parse_experiment(yaml.safe_load(yaml.safe_dump(experiment_of_all(runs))))
+    assert [own.digest for own in config.runs()] == [run.digest for run in runs]
+
+
+def test_tests_on_the_same_data_before_are_counted(study_store: Store, study: Study) -> None:
+    earlier = STUDY | {"name": "before", "algorithms": ["fedprox"], "splits": [1], "seeds": [7]}
+    del earlier["tune"]
+    store_experiment(study_store, earlier)
+    store_experiment(study_store, DIGITS | {"algorithms": ["fedavg"], "seeds": [0]})
+    runs = queries.runs(include_archived=True)
+    assert progress.seen_before(study, runs) == ""  # they started later
+    before = [run for run in runs if run.experiment_id != 1]
+    early = [type(run)(**(vars(run) | {"started_at": study.experiment.created_at})) for run in before]
+    assert progress.seen_before(study, early) == "It was seen before by 1 earlier run of other experiments."
+
+
+def test_before_the_finals_the_page_counts_trials(empty_store: Store) -> None:
+    queue_study(empty_store)
+    text = words(opened())
+    assert "Trials 0 of 18, final runs wait for 3 methods." in text
+    assert "Which method is best if all are tuned equally?" in text
+
+
+def test_cancelled_trials_are_named(empty_store: Store) -> None:
+    queue_study(empty_store)
+    runs = empty_store.queue.runs(newest_first=False)
+    empty_store.queue.request([runs[0].id], "cancel")
+    assert "1 trial of local_train was cancelled; retry it." in words(opened())
+
+
+def test_the_report_is_one_file_with_every_figure_and_table(study: Study) -> None:
+    text = report(study, {"method": "ditto"}, "http://127.0.0.1:8501/study")
+    for part in (finding.of(study).title, "Expected best of the first trials", "Critical difference diagram"):
+        assert part in text
+    assert "Validation accuracy by η" in text and "Accuracy at equal price" in text
+    assert text.count('class="plot"') == 5 and "http://127.0.0.1:8501/study?method=ditto&amp;experiment=1" in text
+
+
+def test_the_latex_table_compiles_from_the_numbers_of_the_page(study: Study) -> None:
+    text = finals.to_latex(numbers.table(study), study.reference, finals.about(study))
+    assert text.count(r" \\") == 4 and "LocalTrain" in text and r"\pm" not in text
+
+
+def test_the_figures_of_the_page_have_findings(study: Study) -> None:
+    shown = [*tuning.figures(study, {}), *settings.figures(study, {}), *ranks.figures(study)]
+    assert [one.key for one in shown] == [
+        "tuned",
+        "best_so_far",
+        "parallel_trials",
+        "sensitivity",
+        "critical_differences",
+    ]
+    assert all(one.alt and one.caption and len(one.table) for one in shown)
+    assert [problem(one.figure) for one in shown] == [None] * 5  # of a figure for a paper
+
+
+def test_compare_shows_the_final_runs_as_methods_and_links_to_the_study(study_store: Store) -> None:
+    page = open_page("compare", experiment=1)
+    text = words(page)
+    assert "The study" in text or page.get("page_link")
+    assert set(page.dataframe[-1].value["method"]) <= {
+        name + end for name in ("LocalTrain", "FedAvg", "Ditto") for end in ("", " defaults")
+    }
+    assert "has no personalized model" not in text and "trial" not in text
+    assert "Each split of a study chose its own settings for" in text
+
+
+def test_with_one_trial_the_defaults_are_the_choice_and_are_run_once(empty_store: Store) -> None:
+    queue_study(empty_store, STUDY | {"tune": {"trials": 1}, "splits": [5], "algorithms": ["local_train", "fedavg"]})
+    compute(empty_store)
+    study = choosing.study_of(empty_store.experiments.get(1))
+    table = numbers.table(study)
+    assert (
+        len(study.finals) == 2 and (table["gain"] == 0).all() and table["tuned"].tolist() == table["default"].tolist()
+    )
+    text = words(opened())
+    assert "1 split is too few to tell who leads LocalTrain" in text and "defaults only, trained with 1 seed" in text
+    assert "One split: what follows is about these clients, not about the methods." in text
+    assert "With one trial per method nothing was tuned." in text
+
+
+def test_final_runs_that_diverged_are_left_out_and_named(study_store: Store, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "study.db")) as database:
+        database.execute("UPDATE runs SET status = 'diverged' WHERE label = 'ditto'")
+        database.commit()
+    study = choosing.study_of(study_store.experiments.get(1))
+    assert numbers.table(study).set_index("method")["tuned"].isna().tolist() == [False, False, True]
+    assert "3 final runs are left out since not completed: Ditto, split 0, seed 0, " in words(opened())
+
+
+def test_what_settings_were_chosen_on_is_shown(empty_store: Store) -> None:
+    tune = {"trials": 2, "rounds": 1, "per": "first", "select": "loss"}
+    queue_study(empty_store, STUDY | {"tune": tune, "splits": [0, 1], "algorithms": ["local_train"]})
+    compute(empty_store)
+    text = words(opened())
+    assert (
+        "Settings were chosen at 1 of 2 rounds." in text and "Settings were chosen on split 0 and used on all" in text
+    )
+    assert "Settings were chosen by validation loss" in text and "chosen by validation loss, retrained" in text

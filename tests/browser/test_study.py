@@ -1,0 +1,55 @@
+"""Study in the browser: a study that the app's own workers computed."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from storage import Store
+from tests.app.studies import queue_study
+from tests.browser.accessible import assert_accessible
+from tests.browser.conftest import LOAD_MS, READY, TRAIN_S, PageProblems, Server
+
+
+@pytest.fixture(scope="module")
+def experiment(server: Server) -> Iterator[int]:
+    """Queues a study and waits for its final runs."""
+    store = Store(server.database_url)
+    store.ensure_schema(wait_s=LOAD_MS / 1000)
+    queued = queue_study(store).id
+    until, runs = time.monotonic() + TRAIN_S, []
+    while time.monotonic() < until:
+        runs = store.queue.runs(experiment_ids=[queued], with_partition=False)
+        if {run.study["role"] for run in runs if run.study} == {"trial", "final"} and not any(
+            r.is_active for r in runs
+        ):
+            break
+        time.sleep(0.3)
+    assert {run.status for run in runs} == {"done"}, [(run.label, run.status, run.error) for run in runs]
+    yield queued
+    store.close()
+
+
+def opened(page: Page, server: Server, experiment: int) -> None:
+    page.goto(f"{server.url}/study?experiment={experiment}")
+    page.wait_for_selector(".st-key-figure_critical_differences .main-svg", timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+
+
+def test_a_study_of_the_apps_workers_is_complete_and_accessible(
+    page: Page, server: Server, experiment: int, page_problems: PageProblems
+) -> None:
+    opened(page, server, experiment)
+    expect(page.get_by_role("heading", name="The chosen settings, to take away")).to_be_visible(timeout=LOAD_MS)
+    assert_accessible(page)
+    with page.expect_download(timeout=LOAD_MS) as waiting:
+        page.get_by_role("button", name="Export report (HTML)").click()
+    assert waiting.value.suggested_filename == "study.html"
+    assert page_problems == PageProblems()
+
+
+def test_on_a_phone_the_study_does_not_scroll_sideways(page: Page, server: Server, experiment: int) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    opened(page, server, experiment)
+    assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= 390

@@ -1,0 +1,90 @@
+"""Compressed uploads in a run: bytes, error feedback, and when nothing changes."""
+
+import pytest
+import torch
+
+from engine.channel.dials import ChannelState, Dials
+from engine.channel.open import Open
+from engine.compressors.top_k import TopK, TopKOptions
+from engine.config.schema import RunConfig
+from engine.simulation.simulate import Simulation
+from tests.support.builders import assert_close, assert_equal, config, federation, personalized, simulation, supports
+from tests.support.dials import METHODS
+
+SPLIT = {"name": "dnn", "hidden": 6}
+
+
+def finished(algorithm="fedavg", compression=None, **changed) -> tuple[Simulation, list]:
+    run = config(algorithm, **changed).to_dict() | ({"compression": compression} if compression else {})
+    simulated = Simulation(RunConfig.from_dict(run), data=federation())
+    return simulated, [*simulated.rounds()]
+
+
+@pytest.mark.parametrize("compression", ["none", {"name": "top_k", "share": 1.0}])
+def test_all_numbers_sent_are_no_compression(compression):
+    plain, expected = finished(participation=0.75)
+    run, rounds = finished(participation=0.75, compression=compression)
+    assert_equal(personalized(run), personalized(plain))
+    assert [r.scalars["bytes_up"] for r in rounds] == [r.scalars["bytes_up"] for r in expected]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_sends_fewer_bytes_compressed(name):
+    options = {"model": SPLIT if supports(name, SPLIT) else "mlr", "rounds": 1}
+    _, plain = finished(name, **options)
+    _, rounds = finished(name, {"name": "qsgd", "bits": 8}, **options)
+    assert rounds[-1].diverged is None
+    assert rounds[-1].scalars["bytes_up"] < plain[-1].scalars["bytes_up"] or plain[-1].scalars["bytes_up"] == 0
+
+
+def test_what_was_sent_and_what_is_left_are_all_updates_of_a_client():
+    run = simulation("fedavg")
+    cohorts = [run.task.cohort_of([2, 0], 1), run.task.cohort_of([1, 2], 2)]  # client 2 twice, in other places
+    dials = Dials(0, 4, compressor=TopK(TopKOptions(share=0.3)))
+    state, sent, wanted = ChannelState(), torch.zeros(4, 3), torch.zeros(4, 3)
+    zero = {"w": torch.zeros(2, 3)}
+    for cohort, rows in zip(cohorts, ([[1.0, -3.0, 2.0], [5.0, 1.0, 1.0]], [[0.0] * 3, [4.0, 0.0, 0.0]]), strict=True):
+        at = {client: row for row, client in enumerate(cohort.numbers)}
+        delta = torch.tensor(rows)
+        ledger = Open(dials, state, cohort.round)
+        arrived = ledger.deliver({"w": delta}, zero, cohort, cohort.uniform)
+        for client, row in at.items():
+            sent[client] += arrived.params["w"][row]
+            wanted[client] += delta[row]
+        state = ledger.close()
+    torch.testing.assert_close(sent + state.residual["models"]["residual"], wanted)
+    assert state.residual["models"]["residual"][3].tolist() == [0.0] * 3
+
+
+def test_what_is_left_is_sent_later():
+    run = simulation("fedavg")
+    cohort = run.task.cohort_of([1], 1)
+    state, zero, received = ChannelState(), {"w": torch.zeros(1, 3)}, []
+    for delta in ([1.0, -3.0, 2.0], [0.0] * 3, [0.0] * 3):
+        ledger = Open(Dials(0, 4, compressor=TopK(TopKOptions(share=0.3))), state, 1)
+        received += ledger.deliver({"w": torch.tensor([delta])}, zero, cohort, cohort.uniform).params["w"].tolist()
+        state = ledger.close()
+    assert received == [[0.0, -3.0, 0.0], [0.0, 0.0, 2.0], [1.0, 0.0, 0.0]]
+
+
+def test_a_run_with_feedback_continues_from_a_checkpoint():
+    options = {"compression": {"name": "top_k", "share": 0.1}, "rounds": 3, "participation": 0.5}
+    whole, rounds = finished("scaffold", **options)
+    first = Simulation(whole.config, data=federation())
+    steps = first.rounds()
+    next(steps), next(steps)
+    second = Simulation(whole.config, data=federation())
+    second.restore(first.checkpoint())
+    assert [r.round for r in second.rounds()] == [2, 3]
+    assert_equal(personalized(second), personalized(whole))
+    for kind in ("models", "changes"):
+        assert_equal(second.channel.residual[kind], whole.channel.residual[kind])
+    assert rounds[-1].arrays["diagnostics.residual_norm"].shape == (4,)
+    assert 0 < rounds[-1].scalars["diagnostics.compression.error"] < 2
+
+
+def test_large_residuals_keep_the_rows_of_clients_that_took_part(monkeypatch):
+    options = {"compression": {"name": "top_k", "share": 0.1}, "rounds": 3, "participation": 0.5}
+    expected = personalized(finished(**options)[0])
+    monkeypatch.setattr("engine.core.client_rows.DENSE_BYTES", 0)
+    assert_close(personalized(finished(**options)[0]), expected, 1e-12)

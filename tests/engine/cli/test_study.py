@@ -1,0 +1,71 @@
+"""A study on the command line: ``run`` computes it whole, ``study`` shows its choices."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from storage import Store
+from tests.support.command_line import DIGITS, Call, make_call
+
+STUDY = DIGITS | {
+    "partition": {"name": "iid", "num_clients": 3, "val_fraction": 0.25},
+    "splits": [4],
+    "tune": {"trials": 2},
+}
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Call:
+    return make_call(monkeypatch, capsys, tmp_path)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "study.yaml"
+    path.write_text(yaml.safe_dump(STUDY))
+    return path
+
+
+def test_a_study_is_run_to_its_end_exported_and_shown(call: Call, config: Path, tmp_path: Path) -> None:
+    export = tmp_path / "out.json"
+    assert call("run", config, "--export", export, "--quiet").code == 0
+    runs = json.loads(export.read_text())["runs"]
+    roles = [run["study"]["role"] for run in runs]
+    assert roles.count("trial") == 2 and roles.count("final") >= 1
+    shown = call("study", "1")
+    lines = shown.out.splitlines()
+    assert shown.code == 0 and lines[0].split()[:4] == ["method", "split", "chosen", "validation"]
+    assert lines[1].split()[:3] == ["fedavg", "4", "trial"] and "of 2" in lines[1]
+    assert shown.err.startswith("trials 2 of 2, final runs")
+    (choice,) = json.loads(call("study", "1", "--json").out)
+    assert (choice["entry"], choice["split"], choice["considered"]) == ("fedavg", 4, 2)
+    assert set(choice["setting"]) == ({"lr"} if choice["trial"] else set())
+
+
+def test_a_study_with_a_cancelled_trial_says_what_it_waits_for(call: Call, config: Path, tmp_path: Path) -> None:
+    call("run", config, "--quiet")
+    store = Store(f"sqlite:///{tmp_path}/var/fedscape.db")
+    with store._database.write() as connection:
+        connection.exec_driver_sql("DELETE FROM choices")
+        connection.exec_driver_sql("DELETE FROM runs WHERE position < 2")
+        connection.exec_driver_sql("UPDATE runs SET status = 'cancelled' WHERE id = 1")
+    assert "1 trial of fedavg was cancelled; retry it" in call("study", "1").err
+    assert "retried as run" in call("retry", "1").out
+    store.close()
+
+
+def test_an_experiment_that_is_no_study_is_named(call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "plain.yaml"
+    path.write_text(yaml.safe_dump(DIGITS))
+    call("run", path, "--quiet")
+    shown = call("study", "1")
+    assert shown.code == 2 and "experiment 1 is not a study: it has no `tune`" in shown.err
+    assert call("study", "7").code == 2
+
+
+def test_an_unfair_study_is_refused_before_anything_is_queued(call: Call, config: Path, tmp_path: Path) -> None:
+    refused = call("run", config, "--set", "tune.seeds=0")
+    assert refused.code == 2 and "trials and final runs would share a seed" in refused.err
+    assert not (tmp_path / "var").exists() or not Store(f"sqlite:///{tmp_path}/var/fedscape.db").queue.runs()

@@ -1,0 +1,86 @@
+"""Search spaces: numbers from u, bounds that depend on a run, and what is refused."""
+
+from math import log, sqrt
+
+import numpy as np
+import pytest
+from pydantic import Field
+
+from engine.config.schema import Training
+from engine.core.registry import Entry, Options, Parameter
+from engine.core.spaces import Space, names_of
+
+
+@pytest.mark.parametrize(
+    ("space", "u", "expected"),
+    [
+        ((0.01, 1, "log"), 0.0, 0.01),
+        ((0.01, 1, "log"), 0.5, 0.1),
+        ((1, 3, "lin"), 0.25, 1.5),
+        ((1, 4, "int"), 0.0, 1),
+        ((1, 4, "int"), 0.99, 4),
+        ((1, 4, "int"), 0.5, 3),
+        ((1, 3, "intlog"), 0.49, 1),
+        ((1, 3, "intlog"), 0.51, 2),
+        ((1, 3, "intlog"), 0.999999, 3),
+        ((0.1, 0.2, "log", "four"), 0.5, "log"),
+        (("a", "b", "c"), 0.34, "b"),
+    ],
+)
+def test_the_value_at_u(space: tuple, u: float, expected: object) -> None:
+    found = Space.of(space).value(u)
+    assert found == (pytest.approx(expected) if isinstance(expected, float) else expected)
+
+
+def test_whole_numbers_on_a_logarithmic_scale_have_equal_shares_of_their_logarithm() -> None:
+    values = [Space.of((1, 50, "intlog")).value(u) for u in (np.arange(5100) + 0.5) / 5100]
+    shares = [values.count(k) / len(values) for k in (1, 2, 50)]
+    assert shares == pytest.approx([log((k + 1) / k) / log(51) for k in (1, 2, 50)], abs=0.001)
+
+
+def test_a_bound_may_depend_on_the_run() -> None:
+    space = Space.of((2, "clients/2", "intlog"))
+    assert space.sizes == ("clients",) and space.in_words == "2 to clients/2 (intlog)"
+    assert space.resolved({"clients": 20}).ends == (2, 10)
+    assert Space.of((0, "layers-1", "int")).resolved({"layers": 4}).ends == (0, 3)
+    assert {space.resolved({"clients": 3}).value(u) for u in (0, 0.5, 0.99)} == {2}
+    with pytest.raises(ValueError, match="number of clients is not known before the run; give numbers"):
+        space.resolved({"rounds": 5})
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (3, "or a list of values"),
+        ([], "or a list of values"),
+        ([1, 0, "log"], "low end 1 must be below its high end 0"),
+        ([0, 1, "log"], "above 0 on a logarithmic scale"),
+        ([0.5, 2, "int"], "whole numbers"),
+        (["users/2", 2, "int"], "'users/2' must be a number, or clients"),
+        ([True, 2, "int"], "True must be a number"),
+        ([float("nan"), 2, "lin"], "nan must be a number"),
+    ],
+)
+def test_a_space_that_makes_no_sense_is_refused(raw: object, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Space.of(raw)
+
+
+def test_a_field_with_a_training_default_may_have_a_space_too() -> None:
+    class Both(Options):
+        lr: float | str = Field("training", json_schema_extra={"training": "lr", "tune": [0.1, 0.4, "log"]})
+
+    (found,) = parameters(Both)
+    assert found.tune == Space(0.1, 0.4, "log") and found.meaning == " Search space: 0.1 to 0.4 (log)."
+    assert Space.of(found.tune.to_list()) == found.tune
+    assert found.tune.value(0.5) == pytest.approx(sqrt(0.04))
+
+
+def test_the_learning_rate_is_the_first_column() -> None:
+    space = Space.of((1, 2, "lin"))
+    assert names_of({"lam": space, "K": space, "training.lr": space}) == ["training.lr", "lam", "K"]
+    assert [p.name for p in parameters(Training) if p.tune] == ["lr"]
+
+
+def parameters(options: type[Options]) -> tuple[Parameter, ...]:
+    return Entry("x", "", "", options, options).parameters

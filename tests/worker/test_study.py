@@ -1,0 +1,281 @@
+"""A study advances by its rows alone: whoever is killed when, its choices and final runs are the same."""
+
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from engine.config.schema import parse_experiment
+from engine.core.errors import InvalidConfig
+from engine.exchange.bundle import CHOICES, write_bundle
+from engine.exchange.import_runs import import_file
+from engine.exchange.records import new_runs
+from engine.worker import Dispatcher
+from engine.worker.study import advance
+from engine.worker.study_progress import progress_of
+from storage import BUNDLE, Archive, Store, new_archive
+from storage.database import Database
+from tests.worker.samples import rows
+from tests.worker.test_dispatcher_kill_points import InPlace
+from tests.worker.test_kill_points import Killed
+
+STUDY: dict[str, Any] = {
+    "name": "study",
+    "dataset": "digits",
+    "partition": {"name": "classes_per_client", "num_clients": 3, "val_fraction": 0.25, "test_fraction": 0.25},
+    "model": "mlr",
+    "training": {"rounds": 1, "local_steps": 1, "lr": 0.05},
+    "algorithms": ["fedavg", "ditto"],
+    "splits": [4],
+    "seeds": [0],
+    "tune": {"trials": 2},
+}
+
+
+def queued(store: Store, **changes: Any) -> int:
+    config = parse_experiment(STUDY | changes)
+    return store.experiments.create(config.name, config.raw, new_runs(config)).id
+
+
+def run_to_the_end(store: Store) -> None:
+    with Dispatcher(store, InPlace(store), store.try_dispatcher_lock()) as dispatcher:
+        dispatcher.run(threading.Event(), until_idle=True)
+
+
+def outcome(store: Store, experiment_id: int) -> tuple[list[Any], list[Any]]:
+    """The choices, and the final runs with all their numbers."""
+    choices = sorted(
+        (c.entry, c.split, c.trial, c.value, c.error, c.considered, c.tied)
+        for c in store.studies.choices(experiment_id)
+    )
+    finals = [run for run in runs_of(store, experiment_id) if run.study["role"] == "final"]
+    ordered = sorted(finals, key=lambda run: run.position)
+    return choices, [(r.position, r.label, r.seed, r.split, r.digest, r.status, rows(store, r.id)) for r in ordered]
+
+
+def runs_of(store: Store, experiment_id: int) -> list[Any]:
+    return store.queue.runs(experiment_ids=[experiment_id], newest_first=False)
+
+
+@pytest.fixture
+def trials_done(store: Store) -> int:
+    """A study whose trials have all ended, while no dispatcher runs."""
+    experiment_id = queued(store)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Dispatcher, "_advance", lambda *_: None)
+        run_to_the_end(store)
+    assert store.queue.counts() == {"done": 4} and store.studies.choices(experiment_id) == []
+    return experiment_id
+
+
+def test_a_dispatched_study_chooses_and_then_runs_defaults_and_choices(store: Store) -> None:
+    experiment_id = queued(store)
+    run_to_the_end(store)
+    choices = store.studies.choices(experiment_id)
+    assert {(c.entry, c.split, c.considered) for c in choices} == {("ditto", 4, 2), ("fedavg", 4, 2)}
+    runs = runs_of(store, experiment_id)
+    assert {run.status for run in runs} == {"done"}
+    trials, finals = ([run for run in runs if run.study["role"] == role] for role in ("trial", "final"))
+    expected = {(c.entry, 0) for c in choices} | {(c.entry, c.trial) for c in choices}
+    assert {(run.study["entry"], run.study["trial"]) for run in finals} == expected and len(finals) == len(expected)
+    assert all(store.metrics.array_at(run.id, "personalized.accuracy") is None for run in trials)
+    assert all(store.metrics.array_at(run.id, "personalized.accuracy") is not None for run in finals)
+    assert min(run.created_at for run in finals) >= max(c.chosen_at for c in choices)
+
+
+def test_advancing_again_changes_nothing(store: Store, trials_done: int) -> None:
+    assert len(advance(store, trials_done)) >= 2
+    before = store.studies.choices(trials_done), runs_of(store, trials_done)
+    assert advance(store, trials_done) == []
+    assert (store.studies.choices(trials_done), runs_of(store, trials_done)) == before
+
+
+@contextmanager
+def killed_before_statement(store: Store, number: int) -> Iterator[list[str]]:
+    """The process dies before it sends this statement to the database; yields the statements that it has sent."""
+    sent: list[str] = []
+
+    def count(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        if len(sent) == number:
+            raise Killed
+        sent.append(statement)
+
+    sa.event.listen(store._database.engine, "before_cursor_execute", count)
+    try:
+        yield sent
+    finally:
+        sa.event.remove(store._database.engine, "before_cursor_execute", count)
+
+
+def test_a_study_killed_between_any_two_statements_is_completed_by_the_next_call(
+    store: Store, trials_done: int
+) -> None:
+    for number in itertools.count():
+        with killed_before_statement(store, number) as sent, suppress(Killed):
+            advance(store, trials_done)
+            break
+        assert store.studies.choices(trials_done) == [], f"half of it was stored after {sent[-1:]}"
+        assert store.queue.counts() == {"done": 4}
+    assert number > 8 and len(store.studies.choices(trials_done)) == 2
+    assert len({run.position for run in runs_of(store, trials_done)}) == store.queue.counts()["queued"] + 4
+
+
+def test_a_study_killed_after_every_transaction_has_the_same_choices_and_finals(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undisturbed = queued(store)
+    run_to_the_end(store)
+    expected = outcome(store, undisturbed)
+    disturbed = queued(store)
+    write = Database.write
+    left = 0
+
+    @contextmanager
+    def dying(self: Database) -> Iterator[Any]:
+        nonlocal left
+        with write(self) as connection:
+            yield connection
+        left -= 1
+        if left < 0:
+            raise Killed
+
+    for lives in itertools.count(2):
+        with monkeypatch.context() as patch:
+            left = lives
+            patch.setattr(Database, "write", dying)
+            lock = store.try_dispatcher_lock()
+            with suppress(Killed):
+                Dispatcher(store, InPlace(store), lock).run(threading.Event(), until_idle=True)
+                break
+            lock.release()
+    lock.release()
+    assert lives > 5 and outcome(store, disturbed) == expected
+
+
+def test_a_cancelled_trial_holds_its_method_and_the_finals_until_it_is_retried(store: Store) -> None:
+    experiment_id = queued(store)
+    first = runs_of(store, experiment_id)[0]
+    store.queue.request([first.id], "cancel")
+    run_to_the_end(store)
+    assert [c.entry for c in store.studies.choices(experiment_id)] == ["ditto"]
+    assert all(run.study["role"] == "trial" for run in runs_of(store, experiment_id))
+    store.queue.retry([first.id], ["cancelled"])
+    run_to_the_end(store)
+    assert {c.entry for c in store.studies.choices(experiment_id)} == {"ditto", "fedavg"}
+    assert any(run.study["role"] == "final" for run in runs_of(store, experiment_id))
+
+
+def test_a_failed_trial_counts_as_the_worst(store: Store, trials_done: int) -> None:
+    trials = [run for run in runs_of(store, trials_done) if run.study["entry"] == "ditto"]
+    with store._database.write() as connection:
+        for run, status in zip(trials, ("failed", "done"), strict=True):
+            connection.exec_driver_sql(f"UPDATE runs SET status = '{status}' WHERE id = {run.id}")
+    advance(store, trials_done)
+    (choice,) = [c for c in store.studies.choices(trials_done) if c.entry == "ditto"]
+    assert (choice.trial, choice.considered, choice.tied) == (1, 2, 1)
+
+
+def test_a_budget_of_gradients_adds_trials_until_it_is_spent(store: Store) -> None:
+    experiment_id = queued(store, algorithms=["fedavg"], tune={"gradients": 3 * 20 * 3 + 1})
+    run_to_the_end(store)
+    trials = [run for run in runs_of(store, experiment_id) if run.study["role"] == "trial"]
+    assert [run.study["trial"] for run in trials] == [0, 1, 2, 3]
+    assert store.studies.choices(experiment_id)[0].considered == 4
+
+
+def test_one_trial_is_the_defaults_and_their_finals_run_once(store: Store) -> None:
+    experiment_id = queued(store, tune={"trials": 1})
+    run_to_the_end(store)
+    assert [c.trial for c in store.studies.choices(experiment_id)] == [0, 0]
+    finals = [run.label for run in runs_of(store, experiment_id) if run.study["role"] == "final"]
+    assert finals == ["fedavg", "ditto"]
+
+
+def test_a_dispatcher_of_given_runs_also_computes_the_finals_of_their_study(store: Store) -> None:
+    experiment_id, other = queued(store), queued(store)
+    ids = [run.id for run in runs_of(store, experiment_id)]
+    with Dispatcher(store, InPlace(store), store.try_dispatcher_lock(), run_ids=ids) as dispatcher:
+        dispatcher.run(threading.Event(), until_idle=True)
+    assert any(run.study["role"] == "final" for run in runs_of(store, experiment_id))
+    assert {run.status for run in runs_of(store, experiment_id)} == {"done"}
+    assert {run.status for run in runs_of(store, other)} == {"queued"}
+
+
+def test_an_experiment_that_cannot_be_read_any_more_does_not_stop_the_dispatcher(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    experiment_id = queued(store)
+    with store._database.write() as connection:
+        connection.exec_driver_sql("UPDATE experiments SET config = '{\"tune\": {}}'")
+    run_to_the_end(store)
+    assert {run.status for run in runs_of(store, experiment_id)} == {"done"}
+    assert "cannot advance" in caplog.text
+
+
+def test_a_bundle_carries_a_study_with_its_choices(store: Store, tmp_path: Path) -> None:
+    experiment_id = queued(store)
+    run_to_the_end(store)
+    write_bundle(store, tmp_path / "study.zip", runs_of(store, experiment_id))
+    other = Store(f"sqlite:///{tmp_path / 'other.db'}")
+    other.ensure_schema()
+    (imported,) = import_file(other, tmp_path / "study.zip").experiments
+    choices, finals = outcome(other, imported.id)
+    expected, ran = outcome(store, experiment_id)
+    assert choices == expected
+    assert sorted((label, split, digest) for _, label, _, split, digest, *_ in finals) == sorted(
+        (label, split, digest) for _, label, _, split, digest, *_ in ran
+    )
+    assert advance(other, imported.id) == []
+    assert [run.study for run in runs_of(other, imported.id)] == [run.study for run in runs_of(store, experiment_id)]
+    assert import_file(other, tmp_path / "study.zip").experiments == ()
+    other.close()
+
+
+def test_a_bundle_with_a_choice_of_no_study_is_refused(store: Store, tmp_path: Path) -> None:
+    experiment_id = queued(store, tune={"trials": 1})
+    run_to_the_end(store)
+    whole, forged = tmp_path / "study.zip", tmp_path / "forged.zip"
+    write_bundle(store, whole, runs_of(store, experiment_id))
+    with Archive(whole, BUNDLE) as archive, new_archive(forged, BUNDLE) as changed:
+        for member in archive.members:
+            data = archive.read(member)
+            changed.add(member, data.replace(b'"entry": "ditto"', b'"entry": "other"') if member == CHOICES else data)
+        changed.facts = {"runs": 4}
+    with pytest.raises(InvalidConfig, match="'other' on split 4 is not tuned"):
+        import_file(store, forged)
+
+
+def test_the_trials_of_a_study_are_read_with_their_validation(store: Store, trials_done: int) -> None:
+    first, *_ = runs_of(store, trials_done)
+    store.queue.rerun([first.id])
+    trials = store.studies.trials(trials_done)
+    assert sorted((t.entry, t.split, t.trial) for t in trials) == sorted(
+        (entry, 4, trial) for entry in ("fedavg", "ditto") for trial in (0, 1)
+    )
+    again = next(t for t in trials if (t.entry, t.trial) == ("fedavg", 0))
+    assert again.run.id > first.id and again.accuracy is None and again.gradients == 0
+    done = next(t for t in trials if (t.entry, t.trial) == ("ditto", 1))
+    assert done.gradients > 0 and len(done.accuracy) == len(done.loss) == len(done.sizes) == 3
+    assert advance(store, trials_done) == [], "a repeated trial has to end first"
+
+
+def test_the_progress_of_a_study_is_read_without_its_methods(store: Store) -> None:
+    experiment_id = queued(store)
+    assert progress_of(store, experiment_id).in_words() == ["trials 0 of 4, final runs wait for 2 methods"]
+    store.queue.request([runs_of(store, experiment_id)[0].id], "cancel")
+    run_to_the_end(store)
+    found = progress_of(store, experiment_id)
+    assert found.in_words() == [
+        "trials 3 of 4, final runs wait for 1 method",
+        "1 trial of fedavg was cancelled; retry it",
+    ]
+    assert not found.will_advance
+    store.queue.retry([runs_of(store, experiment_id)[0].id], ["cancelled"])
+    run_to_the_end(store)
+    found = progress_of(store, experiment_id)
+    assert found.in_words()[0].startswith("trials 4 of 4, final runs") and len(found.finals) >= 2
