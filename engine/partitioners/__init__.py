@@ -31,6 +31,8 @@ class SplitOptions(Options):
         "public_fraction",
     )
 
+    later: ClassVar[dict[str, Any]] = {"public_fraction": 0.0}  # options added later, with their defaults
+
     test_fraction: float = Field(
         0.25, ge=0, lt=1, title="Test share", description="Share of each client's samples used for testing."
     )
@@ -66,8 +68,8 @@ class SplitOptions(Options):
 
     @model_serializer(mode="wrap")
     def _without_defaults_of_later_versions(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Absent means no public samples, as in runs stored before there were any; so their digests stay."""
-        return {name: value for name, value in serialize(self).items() if name != "public_fraction" or value != 0}
+        """Absent means the default, as in runs stored before there was such an option; so their digests stay."""
+        return {n: value for n, value in serialize(self).items() if n not in self.later or value != self.later[n]}
 
     @model_validator(mode="after")
     def _leaves_training_samples(self) -> Self:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from engine.core.errors import ImpossiblePartition
 from engine.core.registry import PARTITIONERS
@@ -20,6 +20,7 @@ from engine.partitioners import Partition, SplitOptions, split_clients
 
 class NaturalOptions(SplitOptions):
     advanced: ClassVar[tuple[str, ...]] = (*SplitOptions.advanced, "max_groups")
+    later: ClassVar[dict[str, Any]] = {**SplitOptions.later, "clients_per_group": 1, "max_groups": None}
 
     clients_per_group: int = Field(
         1,
@@ -32,12 +33,6 @@ class NaturalOptions(SplitOptions):
     max_groups: int | None = Field(
         None, ge=1, le=1_000_000, title="Groups", description="Uses only so many natural clients, drawn at random."
     )
-
-    @model_serializer(mode="wrap")
-    def _without_defaults_of_later_versions(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Absent means one client for each, and all, as in runs stored before these options; so their digests stay."""
-        later = {"clients_per_group": 1, "max_groups": None}
-        return {name: value for name, value in serialize(self).items() if name not in later or value != later[name]}
 
     def in_words(self) -> str:
         if self.clients_per_group == 1:
