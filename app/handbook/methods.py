@@ -28,7 +28,7 @@ def comparison_table(families: dict[str, list[Entry]], known: dict[str, Measured
     """HTML: a body per family, a row per method; dots for numbers that are not ``known`` yet."""
     head = "".join(f"<th scope='col'>{column}</th>" for column in COLUMNS)
     bodies = "".join(_family(family, entries, known) for family, entries in families.items())
-    return f'<div class="scrolled"><table class="handbook"><thead><tr>{head}</tr></thead>{bodies}</table></div>'
+    return f'<div class="scrolled"><table class="handbook methods"><thead><tr>{head}</tr></thead>{bodies}</table></div>'
 
 
 def times(value: float) -> str:

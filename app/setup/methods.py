@@ -105,15 +105,19 @@ def _method(
 def _offered(name: str) -> str:
     """``Ditto · Regularized towards a shared model · a simple and strong reference is needed``."""
     entry = ALGORITHMS.get(name)
-    parts = text_of(entry).labelled
-    return " · ".join(filter(None, [entry.title, entry.family, parts.get("When", "").rstrip(".")]))
+    return " · ".join(filter(None, [entry.title, entry.family, _words(entry, "When").rstrip(".")]))
 
 
 def _reason(entry: Entry) -> str:
     """When to use the method, and what it needs; its summary if its docstring does not say."""
-    text = text_of(entry)
-    when, needs = (text.labelled.get(label, "") for label in ("When", "Needs"))
-    return " ".join(filter(None, [f"When {when}" if when else text.summary, f"Needs {needs}" if needs else ""]))
+    when, needs = _words(entry, "When"), _words(entry, "Needs")
+    first = f"When {when}" if when else text_of(entry).summary
+    return f"{first} Needs {needs}" if needs else first
+
+
+def _words(entry: Entry, label: str) -> str:
+    """A paragraph of the docstring, without the marks of code; empty if there is none."""
+    return text_of(entry).labelled.get(label, "").replace("`", "")
 
 
 def _remove_button(key: str, place: int) -> None:

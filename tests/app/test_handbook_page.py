@@ -8,9 +8,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.data.entry_text import text_of
 from app.data.families import FAMILIES, by_family
 from app.handbook import methods
-from app.handbook.measured import Measured, measured
+from app.handbook.measured import Measured, measured, takes_linear_model
 from app.state.links import unpack_config
 from app.wording import unbroken
 from engine.config.schema import parse_experiment
@@ -89,6 +90,21 @@ def test_data_splits_and_models_have_their_sections(section: str) -> None:
 
 def test_every_data_set_is_described() -> None:
     assert {entry.title for entry in DATASETS} == {re.sub(r"\\", "", s.value) for s in opened(show="datasets").header}
+
+
+def test_every_method_that_refuses_a_linear_model_needs_a_body() -> None:
+    needs = {entry.name: text_of(entry).labelled.get("Needs", "") for entry in ALGORITHMS}
+    assert [name for name in needs if "body" not in needs[name] and not takes_linear_model(name)] == []
+    assert "body" not in needs["ditto"] and takes_linear_model("ditto")
+    assert [name for name in needs if "public samples" in needs[name]] == ["fedmd", "kt_pfl"]
+
+
+def test_the_table_says_what_is_sent_kept_and_needed_and_when_to_choose_a_method() -> None:
+    table = methods.comparison_table(by_family([ALGORITHMS.get("fedbn")]), {})
+    row = re.sub(r"<[^>]+>", "|", table)
+    assert "When| inputs differ in contrast, color or sensor" in row
+    assert "a model with normalizations (resnet18)" in row and ", both ways" in row
+    assert table.count("…") == len(methods.NUMBERS)
 
 
 BODY, HEAD = 64 * 20 + 20, 20 * 10 + 10

@@ -13,7 +13,7 @@ from app.setup.uploads import save_upload
 from app.state.links import pack_config, unpack_config
 from engine.config.schema import parse_experiment
 from engine.core.errors import DataUnavailable
-from engine.core.registry import DATASETS, PARTITIONERS
+from engine.core.registry import ALGORITHMS, DATASETS, PARTITIONERS
 from storage import StorageError, Store
 from tests.app.pages import words
 from tests.app.samples import DIGITS
@@ -192,6 +192,16 @@ def test_methods_are_added_and_removed(empty_store: Store):
     page.button(key="setup_form.m1.remove").click().run()
     assert [entry["name"] for entry in written(page)["algorithms"]] == ["local_train", "ditto", "cgpfl"]
     assert not page.exception
+
+
+def test_methods_to_add_are_grouped_by_family_with_the_reason_to_choose_them(empty_store: Store):
+    page = opened()
+    offered = page.selectbox(key="setup_form.add").options
+    families = [option.split(" · ")[1] for option in offered]
+    assert len(offered) == len(ALGORITHMS.names()) and families == sorted(families, key=families.index)
+    assert "FedBN · Split models · inputs differ in contrast, color or sensor, and labels do not" in offered
+    page.selectbox(key="setup_form.add").set_value("fedbn").run()
+    assert any("Needs a model with normalizations" in caption.value for caption in page.caption)
 
 
 def test_a_changed_method_gets_its_defaults(empty_store: Store):
