@@ -37,9 +37,10 @@ from engine.core.spaces import Space
 
 VERSION = 1
 DIALS = {"attack": ATTACKS, "aggregator": AGGREGATORS, "compression": COMPRESSORS}  # absent where they are off
-_SHARED_KEYS = ("name", "dataset", "partition", "model", "training", "evaluation", *DIALS)
-_EXPERIMENT_KEYS = (*_SHARED_KEYS, "algorithms", "splits", "seeds", "tune")
-_RUN_KEYS = (*_SHARED_KEYS, "version", "label", "seed", "data_seed", "study", "algorithm")
+_SHARED_KEYS = ("evaluation", *DIALS)
+_DATA_KEYS = ("name", "dataset", "partition", "model", "training")
+_EXPERIMENT_KEYS = (*_DATA_KEYS, "algorithms", "splits", "seeds", "tune", *_SHARED_KEYS)
+_RUN_KEYS = ("version", "label", "seed", "data_seed", "study", "algorithm", *_DATA_KEYS, *_SHARED_KEYS)
 _SEEDS = 2**32
 _MAX_RUNS = 10_000
 _MAX_COLLECTED = MAX_PROBLEMS + 1  # mistakes; finding more takes time

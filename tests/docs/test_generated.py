@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -33,10 +34,17 @@ def test_the_configuration_page_has_the_keys_of_the_schema() -> None:
 
 
 def test_the_keys_of_an_algorithm_on_the_configuration_page_are_accepted() -> None:
-    entry = {"name": "ditto", "label": "D", "sweep": {"lam": [1, 2]}, "training": {"lr": 0.1}}
+    entry = {"name": "ditto", "label": "D", "sweep": {"lam": [1, 2]}, "tune": {"lam": [0.1, 1, "log"]}}
+    entry |= {"training": {"lr": 0.1}, "attack": "sign_flip", "aggregator": "median", "compression": "top_k"}
     assert list(entry) == list(configuration.ENTRY)
     base = {"dataset": "digits", "partition": "iid", "model": "mlr"}
-    assert len(parse_experiment({**base, "algorithms": [entry]}).runs()) == 2
+    assert len(parse_experiment({**base, "algorithms": [_without(entry, "tune")]}).runs()) == 2
+    study = {**base, "partition": {"name": "iid", "val_fraction": 0.2}, "splits": [0], "tune": {"trials": 3}}
+    assert len(parse_experiment({**study, "algorithms": [_without(entry, "sweep")]}).runs()) == 3
+
+
+def _without(entry: dict[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if name != key}
 
 
 def test_the_example_of_the_configuration_page_is_valid() -> None:
