@@ -34,7 +34,7 @@ DEFAULT: dict[str, Any] = {
 }
 OPTIONAL = ("splits", "tune")  # keys of an experiment that a draft only has if they are given
 ADVANCED = "advanced"  # the collapsed section
-MAX_DRAWN, MAX_WARNINGS = 50, 5  # methods, and options of a sweep, that one page can hold; warnings at once
+MAX_DRAWN, MAX_WARNINGS = 60, 5  # methods, and options of a sweep, that one page can hold; warnings at once
 SECTIONS: dict[str, tuple[Registry, str]] = {
     "dataset": (DATASETS, "digits"),
     "partition": (PARTITIONERS, "classes_per_client"),

@@ -32,6 +32,8 @@ def methods_section(form: Form, draft: Mapping[str, Any], training: Mapping[str,
     shared = sweeps.shared(draft["algorithms"])
     places = zip(drafts.ids(), draft["algorithms"], strict=True)
     drawn = [_method(form, place, uid, entry, training, shared) for place, (uid, entry) in enumerate(places)]
+    if "tune" in draft:
+        drawn = [_tuned(new, old) for new, old in zip(drawn, draft["algorithms"], strict=True)]
     st.selectbox(
         "Add a method",
         [entry.name for entries in by_family(ALGORITHMS).values() for entry in entries],
@@ -100,6 +102,14 @@ def _method(
             swept.values = given | swept.values
     dials = {section: values[section] for section in DIALS if section in values}  # no field draws these
     return {"name": name, **extra, **chosen, **dials, **({"sweep": swept.values} if swept.values else {})}
+
+
+def _tuned(entry: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """A method of a study: options at their defaults stay out of its entry, since an option that is set is not tuned."""
+    given = given if given["name"] == entry["name"] else {}
+    defaults = {p.name: p.default for p in ALGORITHMS.get(entry["name"]).parameters}
+    own = {k: v for k, v in entry.items() if k in given or k not in defaults or v != defaults[k]}
+    return own | ({"tune": given["tune"]} if "tune" in given else {})
 
 
 def _offered(name: str) -> str:
