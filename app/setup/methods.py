@@ -105,7 +105,7 @@ def _method(
 
 
 def _tuned(entry: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """A method of a study: options at their defaults stay out of its entry, since an option that is set is not tuned."""
+    """A method of a study: options at their defaults stay out of its entry, since those that are set are not tuned."""
     given = given if given["name"] == entry["name"] else {}
     defaults = {p.name: p.default for p in ALGORITHMS.get(entry["name"]).parameters}
     own = {k: v for k, v in entry.items() if k in given or k not in defaults or v != defaults[k]}
