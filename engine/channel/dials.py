@@ -1,6 +1,6 @@
 """The settings that act on uploads. A run with none of them has no ledger, and its channel is ``Direct``."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Bool
@@ -9,6 +9,7 @@ from torch import Tensor
 from engine.aggregators import Aggregator
 from engine.aggregators.mean import Mean
 from engine.attacks import Attack
+from engine.federation.systems import Systems
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,13 @@ class Dials:
     is_malicious: Bool[Tensor, "N"] | None = None  # where there is an attack
     malicious_share: float = 0.0  # what a rule that needs to know expects
     aggregator: Aggregator = field(default_factory=Mean)
+    systems: Systems | None = None  # where devices are simulated
+
+    @property
+    def loses_nothing(self) -> bool:
+        """Whether uploads arrive as they were sent and the server takes their mean: only the clock is on."""
+        is_only_clock = replace(self, systems=None) == Dials(self.seed, self.num_clients)
+        return self.systems is not None and not self.systems.options.loses_uploads and is_only_clock
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,7 @@ class ChannelState:
     """What the channel remembers from round to round; it is in the checkpoint, beside the method's state."""
 
     rounds: int = 0  # closed so far
+    simulated_s: float = 0.0  # of these rounds
 
     def to_dict(self) -> dict[str, int | torch.Tensor]:
         return dict(vars(self))

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar
 import yaml
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
+from engine.config.system import System
 from engine.config.yaml_text import MAX_LEVELS, problem_in, read_text, read_yaml
 from engine.core.errors import MAX_PROBLEMS, MAX_SHOWN, InvalidConfig, UnknownName, cut, shown, suggestion
 from engine.core.registry import (
@@ -33,7 +34,8 @@ from engine.core.registry import (
 
 VERSION = 1
 DIALS = {"attack": ATTACKS, "aggregator": AGGREGATORS}  # sections that are absent where they are off
-_SHARED_KEYS = ("name", "dataset", "partition", "model", "training", "evaluation", *DIALS)
+OPTION_DIALS: dict[str, type[Options]] = {"system": System}  # the same, with keys but no name
+_SHARED_KEYS = ("name", "dataset", "partition", "model", "training", "evaluation", *DIALS, *OPTION_DIALS)
 _EXPERIMENT_KEYS = (*_SHARED_KEYS, "algorithms", "seeds")
 _RUN_KEYS = (*_SHARED_KEYS, "version", "label", "seed", "algorithm")
 _SEEDS = 2**32
@@ -168,11 +170,17 @@ class RunConfig:
     seed: int
     attack: Choice | None = None
     aggregator: Choice | None = None
+    system: System | None = None
 
     @property
     def hparams(self) -> dict[str, Any]:
         """All hyper-parameters of the method, with ``"training"`` replaced by the value it refers to."""
         return resolve_hparams(self.algorithm.options, self.training).model_dump(mode="json")
+
+    @property
+    def sampled_share(self) -> float:
+        """The share of clients that train in a round, with those that are sampled beyond what is needed."""
+        return min(1.0, self.training.participation * (self.system.over_select if self.system else 1.0))
 
     @property
     def digest(self) -> str:
@@ -193,6 +201,7 @@ class RunConfig:
             "training": self.training.model_dump(mode="json"),
             "evaluation": self.evaluation.model_dump(mode="json"),
             **{name: choice.to_dict() for name in DIALS if (choice := getattr(self, name)) is not None},
+            **{name: s.model_dump(mode="json") for name in OPTION_DIALS if (s := getattr(self, name)) is not None},
             **self.machine.model_dump(mode="json"),
         }
 
@@ -222,7 +231,7 @@ class AlgorithmEntry:
     choice: Choice
     label: str
     training: Training
-    dials: Mapping[str, Choice | None]
+    dials: Mapping[str, Any]  # Choice or Options, None where off
 
 
 @dataclass(frozen=True)
@@ -321,7 +330,7 @@ def parse_experiment(raw: Mapping[Any, Any]) -> ExperimentConfig:
     problems += _line_problems(sections["name"], "name", "name")
     if problems:
         raise InvalidConfig(dict.fromkeys(problems))
-    for name in ("training", *DIALS):  # each algorithm has its own
+    for name in ("training", *DIALS, *OPTION_DIALS):  # each algorithm has its own
         del sections[name]
     return ExperimentConfig(raw=dict(raw), algorithms=algorithms, seeds=seeds, **sections)
 
@@ -350,11 +359,17 @@ def _sections(raw: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
     }
 
 
-def _dials(raw: Mapping[str, Any], path: str, problems: list[str]) -> dict[str, Choice | None]:
-    return {
+def _dials(raw: Mapping[str, Any], path: str, problems: list[str]) -> dict[str, Choice | Options | None]:
+    chosen: dict[str, Choice | Options | None] = {
         name: None if raw.get(name) is None else _choice(registry, raw[name], f"{path}{name}", problems)
         for name, registry in DIALS.items()
     }
+    given = {name: kind for name, kind in OPTION_DIALS.items() if raw.get(name) is not None}
+    options = {
+        name: _options(kind, _mapping(raw[name], f"{path}{name}", problems), f"{path}{name}", problems)
+        for name, kind in given.items()
+    }
+    return chosen | dict.fromkeys(OPTION_DIALS) | options
 
 
 def _section(kind: type[OptionsT], raw: Mapping[str, Any], name: str, problems: list[str]) -> OptionsT | None:
@@ -424,7 +439,7 @@ def _unfold(raw: Any, path: str, base: Mapping[str, Any], problems: list[str]) -
             problems += [f"{path}.sweep: {problem}" for problem in error.problems]
             return []
         name = label or str(varied.get("name", ""))
-        text = " ".join([name, *(f"{k.removeprefix('training.')}={_plain(v)}" for k, v in point.items())])
+        text = " ".join([name, *(f"{_short(k)}={_plain(v)}" for k, v in point.items())])
         if len(text) > _MAX_LINE:
             advice = "set a shorter `label`, or sweep fewer options"
             problems.append(f"{path}.sweep: {shown(text)} is too long for a label; {advice}")
@@ -444,10 +459,20 @@ def _entry(
         if override.get(one) is not None and override.get(other) is None:
             merged.pop(other, None)
     training = _options(Training, merged, f"{path}.training", problems if override else [])
-    own = {name: entry[name] for name in DIALS if name in entry}
+    own = {name: entry[name] for name in DIALS if name in entry} | _own_options(entry, base)
     dials = _dials({**base, **own}, f"{path}.", problems if own else [])
-    choice = _choice(ALGORITHMS, {k: v for k, v in entry.items() if k not in ("training", *DIALS)}, path, problems)
+    own_keys = ("training", *DIALS, *OPTION_DIALS)
+    choice = _choice(ALGORITHMS, {k: v for k, v in entry.items() if k not in own_keys}, path, problems)
     return AlgorithmEntry(choice, label, training, dials) if choice and training else None
+
+
+def _own_options(entry: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """The sections with keys that an entry sets. A mapping changes single keys of the experiment's; null removes it."""
+    own = {}
+    for name in (name for name in OPTION_DIALS if name in entry):
+        first, value = base.get(name), entry[name]
+        own[name] = {**first, **value} if isinstance(first, Mapping) and isinstance(value, Mapping) else value
+    return own
 
 
 def _choice(registry: Registry, raw: Any, path: str, problems: list[str]) -> Choice | None:
@@ -538,6 +563,12 @@ def _line_problems(raw: Any, path: str, kind: str) -> list[str]:
 def _unknown_key(path: str, value: Any, known: tuple[str, ...]) -> str:
     closest = suggestion(path.rpartition(".")[2], known)
     return f"{cut(path, MAX_SHOWN)}: {shown(value, 40)}, unknown key{closest}; known: {', '.join(known)}"
+
+
+def _short(key: str) -> str:
+    """The name of a swept option in a label."""
+    section, _, name = key.partition(".")
+    return name if name and section in ("training", *OPTION_DIALS) else key
 
 
 def _plain(value: Any) -> str:

@@ -88,6 +88,7 @@ def labelled(run: RunConfig, note: str) -> str:
 def _checked(run: RunConfig, data: Federation, checked: set[str]) -> tuple[str, ...]:
     """Sets up a method as at the start of a run, on the CPU, for one seed only."""
     what = f"{run.algorithm} {run.model} {run.training} {run.dataset} {run.partition} {run.attack} {run.aggregator}"
+    what += f" {run.system}"
     if what in checked:
         return ()
     checked.add(what)
