@@ -6,6 +6,7 @@ from pathlib import Path
 from docs.catalogue import shipped
 from docs.markdown import GENERATED, allowed, default_of, parameters_of, table, type_of
 from engine.config.schema import Evaluation, Machine, Training
+from engine.config.system import System
 from engine.core.registry import AGGREGATORS, ALGORITHMS, ATTACKS, DATASETS, MODELS, PARTITIONERS, Options, Registry
 
 PAGE = Path(__file__).with_name("configuration.md")
@@ -37,6 +38,7 @@ SECTIONS = {
     "evaluation": ("`{}`", "How often models are [evaluated](#evaluation)."),
     "attack": ("no attack", "Name and options of an [attack](#attacks); an algorithm may override it."),
     "aggregator": ("the mean", "Name and options of an [aggregator](#aggregators); an algorithm may override it."),
+    "system": ("off", "Simulated [devices](#system) and links; an algorithm may override any of it."),
 }
 ENTRY = {
     "name": ("required", "Name of the algorithm."),
@@ -45,6 +47,7 @@ ENTRY = {
     "training": ("`{}`", "Overrides of [training](#training) for this algorithm."),
     "attack": ("the experiment's", "Replaces the experiment's [attack](#attacks); `null` for none."),
     "aggregator": ("the experiment's", "Replaces the experiment's [aggregator](#aggregators); `null` for the mean."),
+    "system": ("the experiment's", "Overrides of the experiment's [devices](#system); `null` for none."),
 }
 KINDS = {
     "Algorithms": (ALGORITHMS, "algorithms"),
@@ -68,6 +71,7 @@ def page() -> str:
     parts = ["# Configuration", GENERATED, INTRO, f"```yaml\n{EXAMPLE}```", SAME, "## Top level", _top_level()]
     parts += ["## Training", "Keys of `training:`.", options_table(Training)]
     parts += ["## Evaluation", "Keys of `evaluation:`.", options_table(Evaluation)]
+    parts += ["## System", "Keys of `system:`. Without it nothing is simulated.", options_table(System)]
     for title, (registry, key) in KINDS.items():
         parts += [f"## {title}", _where(title, key), *_entries(registry)]
     return "\n\n".join(parts) + "\n"
