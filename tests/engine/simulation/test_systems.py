@@ -17,7 +17,7 @@ SPLIT = {"name": "dnn", "hidden": 6}
 SIZES = (6, 9, 4, 7, 5, 8, 6, 7)
 OPTIONS = {"l2gd": {"p": 0.5}, "ifca": {"K": 2}, "fedprox_onestage": {"estimate_steps": 20}}
 DEVICES = {"compute_s": 0.0136, "up_mbit": 8, "down_mbit": 40}
-NOBODY_IN_TIME = {"compute_s": 1.0, "deadline_s": 1e-3}
+NOBODY_IN_TIME = {"compute_s": 1.0, "up_mbit": 1e-6, "deadline_s": 1e-3}  # l2gd may send before it trains
 
 
 def configured(algorithm="fedavg", system=None, **changed) -> RunConfig:
