@@ -6,6 +6,7 @@ from pathlib import Path
 from docs.catalogue import shipped
 from docs.markdown import GENERATED, allowed, default_of, parameters_of, table, type_of
 from engine.config.schema import Evaluation, Machine, Training
+from engine.config.system import System
 from engine.config.tune import Tune
 from engine.core.registry import (
     AGGREGATORS,
@@ -55,6 +56,7 @@ SECTIONS = {
     "attack": ("no attack", "Name and options of an [attack](#attacks); an algorithm may override it."),
     "aggregator": ("the mean", "Name and options of an [aggregator](#aggregators); an algorithm may override it."),
     "compression": ("none", "Name and options of a [compressor](#compressors); an algorithm may override it."),
+    "system": ("off", "Simulated [devices](#system) and links; an algorithm may override any of it."),
 }
 ENTRY = {
     "name": ("required", "Name of the algorithm."),
@@ -70,6 +72,7 @@ ENTRY = {
     "attack": ("the experiment's", "Replaces the experiment's [attack](#attacks); `null` for none."),
     "aggregator": ("the experiment's", "Replaces the experiment's [aggregator](#aggregators); `null` for the mean."),
     "compression": ("the experiment's", "Replaces the experiment's [compressor](#compressors); `null` for none."),
+    "system": ("the experiment's", "Overrides of the experiment's [devices](#system); `null` for none."),
 }
 KINDS = {
     "Algorithms": (ALGORITHMS, "algorithms"),
@@ -113,6 +116,7 @@ def page() -> str:
     parts += ["## Training", "Keys of `training:`.", options_table(Training)]
     parts += ["## Evaluation", "Keys of `evaluation:`.", options_table(Evaluation)]
     parts += ["## Tuning", TUNING, f"```yaml\n{STUDY}```", "Keys of `tune:`.", options_table(Tune)]
+    parts += ["## System", "Keys of `system:`. Without it nothing is simulated.", options_table(System)]
     for title, (registry, key) in KINDS.items():
         parts += [f"## {title}", _where(title, key), *_entries(registry)]
     return "\n\n".join(parts) + "\n"

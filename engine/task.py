@@ -20,6 +20,7 @@ from engine.core.streams import cohort_of_round
 from engine.federation.augmentation import CropFlip
 from engine.federation.batches import Batch, Cohort, Plan, make_plan, num_local_steps
 from engine.federation.clients import Federation
+from engine.federation.systems import Systems
 from engine.models import Model
 
 Forward = Callable[[SharedParams, Tensor], Tensor]
@@ -105,6 +106,7 @@ class Task:
     evaluated: Int[Tensor, "n"] | None = None  # ascending: the clients whose models are evaluated, if not all
     memory: RowMemory = field(default_factory=RowMemory)  # of the state by client, where it is large
     channel: Channel = field(default_factory=Direct)  # between uploads and the server
+    systems: Systems | None = None  # the clients' devices, where they are simulated
     plain: Backend | None = None  # without what protects uploads, where ``backend`` has that
 
     @property
@@ -153,7 +155,7 @@ class Task:
 
     def of_unseen(self) -> "Task | None":
         """The same task on the clients that never train; None if none are held out."""
-        return None if self.data.unseen is None else replace(self, data=self.data.unseen, evaluated=None)
+        return None if self.data.unseen is None else replace(self, data=self.data.unseen, evaluated=None, systems=None)
 
     def note(self, message: str) -> None:
         """Add a note for readers of the results, shown once with the run."""
@@ -166,7 +168,12 @@ class Task:
 
     def participants(self, round: int) -> list[int]:
         """The clients that participate in a round, without batches."""
-        chosen: list[int] = cohort_of_round(self.seed, round, self.num_clients, self.training.participation).tolist()
+        share = self.training.participation
+        if self.systems is not None:
+            drawn = self.systems.sampled(round, share)
+        else:
+            drawn = cohort_of_round(self.seed, round, self.num_clients, share)
+        chosen: list[int] = drawn.tolist()
         return chosen
 
     def everyone(self, round: int = 0, stream: str = "batches", steps: int | None = None) -> Cohort:

@@ -122,7 +122,7 @@ def _measured(run: RunConfig) -> Moment:
     except TooLarge:
         return Moment(math.nan, parameters, 0.0, math.nan)
     steps = local_steps(run.training, split["train_sizes"])
-    cohort = max(1, round(run.training.participation * clients))
+    cohort = max(1, round(run.sampled_share * clients))
     few, more = ((min(n, cohort), max(1, min(e, round(steps)))) for n, e in POINTS)
     try:
         first = _one_round(_shortened(run, few[0] / clients, few[1]), data)

@@ -1,6 +1,6 @@
 """The settings that act on uploads. A run with none of them has no ledger, and its channel is ``Direct``."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jaxtyping import Bool
@@ -12,6 +12,7 @@ from engine.attacks import Attack
 from engine.compressors import Compressor
 from engine.compressors.none import Uncompressed
 from engine.core.params import ClientParams
+from engine.federation.systems import Systems
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,13 @@ class Dials:
     malicious_share: float = 0.0  # what a rule that needs to know expects
     aggregator: Aggregator = field(default_factory=Mean)
     compressor: Compressor = field(default_factory=Uncompressed)
+    systems: Systems | None = None  # where devices are simulated
+
+    @property
+    def loses_nothing(self) -> bool:
+        """Whether uploads arrive as they were sent and the server takes their mean: only the clock is on."""
+        is_only_clock = replace(self, systems=None) == Dials(self.seed, self.num_clients)
+        return self.systems is not None and not self.systems.options.loses_uploads and is_only_clock
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,7 @@ class ChannelState:
 
     rounds: int = 0  # closed so far
     residual: dict[str, ClientParams] = field(default_factory=dict)  # [N, P] what clients have not sent yet, by upload
+    simulated_s: float = 0.0  # of these rounds
 
     def to_dict(self) -> dict[str, Any]:
         return dict(vars(self))

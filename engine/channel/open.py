@@ -6,6 +6,7 @@ Inside an exchange: attack -> compress -> wire, where bytes are counted -> late 
 
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -13,6 +14,7 @@ from torch import Tensor
 from engine.aggregators.mean import Mean
 from engine.attacks import Exchange
 from engine.channel import Arrived, Channel
+from engine.channel.clock import Clock
 from engine.channel.dials import ChannelState, Dials
 from engine.channel.direct import mean_inside
 from engine.compressors import Updates
@@ -44,6 +46,7 @@ class Open(Channel):
     state: ChannelState
     round: int
     memory: RowMemory = field(default_factory=RowMemory)
+    clock: Clock | None = None  # where devices are simulated
     bytes_up: int = 0
     exchanges: int = 0
     fell_back: int = 0
@@ -90,7 +93,7 @@ class Open(Channel):
         return self._combined(arrived, reference, cohort, out_of)
 
     def peek(self, known: SharedParams, uploads: ClientParams, weights: Float[Tensor, "S"]) -> SharedParams:
-        return known
+        return weighted_mean(uploads, weights) if self.dials.loses_nothing else known
 
     def values(self) -> dict[str, float | Tensor]:
         """What the round records of the channel."""
@@ -102,8 +105,15 @@ class Open(Channel):
             found["residual_norm"] = torch.linalg.vector_norm(gather(rows, everyone)["residual"], dim=1)
         return found
 
-    def close(self) -> ChannelState:
-        return replace(self.state, rounds=self.state.rounds + 1, residual={**self.state.residual, **self._residual})
+    def close(self, cohort: Cohort) -> ChannelState:
+        """The state for the next round, after these participants have trained."""
+        took = 0.0 if self.clock is None else self.clock.duration(cohort)
+        return replace(
+            self.state,
+            rounds=self.state.rounds + 1,
+            residual={**self.state.residual, **self._residual},
+            simulated_s=self.state.simulated_s + took,
+        )
 
     def _exchange(
         self,
@@ -115,12 +125,27 @@ class Open(Channel):
         is_recorded: bool = True,
     ) -> Arrived:
         self.exchanges += 1
+        before = self.bytes_up
         sent = self._attacked(uploads, reference, cohort)
         if sent:
             sent = self._compressed(sent, reference, cohort, numbers, is_recorded)
             if is_recorded:
                 self._record("update_norm", cohort.clients, _norms(sent, reference), torch.nan)
-        return Arrived(sent, torch.arange(cohort.size, device=cohort.clients.device), weights)
+        whole = Arrived(sent, torch.arange(cohort.size, device=cohort.clients.device), weights)
+        return self._in_time(whole, cohort, self.bytes_up - before, numbers) if sent else whole
+
+    def _in_time(self, sent: Arrived, cohort: Cohort, num_bytes: int, numbers: Int[Tensor, "S"] | None) -> Arrived:
+        """The uploads that the server uses, of those sent with so many bytes in all."""
+        if self.clock is None:
+            return sent
+        parts = np.ones(cohort.size) if numbers is None else numbers.cpu().numpy()
+        is_kept = self.clock.arrives(cohort, num_bytes * parts / max(parts.sum(), 1))
+        if is_kept.all():
+            return sent
+        rows = torch.from_numpy(np.flatnonzero(is_kept)).to(sent.rows.device)
+        own = sent.weights[rows]
+        uniform = torch.full_like(own, 1 / max(len(own), 1))  # where the method gives all of them the weight 0
+        return sent.part(rows, own / own.sum() if bool(own.any()) else uniform)
 
     def _attacked(self, uploads: ClientParams, reference: ClientParams, cohort: Cohort) -> ClientParams:
         """The uploads, with those of malicious clients replaced."""

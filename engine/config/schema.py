@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar
 import yaml
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
+from engine.config.system import System
 from engine.config.tune import StudyRun, Tune
 from engine.config.yaml_text import MAX_LEVELS, problem_in, read_text, read_yaml
 from engine.core.errors import MAX_PROBLEMS, MAX_SHOWN, InvalidConfig, UnknownName, cut, shown, suggestion
@@ -37,7 +38,8 @@ from engine.core.spaces import Space
 
 VERSION = 1
 DIALS = {"attack": ATTACKS, "aggregator": AGGREGATORS, "compression": COMPRESSORS}  # absent where they are off
-_SHARED_KEYS = ("evaluation", *DIALS)
+OPTION_DIALS: dict[str, type[Options]] = {"system": System}  # the same, with keys but no name
+_SHARED_KEYS = ("evaluation", *DIALS, *OPTION_DIALS)
 _DATA_KEYS = ("name", "dataset", "partition", "model", "training")
 _EXPERIMENT_KEYS = (*_DATA_KEYS, "algorithms", "splits", "seeds", "tune", *_SHARED_KEYS)
 _RUN_KEYS = ("version", "label", "seed", "data_seed", "study", "algorithm", *_DATA_KEYS, *_SHARED_KEYS)
@@ -191,6 +193,7 @@ class RunConfig:
     attack: Choice | None = None
     aggregator: Choice | None = None
     compression: Choice | None = None
+    system: System | None = None
     data_seed: int | None = None
     study: StudyRun | None = None
 
@@ -203,6 +206,11 @@ class RunConfig:
     def hparams(self) -> dict[str, Any]:
         """All hyper-parameters of the method, with ``"training"`` replaced by the value it refers to."""
         return resolve_hparams(self.algorithm.options, self.training).model_dump(mode="json")
+
+    @property
+    def sampled_share(self) -> float:
+        """The share of clients that train in a round, with those that are sampled beyond what is needed."""
+        return min(1.0, self.training.participation * (self.system.over_select if self.system else 1.0))
 
     @property
     def digest(self) -> str:
@@ -232,6 +240,7 @@ class RunConfig:
             "training": self.training.model_dump(mode="json"),
             "evaluation": self.evaluation.model_dump(mode="json"),
             **{name: choice.to_dict() for name in DIALS if (choice := getattr(self, name)) is not None},
+            **{name: s.model_dump(mode="json") for name in OPTION_DIALS if (s := getattr(self, name)) is not None},
             **self.machine.model_dump(mode="json"),
         }
 
@@ -273,7 +282,7 @@ class AlgorithmEntry:
     choice: Choice
     label: str
     training: Training
-    dials: Mapping[str, Choice | None]
+    dials: Mapping[str, Any]  # Choice or Options, None where off
     given: frozenset[str] = frozenset()
     tune: Mapping[str, Space] | None = None
 
@@ -393,7 +402,7 @@ def parse_experiment(raw: Mapping[Any, Any]) -> ExperimentConfig:
         )
     if problems:
         raise InvalidConfig(dict.fromkeys(problems))
-    for name in ("training", *DIALS):  # each algorithm has its own
+    for name in ("training", *DIALS, *OPTION_DIALS):  # each algorithm has its own
         del sections[name]
     config = ExperimentConfig(dict(raw), algorithms=algorithms, splits=splits, seeds=seeds, tune=tune, **sections)
     if tune is not None:
@@ -428,11 +437,17 @@ def _sections(raw: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
     }
 
 
-def _dials(raw: Mapping[str, Any], path: str, problems: list[str]) -> dict[str, Choice | None]:
-    return {
+def _dials(raw: Mapping[str, Any], path: str, problems: list[str]) -> dict[str, Choice | Options | None]:
+    chosen: dict[str, Choice | Options | None] = {
         name: None if raw.get(name) is None else _choice(registry, raw[name], f"{path}{name}", problems)
         for name, registry in DIALS.items()
     }
+    given = {name: kind for name, kind in OPTION_DIALS.items() if raw.get(name) is not None}
+    options = {
+        name: _options(kind, _mapping(raw[name], f"{path}{name}", problems), f"{path}{name}", problems)
+        for name, kind in given.items()
+    }
+    return chosen | dict.fromkeys(OPTION_DIALS) | options
 
 
 def _section(kind: type[OptionsT], raw: Mapping[str, Any], name: str, problems: list[str]) -> OptionsT | None:
@@ -506,7 +521,7 @@ def _unfold(raw: Any, path: str, base: Mapping[str, Any], problems: list[str]) -
             problems += [f"{path}.sweep: {problem}" for problem in error.problems]
             return []
         name = label or str(varied.get("name", ""))
-        text = " ".join([name, *(f"{k.removeprefix('training.')}={_plain(v)}" for k, v in point.items())])
+        text = " ".join([name, *(f"{_short(k)}={_plain(v)}" for k, v in point.items())])
         if len(text) > _MAX_LINE:
             advice = "set a shorter `label`, or sweep fewer options"
             problems.append(f"{path}.sweep: {shown(text)} is too long for a label; {advice}")
@@ -542,18 +557,28 @@ def _entry(
         if override.get(one) is not None and override.get(other) is None:
             merged.pop(other, None)
     training = _options(Training, merged, f"{path}.training", problems if override else [])
-    own = {name: entry[name] for name in DIALS if name in entry}
+    own = {name: entry[name] for name in DIALS if name in entry} | _own_options(entry, base)
     dials = _dials({**base, **own}, f"{path}.", problems if own else [])
-    choice = _choice(ALGORITHMS, {k: v for k, v in entry.items() if k not in ("training", *DIALS)}, path, problems)
+    own_keys = ("training", *DIALS, *OPTION_DIALS)
+    choice = _choice(ALGORITHMS, {k: v for k, v in entry.items() if k not in own_keys}, path, problems)
     if not choice or not training:
         return None
-    given = {k for k in entry if k not in ("name", "training", *DIALS)} | {f"training.{k}" for k in override}
+    given = {k for k in entry if k not in ("name", *own_keys)} | {f"training.{k}" for k in override}
     if tune:
         shared = {f"training.{k}" for k in Training.model_fields if k != "rounds"}
         known = (*type(choice.options).model_fields, *sorted(shared))
         problems += [_unknown_key(f"{path}.tune.{k}", tune[k].to_list(), known) for k in tune if k not in known]
         problems += [f"{path}.tune.{k}: is also set by the entry; remove one of them" for k in tune if k in given]
     return AlgorithmEntry(choice, label, training, dials, frozenset(given), tune)
+
+
+def _own_options(entry: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """The sections with keys that an entry sets. A mapping changes single keys of the experiment's; null removes it."""
+    own = {}
+    for name in (name for name in OPTION_DIALS if name in entry):
+        first, value = base.get(name), entry[name]
+        own[name] = {**first, **value} if isinstance(first, Mapping) and isinstance(value, Mapping) else value
+    return own
 
 
 def _choice(registry: Registry, raw: Any, path: str, problems: list[str]) -> Choice | None:
@@ -644,6 +669,12 @@ def _line_problems(raw: Any, path: str, kind: str) -> list[str]:
 def _unknown_key(path: str, value: Any, known: tuple[str, ...]) -> str:
     closest = suggestion(path.rpartition(".")[2], known)
     return f"{cut(path, MAX_SHOWN)}: {shown(value, 40)}, unknown key{closest}; known: {', '.join(known)}"
+
+
+def _short(key: str) -> str:
+    """The name of a swept option in a label."""
+    section, _, name = key.partition(".")
+    return name if name and section in ("training", *OPTION_DIALS) else key
 
 
 def _plain(value: Any) -> str:

@@ -32,12 +32,14 @@ def torch_stream(seed: int, *purpose: object) -> torch.Generator:
     return torch.Generator().manual_seed(key(seed, *purpose))
 
 
-def cohort_of_round(seed: int, round: int, num_clients: int, participation: float) -> np.ndarray:
-    """Draws max(1, round(participation * N)) distinct clients, ascending."""
-    size = max(1, _round(participation * num_clients))
-    if size >= num_clients:
-        return np.arange(num_clients)
-    return np.sort(numpy_stream(seed, "cohort", round).choice(num_clients, size, replace=False))
+def cohort_of_round(
+    seed: int, round: int, num_clients: int, participation: float, among: np.ndarray | None = None
+) -> np.ndarray:
+    """Draws max(1, round(participation * N)) distinct clients, ascending; ``among``: those that can be drawn."""
+    size, clients = max(1, _round(participation * num_clients)), np.arange(num_clients) if among is None else among
+    if size >= len(clients):
+        return clients
+    return np.sort(numpy_stream(seed, "cohort", round).choice(clients, size, replace=False))
 
 
 def permutation_prefix(

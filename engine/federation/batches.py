@@ -49,11 +49,16 @@ class Plan:
         return self.steps[0] if self.steps else 0
 
     @property
+    def samples(self) -> tuple[int, ...]:
+        """[S] the number of samples in all batches of each client."""
+        if self.is_full:
+            return tuple(n * count for n, count in zip(self.steps, self.counts[0], strict=True))
+        return tuple(map(sum, zip(*self.counts, strict=True)))
+
+    @property
     def gradient_evaluations(self) -> int:
         """The number of samples in all batches of all clients."""
-        if self.is_full:
-            return sum(n * count for n, count in zip(self.steps, self.counts[0], strict=True))
-        return sum(map(sum, self.counts))
+        return sum(self.samples)
 
     def live(self, step: int) -> int:
         """The number of clients that train in this step."""

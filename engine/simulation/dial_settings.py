@@ -10,10 +10,12 @@ from engine.attacks import Attack
 from engine.channel.dials import Dials
 from engine.compressors.none import Uncompressed
 from engine.config.schema import DIALS, RunConfig
+from engine.config.system import System
 from engine.core.errors import Unsupported
 from engine.core.registry import AGGREGATORS, ATTACKS, COMPRESSORS
 from engine.federation.clients import Federation
 from engine.federation.malicious import with_malicious
+from engine.federation.systems import Systems, systems_of
 from engine.task import Shared
 
 _TWO_THINGS = ("scaffold", "fedpac")
@@ -41,23 +43,43 @@ def attacked(config: RunConfig, data: Federation) -> Federation:
     return with_malicious(data, attack, _share(config), config.seed)
 
 
-def dials(config: RunConfig, data: Federation, device: torch.device) -> Dials | None:
+def systems(config: RunConfig, data: Federation) -> Systems | None:
+    """The clients' devices, if they are simulated. Raises Unsupported."""
+    return None if config.system is None else systems_of(config.system, data, config.seed)
+
+
+def dials(config: RunConfig, data: Federation, device: torch.device, systems: Systems | None = None) -> Dials | None:
     """What happens to uploads; None if nothing is set."""
-    if all(getattr(config, name) is None for name in DIALS):
+    if all(getattr(config, name) is None for name in DIALS) and systems is None:
         return None
     is_malicious = None if data.malicious is None else torch.from_numpy(data.malicious).to(device)
     rule = Mean() if config.aggregator is None else _made(AGGREGATORS, config.aggregator)
     compressor = Uncompressed() if config.compression is None else _made(COMPRESSORS, config.compression)
-    return Dials(config.seed, data.num_clients, _attack(config), is_malicious, _share(config), rule, compressor)
+    attack, share = _attack(config), _share(config)
+    return Dials(config.seed, data.num_clients, attack, is_malicious, share, rule, compressor, systems)
 
 
 def notes(config: RunConfig, shared: Shared) -> Iterator[str]:
-    """One note for each setting that cannot act, because the method sends nothing."""
+    """One note for each setting that cannot act."""
+    if config.system is not None:
+        yield from _system_notes(config.system, config.training.participation)
     if any(shared.up):
         return
     for name in DIALS:
         if getattr(config, name) is not None:
             yield f"{config.algorithm.name}: nothing travels; {name} has no effect"
+    if config.system is not None and config.system.loses_uploads:
+        waiting = "deadline_s, over_select and drop_out have no effect"
+        yield f"{config.algorithm.name}: nothing travels; {waiting}, and a round lasts as long as its slowest client"
+
+
+def _system_notes(system: System, participation: float) -> Iterator[str]:
+    if system.deadline_s is not None and not system.takes_time:
+        yield f"system.deadline_s={system.deadline_s:g}: nothing takes time, so no upload is late; set compute_s"
+    if system.over_select > 1 and participation == 1:
+        yield f"system.over_select={system.over_select:g}: all clients participate already, so it has no effect"
+    if system.tie != "none" and system.availability == 1 and not (system.compute_s and system.compute_spread):
+        yield f"system.tie={system.tie}: all clients are equally fast and available; set compute_s or availability"
 
 
 def _attack(config: RunConfig) -> Attack | None:

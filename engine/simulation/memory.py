@@ -29,7 +29,7 @@ def needed_bytes(run: RunConfig, data: Federation) -> tuple[int, int]:
     training, options = run.training, run.algorithm.options
     itemsize = getattr(torch, training.dtype).itemsize
     model = num_parameters(run.model, data.input_shape, data.num_classes) * itemsize
-    cohort = max(1, round(training.participation * data.num_clients))
+    cohort = max(1, round(run.sampled_share * data.num_clients))
     largest = int(data.train.sizes.max())
     local = num_local_steps(largest, training.batch_size, training.local_steps, training.local_epochs)
     own = (getattr(options, name, 0) for name in _PLANNED)

@@ -14,6 +14,8 @@ from torch import Tensor
 from engine.algorithms import Algorithm
 from engine.backends import choose_backend
 from engine.backends.clipped import Clipped
+from engine.backends.counted import Counted
+from engine.channel.clock import Clock
 from engine.channel.dials import ChannelState
 from engine.channel.open import Open
 from engine.config.schema import RunConfig, resolve_hparams
@@ -142,12 +144,15 @@ class Simulation:
         if config.evaluation.on == "val" and not data.val.num_samples:
             advice = "set partition.val_fraction, for instance 0.2"
             raise Unsupported(f"evaluation.on: 'val', but there is no validation data; {advice}")
-        self.task = Task(data, model, config.training, backend, config.seed, device, dtype, tick, notes)
+        systems = dial_settings.systems(config, data)
+        self.task = Task(
+            data, model, config.training, backend, config.seed, device, dtype, tick, notes, systems=systems
+        )
         for note in option_notes.notes(config, model, data):
             self.task.note(note)
         self.algorithm = _method(self.task, config)
         self.state: Any = self.algorithm.init(self.task)
-        self.dials = dial_settings.dials(config, data, device)
+        self.dials = dial_settings.dials(config, data, device, systems)
         self.channel = ChannelState()
         for note in dial_settings.notes(config, self.algorithm.shared(self.state)):
             self.task.note(note)
@@ -183,11 +188,26 @@ class Simulation:
         if self.dials is None:
             result: tuple[Any, Diagnostics] = self.algorithm.round(self.state, cohort, self.task)
             return result
-        ledger = Open(self.dials, self.channel, cohort.round, self.task.memory)
-        state, found = self.algorithm.round(self.state, cohort, dataclasses.replace(self.task, channel=ledger))
-        self.channel = ledger.close()
+        clock, task = self._clock(cohort.round), self.task
+        if clock is not None:
+            plain = task.plain and Counted(task.plain, clock.count)
+            task = dataclasses.replace(task, backend=Counted(task.backend, clock.count), plain=plain)
+        ledger = Open(self.dials, self.channel, cohort.round, self.task.memory, clock=clock)
+        state, found = self.algorithm.round(self.state, cohort, dataclasses.replace(task, channel=ledger))
+        trained = found.cohort or cohort
+        if clock is not None:
+            clock.finish(found.gradient_evaluations)
+        self.channel = ledger.close(trained)
         values = {**found.values, **ledger.values()}
+        if clock is not None:
+            values |= {"simulated_s": self.channel.simulated_s, **clock.values(trained)}
         return state, dataclasses.replace(found, values=values, bytes_up=ledger.bytes_up)
+
+    def _clock(self, round: int) -> Clock | None:
+        if self.task.systems is None:
+            return None
+        down = self.algorithm.shared(self.state).bytes_down
+        return Clock(self.task.systems, round, self.task.training.participation, down)
 
     def summary(self) -> dict[str, Any]:
         """The ``summary`` of the export: of the last round and of the best ones."""
@@ -304,7 +324,7 @@ class Simulation:
         """Costs, training losses and diagnostics of a round; round 0 has no costs."""
         scalars = dict.fromkeys(COSTS, 0.0) | {"seconds": seconds}
         if cohort is None or diagnostics is None:
-            return scalars, {}
+            return self._devices(scalars)
         shared = self.algorithm.shared(self.state)
         up, down = diagnostics.bytes_up, diagnostics.bytes_down
         scalars["bytes_up"] = float(cohort.size * shared.bytes_up if up is None else up)
@@ -319,6 +339,14 @@ class Simulation:
             else:
                 scalars[f"{DIAGNOSTICS}.{name}"] = float(value)
         return scalars, arrays
+
+    def _devices(self, scalars: dict[str, float]) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+        """The values of round 0, with those of the simulated devices."""
+        systems = self.task.systems
+        if systems is None:
+            return scalars, {}
+        devices = add_prefix(DIAGNOSTICS, {"speed": systems.speed, "link": systems.link})
+        return scalars | {f"{DIAGNOSTICS}.simulated_s": 0.0}, devices
 
     def _evaluate(self) -> dict[str, np.ndarray]:
         """Arrays of the current models of all clients that are evaluated; NaN for the others."""

@@ -51,7 +51,7 @@ def test_what_was_sent_and_what_is_left_are_all_updates_of_a_client():
         for client, row in at.items():
             sent[client] += arrived.params["w"][row]
             wanted[client] += delta[row]
-        state = ledger.close()
+        state = ledger.close(cohort)
     torch.testing.assert_close(sent + state.residual["models"]["residual"], wanted)
     assert state.residual["models"]["residual"][3].tolist() == [0.0] * 3
 
@@ -63,7 +63,7 @@ def test_what_is_left_is_sent_later():
     for delta in ([1.0, -3.0, 2.0], [0.0] * 3, [0.0] * 3):
         ledger = Open(Dials(0, 4, compressor=TopK(TopKOptions(share=0.3))), state, 1)
         received += ledger.deliver({"w": torch.tensor([delta])}, zero, cohort, cohort.uniform).params["w"].tolist()
-        state = ledger.close()
+        state = ledger.close(cohort)
     assert received == [[0.0, -3.0, 0.0], [0.0, 0.0, 2.0], [1.0, 0.0, 0.0]]
 
 

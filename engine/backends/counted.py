@@ -1,0 +1,62 @@
+"""A backend that reports how many gradients it computes: one for each sample and pass, two for a Hessian product."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from engine.backends import Backend, Extras, Objective
+from engine.core.params import ClientParams
+from engine.federation.batches import Batch
+from engine.models import Model
+
+
+@dataclass(frozen=True)
+class Counted(Backend):
+    inner: Backend
+    count: Callable[[int], None]  # is called with the number of new gradients
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
+        return self.inner.chunk_size(model, batch_bytes, device)
+
+    def accumulate(
+        self,
+        out: ClientParams,
+        params: ClientParams,
+        batch: Batch,
+        alpha: float,
+        beta: float,
+        objective: Objective | None = None,
+        extras: Extras | None = None,
+    ) -> Float[Tensor, "A"]:
+        self.count(sum(batch.counts))
+        return self.inner.accumulate(out, params, batch, alpha, beta, objective, extras)
+
+    def proximal_steps(
+        self, theta: ClientParams, anchor: ClientParams, batch: Batch, lr: float, lam: float, steps: int
+    ) -> Float[Tensor, "A"]:
+        self.count(steps * sum(batch.counts))
+        return self.inner.proximal_steps(theta, anchor, batch, lr, lam, steps)
+
+    def hessian_vector(
+        self,
+        params: ClientParams,
+        vector: ClientParams,
+        batch: Batch,
+        objective: Objective | None = None,
+        extras: Extras | None = None,
+    ) -> ClientParams:
+        self.count(2 * sum(batch.counts))
+        return self.inner.hessian_vector(params, vector, batch, objective, extras)
+
+    def logits(self, model: Model, params: ClientParams, x: Tensor) -> Float[Tensor, "A B C"]:
+        return self.inner.logits(model, params, x)
+
+    def features(self, params: ClientParams, x: Tensor) -> Float[Tensor, "A B F"]:
+        return self.inner.features(params, x)

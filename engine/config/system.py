@@ -1,0 +1,74 @@
+"""The section ``system``: how fast clients compute and send, how long the server waits, and who can be sampled."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from engine.core.registry import Options
+
+
+class System(Options):
+    """Simulated devices and links. Times are simulated seconds; nothing here is measured.
+
+    The defaults of computing are FedScale's log-normal distribution, in simulated seconds for the gradient of a sample:
+    LogNormal(1, 0.6) x 0.005 s has the median 0.0136 s.
+    """
+
+    compute_s: float = Field(
+        0.0,
+        ge=0,
+        le=1e6,
+        description="Median over clients of the seconds that the gradient of one sample takes; 0: computing takes no "
+        "time. FedScale's devices have 0.0136.",
+    )
+    compute_spread: float = Field(
+        0.6, ge=0, le=10, title="σ", description="Standard deviation over clients of the logarithm of these seconds."
+    )
+    up_mbit: float | None = Field(
+        None,
+        gt=0,
+        le=1e9,
+        description="Median over clients of the megabits sent per second; by default sending takes no time.",
+    )
+    down_mbit: float | None = Field(
+        None,
+        gt=0,
+        le=1e9,
+        description="Median over clients of the megabits received per second; by default receiving takes no time.",
+    )
+    link_spread: float = Field(
+        1.0, ge=0, le=10, description="Standard deviation over clients of the logarithm of both rates."
+    )
+    deadline_s: float | None = Field(
+        None, gt=0, le=1e9, description="Seconds that the server waits in a round; by default for all participants."
+    )
+    over_select: float = Field(
+        1.0,
+        ge=1,
+        le=2,
+        description="Factor on the number of sampled clients, of which the server keeps the first that report.",
+    )
+    drop_out: float = Field(
+        0.0, ge=0, lt=1, description="Chance that a participant vanishes after training, before its upload arrives."
+    )
+    availability: float = Field(
+        1.0, gt=0, le=1, description="Chance that a client can be sampled in a round, on average over clients."
+    )
+    tie: Literal["none", "labels", "size", "context"] = Field(
+        "none",
+        description="What slow and rarely available clients have in common: high labels, many samples, or their "
+        "context. How many are slow stays the same.",
+    )
+    tie_strength: float = Field(
+        1.0, ge=0, le=1, description="How much the tie decides about speed and availability; 0: chance alone."
+    )
+
+    @property
+    def takes_time(self) -> bool:
+        """Whether anything takes time."""
+        return self.compute_s > 0 or self.up_mbit is not None or self.down_mbit is not None
+
+    @property
+    def loses_uploads(self) -> bool:
+        """Whether the upload of a participant may be left out."""
+        return self.deadline_s is not None or self.over_select > 1 or self.drop_out > 0
