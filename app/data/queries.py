@@ -110,7 +110,10 @@ def partition(run_id: int) -> dict[str, Any] | None:
 
 
 def final_clients(of: Sequence[RunRecord], model: ModelKind = "personalized", when: When = "last") -> pd.DataFrame:
-    """[run, label, algorithm, seed, client, accuracy, test_size]; clients without test samples are omitted."""
+    """[run, label, algorithm, seed, client, accuracy, test_size].
+
+    Clients without test samples and malicious ones are omitted.
+    """
     stand = (_stand(of), _rounds_of(of, model, when))
     table = _clients(store().url, (_ids(of), f"{model}.accuracy", when), stand)
     return labelled(table, of, ["client", "accuracy", "test_size"])
@@ -216,7 +219,7 @@ def _clients(url: str, of: tuple[Ids, str, When], stand: tuple[Stand, Stand]) ->
     ids, name, _ = of
     found = store().queue.runs(run_ids=ids, include_archived=True)
     sizes = {run.id: (run.partition or {}).get("test_sizes") for run in found}
-    arrays = store().metrics.arrays_at(ids, name, dict(stand[1]))
+    arrays = _of_benign(store().metrics.arrays_at(ids, name, dict(stand[1])), found)
     return by_client(ids, arrays, {run_id: np.arange(len(values)) for run_id, values in arrays.items()}, sizes)
 
 
@@ -225,9 +228,15 @@ def _validation(url: str, of: tuple[Ids, str], stand: Stand) -> pd.DataFrame:
     ids, name = of
     found = store().queue.runs(run_ids=ids, include_archived=True, with_partition=True)
     sizes = {run.id: (run.partition or {}).get("val_sizes") for run in found}
-    arrays = store().metrics.arrays_at(ids, name)
+    arrays = _of_benign(store().metrics.arrays_at(ids, name), found)
     table = by_client(ids, arrays, {run_id: np.arange(len(values)) for run_id, values in arrays.items()}, sizes)
     return table.rename(columns={"test_size": "val_size"})
+
+
+def _of_benign(arrays: Mapping[int, np.ndarray], runs: Sequence[RunRecord]) -> dict[int, np.ndarray]:
+    """The values by client of each run, NaN for malicious clients, as in the engine's summaries."""
+    malicious = {run.id: (run.partition or {}).get("malicious") or () for run in runs}
+    return {i: np.where(malicious[i], np.nan, a) if malicious[i] else a for i, a in arrays.items()}
 
 
 @read_cache.cached(SETS_KEPT)
