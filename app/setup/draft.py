@@ -11,7 +11,7 @@ from app.setup import sweeps
 from app.state import url_state
 from app.state.links import pack_config, unpack_config
 from app.wording import plain
-from engine.config.schema import DIALS, Machine, parse_experiment
+from engine.config.schema import DIAL_KEYS, Machine, parse_experiment
 from engine.core.errors import InvalidConfig, cut, shown
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Registry
 from engine.partitioners import PartitionOptions
@@ -124,9 +124,9 @@ def ids() -> list[str]:
 
 def drawable(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """A configuration in the shape that the sections draw, and messages on what was dropped."""
-    known = {*DEFAULT, *OPTIONAL, "name", *DIALS, *Machine.model_fields}
+    known = {*DEFAULT, *OPTIONAL, "name", *DIAL_KEYS, *Machine.model_fields}
     dropped = [f"{cut(key, 40)} is unknown and was ignored" for key in config if key not in known]
-    draft: dict[str, Any] = {k: config[k] for k in ("name", *DIALS, *Machine.model_fields) if k in config}
+    draft: dict[str, Any] = {k: config[k] for k in ("name", *DIAL_KEYS, *Machine.model_fields) if k in config}
     for section, (registry, fallback) in SECTIONS.items():
         draft[section] = _named(config.get(section, fallback))
         if draft[section]["name"] not in registry:

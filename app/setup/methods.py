@@ -17,7 +17,7 @@ from app.setup.sections import first_level, pick
 from app.setup.sweep_fields import Sweeps
 from app.setup.sweeps import OF_TRAINING
 from app.wording import plain
-from engine.config.schema import DIALS, Training
+from engine.config.schema import DIAL_KEYS, Training
 from engine.core.errors import cut
 from engine.core.registry import ALGORITHMS, Entry, Options
 
@@ -100,7 +100,7 @@ def _method(
             extra = {option: values[option] for option in ("label", "training") if values.get(option)}
             chosen |= kept(options, values, options.advanced)
             swept.values = given | swept.values
-    dials = {section: values[section] for section in DIALS if section in values}  # no field draws these
+    dials = {section: values[section] for section in DIAL_KEYS if section in values}  # no field draws these
     return {"name": name, **extra, **chosen, **dials, **({"sweep": swept.values} if swept.values else {})}
 
 

@@ -16,7 +16,7 @@ from app.setup import methods, preview, sections
 from app.setup.advanced import Advanced
 from app.setup.presets import presets_panel
 from app.state import url_state
-from engine.config.schema import DIALS, parse_experiment
+from engine.config.schema import DIAL_KEYS, parse_experiment
 
 STYLE = Path(sections.__file__).with_name("setup.css")
 LEAD = "All methods use the same data split, initial model, client samples and batches."
@@ -64,7 +64,7 @@ def configuration(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
         **drawn,
         **{key: draft[key] for key in ("tune",) if key in draft},
         "evaluation": evaluation,
-        **{name: draft[name] for name in DIALS if name in draft},  # no field draws these
+        **{name: draft[name] for name in DIAL_KEYS if name in draft},  # no field draws these
         **advanced.machine(draft),
     }
     advanced.close(raw)

@@ -39,7 +39,8 @@ from engine.core.spaces import Space
 VERSION = 1
 DIALS = {"attack": ATTACKS, "aggregator": AGGREGATORS, "compression": COMPRESSORS}  # absent where they are off
 OPTION_DIALS: dict[str, type[Options]] = {"system": System}  # the same, with keys but no name
-_SHARED_KEYS = ("evaluation", *DIALS, *OPTION_DIALS)
+DIAL_KEYS = (*DIALS, *OPTION_DIALS)
+_SHARED_KEYS = ("evaluation", *DIAL_KEYS)
 _DATA_KEYS = ("name", "dataset", "partition", "model", "training")
 _EXPERIMENT_KEYS = (*_DATA_KEYS, "algorithms", "splits", "seeds", "tune", *_SHARED_KEYS)
 _RUN_KEYS = ("version", "label", "seed", "data_seed", "study", "algorithm", *_DATA_KEYS, *_SHARED_KEYS)
@@ -402,7 +403,7 @@ def parse_experiment(raw: Mapping[Any, Any]) -> ExperimentConfig:
         )
     if problems:
         raise InvalidConfig(dict.fromkeys(problems))
-    for name in ("training", *DIALS, *OPTION_DIALS):  # each algorithm has its own
+    for name in ("training", *DIAL_KEYS):  # each algorithm has its own
         del sections[name]
     config = ExperimentConfig(dict(raw), algorithms=algorithms, splits=splits, seeds=seeds, tune=tune, **sections)
     if tune is not None:
@@ -559,7 +560,7 @@ def _entry(
     training = _options(Training, merged, f"{path}.training", problems if override else [])
     own = {name: entry[name] for name in DIALS if name in entry} | _own_options(entry, base)
     dials = _dials({**base, **own}, f"{path}.", problems if own else [])
-    own_keys = ("training", *DIALS, *OPTION_DIALS)
+    own_keys = ("training", *DIAL_KEYS)
     choice = _choice(ALGORITHMS, {k: v for k, v in entry.items() if k not in own_keys}, path, problems)
     if not choice or not training:
         return None

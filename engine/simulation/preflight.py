@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import torch
 
-from engine.config.schema import DIALS, OPTION_DIALS, ExperimentConfig, RunConfig
+from engine.config.schema import DIAL_KEYS, ExperimentConfig, RunConfig
 from engine.core.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig, Unsupported
 from engine.core.paths import default_data_dir
 from engine.core.vocabulary import ModelKind
@@ -124,7 +124,7 @@ def labelled(run: RunConfig, note: str) -> str:
 
 def _checked(run: RunConfig, data: Federation, checked: set[str], selected: ModelKind) -> tuple[str, ...]:
     """Sets up a method as at the start of a run, on the CPU, for one split and seed only."""
-    dials = [getattr(run, name) for name in (*DIALS, *OPTION_DIALS)]
+    dials = [getattr(run, name) for name in DIAL_KEYS]
     what = f"{run.algorithm} {run.model} {run.training} {run.dataset} {run.partition} {dials}"
     if what in checked:
         return ()
