@@ -71,7 +71,7 @@ def results(study: Study) -> None:
 
 
 def opened(study: Study) -> str:
-    """When the test data was opened, and by whom before."""
+    """When the test data was opened, and which runs were evaluated on it before."""
     runs = queries.runs(include_archived=True)
     return " ".join(filter(None, [progress.opened(study), progress.seen_before(study, runs), *progress.caveats(study)]))
 

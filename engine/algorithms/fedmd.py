@@ -96,7 +96,7 @@ class FedMd(PersonalModels):
     def init(self, task: Task) -> State:
         size = min(self.hparams.public_samples, require_public(task, "fedmd").num_samples)
         if self.hparams.digest_steps == 0:
-            task.note("fedmd with digest_steps=0: nothing is learnt from the average, this is local_train")
+            task.note("fedmd with digest_steps=0: nothing is learned from the average, this is local_train")
         consensus = torch.zeros(size, task.data.num_classes, dtype=task.dtype, device=task.device)
         return State(task.initial_clients(), consensus, 0)
 

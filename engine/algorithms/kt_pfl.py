@@ -138,7 +138,7 @@ class KtPfl(PersonalModels):
         size = min(h.public_samples, require_public(task, "kt_pfl").num_samples)
         if h.lam == 0 or h.distill_steps == 0:
             name = "lam" if h.lam == 0 else "distill_steps"
-            task.note(f"kt_pfl with {name}=0: nothing is learnt from other clients, this is local_train")
+            task.note(f"kt_pfl with {name}=0: nothing is learned from other clients, this is local_train")
         uniform = torch.full((N,), 1 / N, dtype=task.dtype, device=task.device)
         scores = torch.zeros(size, task.data.num_classes, dtype=task.dtype, device=task.device)
         return State(task.initial_clients(), task.for_clients({"coefficients": uniform})["coefficients"], scores, 0)
