@@ -121,7 +121,7 @@ def _of_mat(path: Path) -> Part:
         if y.dtype.kind not in "iuf":
             raise ValueError(f"labels have dtype {y.dtype}, must be numbers")
         return _part(x, np.rint(y).astype(np.int64) - 1, "labels - 1")
-    except (OSError, TypeError, ValueError, NotImplementedError, MatReadError) as error:
+    except (OSError, TypeError, ValueError, NotImplementedError, MatReadError) as error:  # NotImplemented: MATLAB 7.3
         raise DataUnavailable(f"{path}: cannot be read ({error}); copy the authors' file again") from error
 
 
