@@ -89,7 +89,7 @@ def test_a_round_without_participants_still_releases_noise():
 
 
 def test_a_run_with_an_adaptive_norm_continues_from_a_checkpoint():
-    privacy = {"noise": 0.05, "clip": "adaptive"}
+    privacy = {"noise": 1.0, "clip": "adaptive", "count_noise": 5}
     whole, results = finished("ditto", privacy, rounds=4)
     assert len({scalar(r, "privacy.clip") for r in results[1:]}) == 4
     half = Simulation(private("ditto", privacy, rounds=4), data=federation(EQUAL))
