@@ -580,7 +580,9 @@ def _own_options(entry: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str,
     own = {}
     for name in (name for name in OPTION_DIALS if name in entry):
         first, value = base.get(name), entry[name]
-        own[name] = {**first, **value} if isinstance(first, Mapping) and isinstance(value, Mapping) else value
+        if isinstance(first, Mapping) and isinstance(value, Mapping):
+            value = {k: v for k, v in first.items() if not OPTION_DIALS[name].is_replaced(k, value)} | {**value}
+        own[name] = value
     return own
 
 

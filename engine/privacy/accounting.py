@@ -14,7 +14,9 @@ from typing import Any
 
 from scipy.optimize import brentq
 
-INTERVAL = 1e-3  # of the privacy losses: epsilon grows by less than 0.001 against 1e-4, at a tenth of the time
+INTERVAL = (
+    1e-3  # of the privacy losses at z >= 1: epsilon grows by less than 0.001 against 1e-4, in a tenth of the time
+)
 _MOST_NOISE, _LEAST_NOISE = 1e6, 1e-2
 
 
@@ -29,7 +31,7 @@ def epsilon(rate: float, noise: float, releases: int, delta: float) -> float:
         return 0.0
     if noise == 0:
         return inf
-    dp, accountant = _library(), _pld_accountant()
+    dp, accountant = _library(), _pld_accountant(noise)
     event = dp.GaussianDpEvent(noise)
     if rate < 1:
         event = dp.PoissonSampledDpEvent(rate, event)
@@ -48,7 +50,7 @@ def epsilon_of_fixed_size(participants: int, clients: int, noise: float, release
     if noise == 0:
         return inf
     dp = _library()
-    plain = _pld_accountant(dp.NeighboringRelation.REPLACE_ONE).compose(dp.GaussianDpEvent(noise), releases)
+    plain = _pld_accountant(noise, dp.NeighboringRelation.REPLACE_ONE).compose(dp.GaussianDpEvent(noise), releases)
     bound = float(plain.get_epsilon(delta))
     if participants == clients:
         return bound
@@ -97,8 +99,9 @@ def _library() -> Any:
     return dp_accounting
 
 
-def _pld_accountant(relation: Any = None) -> Any:
+def _pld_accountant(noise: float, relation: Any = None) -> Any:
     from dp_accounting.pld import PLDAccountant
 
     kind = {} if relation is None else {"neighboring_relation": relation}
-    return PLDAccountant(value_discretization_interval=INTERVAL, **kind)
+    interval = INTERVAL * max(1.0, noise**-2)  # losses grow with 1/z^2, and so would the time
+    return PLDAccountant(value_discretization_interval=interval, **kind)

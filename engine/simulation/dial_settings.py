@@ -1,4 +1,4 @@
-"""The settings that act on uploads, from a configuration: what they are, what is refused, what has no effect."""
+"""The settings that act on uploads, from a configuration: what they are, and what has no effect."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,29 +11,12 @@ from engine.channel.dials import Dials
 from engine.compressors.none import Uncompressed
 from engine.config.schema import DIALS, RunConfig
 from engine.config.system import System
-from engine.core.errors import Unsupported
 from engine.core.registry import AGGREGATORS, ATTACKS, COMPRESSORS
 from engine.federation.clients import Federation
 from engine.federation.malicious import with_malicious
 from engine.federation.systems import Systems, systems_of
 from engine.privacy.client_level import ClientLevel, client_level
 from engine.task import Shared
-
-_TWO_THINGS = ("scaffold", "fedpac")
-_CHOOSES_CLIENTS = ("krum", "multi_krum")
-_NO_AVERAGE = ("pfedhn", "plgu_ghn", "fedproto", "fedamp", "fedfomo", "mocha", "kt_pfl")
-
-
-def refuse(config: RunConfig) -> None:
-    """Raises Unsupported for an aggregator that does not fit the method."""
-    method, rule = config.algorithm.name, config.aggregator.name if config.aggregator else "mean"
-    way_out = "take aggregator: mean"
-    if method in _TWO_THINGS and rule in _CHOOSES_CLIENTS:
-        raise Unsupported(
-            f"{method} sends two things, and {rule} might keep different clients for each; {way_out}, or median"
-        )
-    if method in _NO_AVERAGE and rule != "mean":
-        raise Unsupported(f"{method} does not average models, so aggregator: {rule} has nothing to act on; {way_out}")
 
 
 def attacked(config: RunConfig, data: Federation) -> Federation:

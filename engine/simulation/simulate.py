@@ -39,6 +39,7 @@ from engine.simulation import checkpoint_codec as states
 from engine.simulation import dial_settings, newcomers, option_notes, sample_privacy
 from engine.simulation.evaluation import score, stored_dtype
 from engine.simulation.provenance import provenance_of
+from engine.simulation.refusals import refuse
 from engine.task import Diagnostics, Predictor, Task
 
 
@@ -131,7 +132,7 @@ class Simulation:
         else:
             keep_freed_batches()
         dtype = getattr(torch, config.training.dtype)
-        dial_settings.refuse(config)
+        refuse(config)
         data = data or build(config, data_dir or default_data_dir(), device, progress)
         data = dial_settings.attacked(config, data)
         model = build_model(config.model, data.input_shape, data.num_classes)
