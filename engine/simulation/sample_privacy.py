@@ -33,7 +33,7 @@ def mechanism(config: RunConfig, algorithm: Algorithm, shared: Shared, task: Tas
             "(covers: all also protects what stays)"
         )
         return made
-    return made if privacy.epsilon is None else made.calibrated(_planned(algorithm, task, made))
+    return made if privacy.epsilon is None else made.calibrated(planned(algorithm, task, made))
 
 
 def is_needed(level: SampleLevel, shared: Shared) -> bool:
@@ -71,7 +71,7 @@ class _Rehearsed(Wrapped):
         return next(iter(params.values())).new_zeros(batch.size)
 
 
-def _planned(algorithm: Algorithm, task: Task, level: SampleLevel) -> Spent:
+def planned(algorithm: Algorithm, task: Task, level: SampleLevel) -> Spent:
     """The releases of the whole run, by a rehearsal of all rounds without gradients.
 
     Who takes part and how many steps a method takes does not depend on the models, with the exception of methods that

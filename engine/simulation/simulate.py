@@ -177,7 +177,7 @@ class Simulation:
             yield self._finish(0, None, None, 0.0)
         while self.round < self.config.training.rounds:
             self.task, self.algorithm = self._with_round_rates(self.round + 1)
-            task, releases = self._protected(self.round + 1)
+            task, releases = self.protected(self.round + 1)
             cohort = task.cohort(self.round + 1)
             started = time.perf_counter()
             state, diagnostics = self._train(cohort, task)
@@ -193,7 +193,7 @@ class Simulation:
             if result.diverged:
                 return
 
-    def _protected(self, round: int) -> tuple[Task, Releases | None]:
+    def protected(self, round: int) -> tuple[Task, Releases | None]:
         """The task of a round, and what it releases where samples are private."""
         level = self.samples
         if level is None or not sample_privacy.is_needed(level, self.algorithm.shared(self.state)):
