@@ -30,6 +30,10 @@ class Sweeps:
         """A ``draw`` argument of ``Form.options``; ``prefix`` begins the names of the parameters in a sweep."""
         return partial(self._field, prefix)
 
+    def drop(self, prefix: str) -> None:
+        """End the sweeps of options that are not drawn any more."""
+        self.given = {name: values for name, values in self.given.items() if not name.startswith(prefix)}
+
     def unknown(self, name: str) -> None:
         """A sweep of no parameter, from a link; the engine says what is wrong with it."""
         self._values(name, name.replace("_", " "), "", [])

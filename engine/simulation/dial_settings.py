@@ -60,7 +60,7 @@ def dials(config: RunConfig, data: Federation, device: torch.device, systems: Sy
 
 
 def notes(config: RunConfig, shared: Shared) -> Iterator[str]:
-    """One note for each setting that cannot act."""
+    """One note for each setting that cannot act. A note names its section, so that a form can place it."""
     if config.system is not None:
         yield from _system_notes(config.system, config.training.participation)
     if any(shared.up):
@@ -69,7 +69,7 @@ def notes(config: RunConfig, shared: Shared) -> Iterator[str]:
         if getattr(config, name) is not None:
             yield f"{config.algorithm.name}: nothing travels; {name} has no effect"
     if config.system is not None and config.system.loses_uploads:
-        waiting = "deadline_s, over_select and drop_out have no effect"
+        waiting = "deadline_s, over_select and drop_out of system have no effect"
         yield f"{config.algorithm.name}: nothing travels; {waiting}, and a round lasts as long as its slowest client"
 
 
