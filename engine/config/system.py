@@ -8,10 +8,11 @@ from engine.core.registry import Options
 
 
 class System(Options):
-    """Simulated devices and links: some clients are slow, late or absent. Times are simulated seconds; nothing here is measured.
+    """Simulated devices and links: some clients are slow, late or absent.
 
-    The defaults of computing are FedScale's log-normal distribution, in simulated seconds for the gradient of a sample:
-    LogNormal(1, 0.6) x 0.005 s has the median 0.0136 s.
+    Times are simulated seconds; nothing here is measured. The defaults of computing are FedScale's log-normal
+    distribution, in simulated seconds for the gradient of a sample: LogNormal(1, 0.6) x 0.005 s has the median
+    0.0136 s.
     """
 
     advanced: ClassVar[tuple[str, ...]] = ("compute_spread", "link_spread", "over_select", "tie_strength")
