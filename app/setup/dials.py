@@ -58,6 +58,7 @@ def _kind(form: Form, dial: str, given: Mapping[str, Any] | None, swept: Sweeps)
         swept.drop(f"{dial}.")
         given = {"name": name}
     st.caption(plain(text_of(registry.get(name)).summary))
+    form.placeholder(dial)  # below the text, not above it
     return {"name": name, **_fields(form, dial, given, swept)}
 
 

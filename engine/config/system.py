@@ -79,7 +79,7 @@ class System(Options):
     )
     tie: Literal["none", "labels", "size", "context"] = Field(
         "none",
-        title="Slow clients share",
+        title="Slow clients have in common",
         description="What slow and rarely available clients have in common: high labels, many samples, or their "
         "context. How many are slow stays the same.",
     )
