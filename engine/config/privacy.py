@@ -1,6 +1,6 @@
 """The section ``privacy``: whose presence is hidden, how updates are clipped, and how much noise is added."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -15,6 +15,16 @@ class Privacy(Options):
     unit: client hides from everyone whether a client took part (DP-FedAvg; McMahan et al., ICLR 2018). unit: sample hides
     each sample from everyone but its client (DP-SGD; Abadi et al., CCS 2016).
     """
+
+    advanced: ClassVar[tuple[str, ...]] = (
+        "delta",
+        "sampling",
+        "population",
+        "quantile",
+        "clip_lr",
+        "count_noise",
+        "covers",
+    )
 
     unit: Literal["client", "sample"] = Field(
         "client",
