@@ -6,14 +6,12 @@ from pydantic import Field, model_validator
 
 from engine.core.registry import Options, Positive
 
-ADAPTIVE, AUTO = "adaptive", "auto"
-
 
 class Privacy(Options):
     """Differential privacy: a bound on what the models that leave a client, or the server, reveal about the data.
 
-    unit: client hides from everyone whether a client took part (DP-FedAvg; McMahan et al., ICLR 2018). unit: sample hides
-    each sample from everyone but its client (DP-SGD; Abadi et al., CCS 2016).
+    ``unit: client`` hides from everyone whether a client took part (DP-FedAvg; McMahan et al., ICLR 2018);
+    ``unit: sample`` hides each sample from everyone but its client (DP-SGD; Abadi et al., CCS 2016).
     """
 
     advanced: ClassVar[tuple[str, ...]] = (
@@ -28,7 +26,7 @@ class Privacy(Options):
 
     unit: Literal["client", "sample"] = Field(
         "client",
-        description="Whose presence is hidden: client, all data of a client; sample, one sample from all but its client.",
+        description="What is hidden: client, that a client took part; sample, one sample from all but its client.",
     )
     clip: Positive | Literal["adaptive"] = Field(
         1.0,
@@ -41,13 +39,14 @@ class Privacy(Options):
         ge=0,
         le=1e6,
         title="z",
-        description="Noise multiplier: the standard deviation of the noise over C. By default 1, unless epsilon is given.",
+        description="Noise multiplier: the standard deviation of the noise, divided by C. By default 1, or as epsilon "
+        "needs it.",
     )
     epsilon: float | None = Field(
         None, gt=0, le=1e6, title="ε", description="The ε at the end of the run, instead of noise."
     )
     delta: Annotated[float, Field(gt=0, lt=1)] | Literal["auto"] = Field(
-        AUTO,
+        "auto",
         title="δ",
         description="Chance that the guarantee fails. auto: n^-1.1 with n clients, or n samples of a client.",
     )
@@ -60,7 +59,7 @@ class Privacy(Options):
         None,
         ge=1,
         le=10**12,
-        description="unit: client: noise and ε of a federation of this many clients with the same share of participants.",
+        description="unit: client: noise and ε as in a federation of so many clients with the same participation.",
     )
     quantile: float = Field(0.5, gt=0, lt=1, description="clip: adaptive: the share of clients that are not clipped.")
     clip_lr: float = Field(0.2, gt=0, le=10, description="clip: adaptive: step of the logarithm of C.")
@@ -80,7 +79,7 @@ class Privacy(Options):
     def _consistent(self) -> "Privacy":
         if self.noise is not None and self.epsilon is not None:
             raise ValueError("noise and epsilon exclude each other: give one of them")
-        if self.unit == "sample" and self.clip == ADAPTIVE:
+        if self.unit == "sample" and self.clip == "adaptive":
             raise ValueError("clip: 'adaptive' is for unit: client; with unit: sample give a number")
         if self.unit == "sample" and self.population is not None:
             raise ValueError("population is for unit: client; remove it, or take unit: client")
