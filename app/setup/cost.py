@@ -173,7 +173,8 @@ def _one_round(run: RunConfig, data: Federation) -> Timed:
 
 def _shortened(run: RunConfig, participation: float, steps: int) -> RunConfig:
     less = {"participation": participation, "local_steps": steps, "local_epochs": None}
-    return replace(run, training=run.training.model_copy(update=less))
+    privacy = run.privacy if run.privacy is not None and run.privacy.unit == "sample" else None  # few would be refused
+    return replace(run, training=run.training.model_copy(update=less), privacy=privacy)
 
 
 def notes_of(run: RunConfig) -> tuple[str, ...]:

@@ -26,9 +26,19 @@ def refused(raw: Mapping[str, Any], runs: Iterable[RunConfig]) -> list[str]:
     return list(found)
 
 
-def dial_of(note: str, dials: Iterable[str]) -> str | None:
-    """The dial that a note names: ``system.tie=size: ...``, ``nothing travels; attack has no effect``."""
-    return next((dial for dial in dials if re.search(rf"\b{dial}\b", note)), None)
+def dial_of(note: str, raw: Mapping[str, Any]) -> str | None:
+    """The dial of ``raw`` that a note names: ``system.tie=size: ...``, ``nothing travels; attack has no effect``."""
+    return next((dial for dial in DIAL_KEYS if dial in raw and re.search(rf"\b{dial}\b", note)), None)
+
+
+def at_dial(error: str, raw: Mapping[str, Any]) -> str | None:
+    """An error that names a dial as ``path: message``: ``privacy.clip=2, but ...`` is one at ``privacy.clip``."""
+    dial = dial_of(error, raw)
+    if dial is None:
+        return None
+    named = re.match(rf"{dial}\.\w+", error)
+    path = named[0] if named else dial
+    return error if error.startswith(f"{path}: ") else f"{path}: {error}"
 
 
 def _refusals(run: RunConfig) -> dict[str, str]:

@@ -14,7 +14,7 @@ from app.setup.sweep_fields import Sweeps
 from app.wording import capital, plain
 from engine.config.schema import DIAL_KEYS, DIALS, OPTION_DIALS
 
-LEAD = "Settings for all methods, each off until you switch it on. The split, the start and the batches stay the same."
+LEAD = "Settings for all methods, each off until you switch it on."
 MEANINGS = {
     "attack": "Some clients are malicious: they train on wrong labels or send false updates.",
     "aggregator": "A robust rule combines the updates that arrive, instead of their mean.",

@@ -18,10 +18,10 @@ from app.components.queue_position import queue_position
 from app.data import pools, queries
 from app.forms import Form
 from app.setup import cost as costs
-from app.setup.dial_problems import dial_of, refused
+from app.setup.dial_problems import at_dial, dial_of, refused
 from app.setup.measure import measure_panel
 from app.wording import plain
-from engine.config.schema import DIAL_KEYS, NOT_SET, ExperimentConfig, RunConfig, parse_experiment
+from engine.config.schema import NOT_SET, ExperimentConfig, RunConfig, parse_experiment
 from engine.config.study import Study
 from engine.config.tune import Tune
 from engine.core.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig
@@ -104,9 +104,10 @@ def cost_panel(experiment: ExperimentConfig) -> list[str]:
         with queue_position(), st.spinner("Timing each method"):
             planned = _planned(experiment, lambda run: costs.cost_of(run).gradients)
             each = [costs.cost_of(run) for run, _ in planned]
+            for run, _ in planned:  # those as a whole may not be allowed what short rounds are
+                costs.notes_of(run)
     except FedscapeError as error:
-        is_placed = str(error).startswith(tuple(f"{dial}." for dial in DIAL_KEYS))
-        each, problems = [], [str(error) if is_placed else f"algorithms: {error}"]
+        each, problems = [], [at_dial(str(error), experiment.raw) or f"algorithms: {error}"]
     repeated = [cost for cost, (_, count) in zip(each, planned, strict=False) for _ in range(count)]
     total = costs.together(repeated, min(slots, len(repeated))) if each else None
     st.html(_facts(planned, total, slots, sum(cost.seconds is None for cost in each)))
@@ -131,7 +132,7 @@ def notes_panel(form: Form, experiment: ExperimentConfig) -> None:
         several = len(own) > 1 and len(own) < len(runs)
         text = f"{wording.names(run.label for run in own)}: {note}" if several else note
         text = f"Note: {labelled(own[0], note) if len(own) == 1 else text}."
-        if dial := dial_of(note, (dial for dial in DIAL_KEYS if dial in experiment.raw)):
+        if dial := dial_of(note, experiment.raw):
             at_dials.setdefault(dial, []).append(text)
         else:
             st.caption(plain(text))

@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.setup import draft as drafts
 from app.setup.dial_options import in_words
-from app.setup.dial_problems import dial_of, refused
+from app.setup.dial_problems import at_dial, dial_of, refused
 from app.setup.dials import FIRST, MEANINGS, meaning
 from app.setup.sweeps import num_points, shared
 from engine.config.schema import DIAL_KEYS, DIALS, parse_experiment
@@ -179,15 +179,28 @@ def test_a_dial_without_effect_says_so_beside_it(empty_store: Store):
 
 
 def test_a_note_belongs_to_the_dial_that_it_names():
-    assert dial_of("nothing travels; attack has no effect", DIAL_KEYS) == "attack"
-    assert dial_of("system.tie=size: all clients are equally fast", DIAL_KEYS) == "system"
-    assert dial_of("batch_size=400: 3 of 4 clients have only 9 attackers", DIAL_KEYS) is None
+    on = {"attack": ATTACK, "system": SYSTEM}
+    assert dial_of("nothing travels; attack has no effect", on) == "attack"
+    assert dial_of("nothing travels; aggregator has no effect", on) is None
+    assert dial_of("system.tie=size: all clients are equally fast", on) == "system"
+    assert dial_of("batch_size=400: 3 of 4 clients have only 9 attackers", on) is None
+    assert at_dial("system.tie: 'context', but ...", on) == "system.tie: 'context', but ..."
+    assert at_dial("system.tie=size, but ...", on) == "system.tie: system.tie=size, but ..."
+    assert at_dial("no attack here", on) == "attack: no attack here" and at_dial("a model", on) is None
 
 
 def test_a_tie_to_contexts_that_the_data_do_not_have_is_reported_at_the_dial(empty_store: Store):
     page = opened(SMALL | {"partition": "iid", "system": {"compute_s": 0.01, "tie": "context"}})
     assert any("these data have no contexts" in message for message in messages(page))
     assert "Fix the problems first: system.tie." in plain_messages(page)
+
+
+def test_privacy_that_few_clients_do_not_allow_is_reported_at_its_option(empty_store: Store):
+    page = opened(SMALL | {"privacy": {"clip": "adaptive", "noise": 1.0}})
+    assert any("10 clients a round are too few to count privately" in message for message in plain_messages(page))
+    assert "Fix the problems first: privacy.clip." in plain_messages(page) and queue_button(page).disabled
+    page.number_input(key="setup_form.privacy.noise").set_value(0.5).run()
+    assert not queue_button(page).disabled, "timing short rounds of few clients is no reason to refuse it"
 
 
 def test_an_option_of_a_dial_is_swept_for_all_methods(empty_store: Store):
