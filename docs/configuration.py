@@ -74,15 +74,16 @@ ENTRY = {
     "training": ("`{}`", "Overrides of [training](#training) for this algorithm."),
     "attack": (
         "the experiment's",
-        "Replaces the experiment's [attack](#attacks); without `name` single options only; `null` for none.",
+        "Replaces the experiment's [attack](#attacks); without `name` it changes single options. `null` for none.",
     ),
     "aggregator": (
         "the experiment's",
-        "Replaces the experiment's [aggregator](#aggregators); without `name` single options only; `null` for the mean.",
+        "Replaces the experiment's [aggregator](#aggregators); without `name` it changes single options. `null` for the "
+        "mean.",
     ),
     "compression": (
         "the experiment's",
-        "Replaces the experiment's [compressor](#compressors); without `name` single options only; `null` for none.",
+        "Replaces the experiment's [compressor](#compressors); without `name` it changes single options. `null` for none.",
     ),
     "system": ("the experiment's", "Overrides of the experiment's [devices](#system); `null` for none."),
 }

@@ -129,10 +129,12 @@ def notes_panel(form: Form, experiment: ExperimentConfig) -> None:
         for note in costs.notes_of(run):
             by_note.setdefault(note.removeprefix(f"{run.algorithm.name}: "), []).append(run)
     for note, own in by_note.items():
+        dial = dial_of(note, experiment.raw)
+        what = note.removeprefix(f"{dial}: ")
         several = len(own) > 1 and len(own) < len(runs)
-        text = f"{wording.names(run.label for run in own)}: {note}" if several else note
-        text = f"Note: {labelled(own[0], note) if len(own) == 1 else text}."
-        if dial := dial_of(note, experiment.raw):
+        text = f"{wording.names(run.label for run in own)}: {what}" if several else what
+        text = f"Note: {labelled(own[0], what) if len(own) == 1 else text}."
+        if dial:
             at_dials.setdefault(dial, []).append(text)
         else:
             st.caption(plain(text))

@@ -203,6 +203,11 @@ def test_privacy_that_few_clients_do_not_allow_is_reported_at_its_option(empty_s
     assert not queue_button(page).disabled, "timing short rounds of few clients is no reason to refuse it"
 
 
+def test_the_guarantee_of_private_clients_is_shown_at_the_dial(empty_store: Store):
+    (note,) = [text for text in captions(opened(SMALL | {"privacy": {"noise": 2.0}})) if "guarantees" in text]
+    assert note.startswith("Note: ") and "fedavg: noise z = 2 guarantees ε = " in note.replace("Note: ", "")
+
+
 def test_an_option_of_a_dial_is_swept_for_all_methods(empty_store: Store):
     page = switch(opened(SMALL), "attack")
     page.button(key="setup_form.training.swept.attack.share").click().run()
