@@ -78,12 +78,13 @@ ENTRY = {
     ),
     "aggregator": (
         "the experiment's",
-        "Replaces the experiment's [aggregator](#aggregators); without `name` it changes single options. `null` for the "
-        "mean.",
+        "Replaces the experiment's [aggregator](#aggregators); without `name` it changes single options. `null` for "
+        "the mean.",
     ),
     "compression": (
         "the experiment's",
-        "Replaces the experiment's [compressor](#compressors); without `name` it changes single options. `null` for none.",
+        "Replaces the experiment's [compressor](#compressors); without `name` it changes single options. `null` for "
+        "none.",
     ),
     "system": ("the experiment's", "Overrides of the experiment's [devices](#system); `null` for none."),
 }
