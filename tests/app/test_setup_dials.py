@@ -219,6 +219,14 @@ def test_an_option_of_a_dial_is_swept_for_all_methods(empty_store: Store):
     assert not any("sweep" in entry for entry in written(page)["algorithms"])
 
 
+def test_a_swept_option_that_is_empty_in_a_link_has_its_default(empty_store: Store):
+    swept = {"name": "fedavg", "sweep": {"attack.share": [0.1, 0.4], "training.lr": [0.1]}}
+    empty = {"attack": {"name": "labels", "share": None}, "training": {"rounds": 0, "lr": None}}
+    page = opened(SMALL | empty | {"algorithms": [swept]})
+    assert [warning.value for warning in page.warning] == ["Must not be empty; using the default."] * 2
+    assert written(page)["attack"]["share"] == 0.2 and written(page)["training"]["lr"] == 0.05
+
+
 def test_a_sweep_ends_with_the_kind_that_has_its_option(empty_store: Store):
     swept = {"name": "fedavg", "sweep": {"attack.how": ["random", "next"], "attack.share": [0.1, 0.4]}}
     page = opened(SMALL | UNTIMED | {"attack": "labels", "algorithms": [swept]})
