@@ -10,12 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
-
 import tests.shapes
 
-# Before the engine is imported: from here on shapes and types in its signatures are checked at each call.
-jaxtyping.install_import_hook(tests.shapes.modules(), "tests.shapes.checked")
+tests.shapes.install()  # before the engine is imported: shapes and types in its signatures are checked at each call
 
 import hypothesis
 import pytest
