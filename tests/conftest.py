@@ -138,8 +138,10 @@ def _own_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_
     monkeypatch.delenv("FEDSCAPE_PLUGINS", raising=False)
     # AppTest leaves its script behind as __main__, which worker processes of a later test would import again.
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    imported = len(sys.modules)
     yield
-    _forget_plugins()
+    if len(sys.modules) != imported:
+        _forget_plugins()
 
 
 def _forget_plugins() -> None:
