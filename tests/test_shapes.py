@@ -13,10 +13,12 @@ from engine.federation.batches import Batch
 from tests.shapes import checked
 
 Row = Float[Tensor, "F"]
+Column = Float[Tensor, "M"]
+Matrix = Float[Tensor, "M F"]
 
 
 @checked
-def product(matrix: Float[Tensor, "M F"], row: Row) -> Float[Tensor, "M"]:
+def product(matrix: Matrix, row: Row) -> Column:
     return (matrix @ row).repeat(2 if matrix.sum() > 100 else 1)
 
 
@@ -42,8 +44,8 @@ def test_a_letter_has_one_value_in_a_call() -> None:
 
 def test_a_call_within_a_call_has_its_own_letters() -> None:
     @checked
-    def twice(matrix: Float[Tensor, "F M"], row: Row) -> Float[Tensor, "M"]:
-        return product(matrix.T.contiguous(), row)
+    def twice(matrix: Matrix, column: Column) -> Row:
+        return product(matrix.T.contiguous(), column)
 
     assert twice(torch.ones(3, 2), torch.ones(3)).tolist() == [3, 3]
     with pytest.raises(BeartypeCallHintParamViolation, match="twice"):
