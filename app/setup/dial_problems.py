@@ -8,7 +8,7 @@ from typing import Any
 from app.setup import sweeps
 from engine.config.schema import DIAL_KEYS, RunConfig
 from engine.core.errors import Unsupported
-from engine.simulation.dial_settings import refuse
+from engine.simulation.refusals import refuse
 
 
 def refused(raw: Mapping[str, Any], runs: Iterable[RunConfig]) -> list[str]:
