@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -16,7 +17,7 @@ from engine.config.schema import Training
 from engine.core.client_rows import RowMemory, for_clients
 from engine.core.devices import sent
 from engine.core.params import ClientParams, SharedParams, gather
-from engine.core.streams import cohort_of_round
+from engine.core.streams import cohort_of_round, numpy_stream, poisson_cohort
 from engine.federation.augmentation import CropFlip
 from engine.federation.batches import Batch, Cohort, Plan, make_plan, num_local_steps
 from engine.federation.clients import Federation
@@ -108,6 +109,7 @@ class Task:
     channel: Channel = field(default_factory=Direct)  # between uploads and the server
     systems: Systems | None = None  # the clients' devices, where they are simulated
     plain: Backend | None = None  # without what protects uploads, where ``backend`` has that
+    is_poisson: bool = False  # participants are drawn independently, so their number varies
 
     @property
     def num_clients(self) -> int:
@@ -168,13 +170,21 @@ class Task:
 
     def participants(self, round: int) -> list[int]:
         """The clients that participate in a round, without batches."""
-        share = self.training.participation
-        if self.systems is not None:
-            drawn = self.systems.sampled(round, share)
-        else:
-            drawn = cohort_of_round(self.seed, round, self.num_clients, share)
+        drawn = self._drawn(round)
+        if not len(drawn):
+            drawn = numpy_stream(self.seed, "sampled", round, "instead").integers(self.num_clients, size=1)
         chosen: list[int] = drawn.tolist()
         return chosen
+
+    def is_empty_draw(self, round: int) -> bool:
+        """Whether no client was drawn. One trains all the same, but its update counts as 0."""
+        return not len(self._drawn(round))
+
+    def _drawn(self, round: int) -> np.ndarray:
+        share, draw = self.training.participation, poisson_cohort if self.is_poisson else cohort_of_round
+        if self.systems is not None:
+            return self.systems.sampled(round, share, draw)
+        return draw(self.seed, round, self.num_clients, share)
 
     def everyone(self, round: int = 0, stream: str = "batches", steps: int | None = None) -> Cohort:
         """All clients whose models are evaluated, for adaptation outside the rounds."""

@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar
 import yaml
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
+from engine.config.privacy import Privacy
 from engine.config.system import System
 from engine.config.tune import StudyRun, Tune
 from engine.config.yaml_text import MAX_LEVELS, problem_in, read_text, read_yaml
@@ -38,7 +39,7 @@ from engine.core.spaces import Space
 
 VERSION = 1
 DIALS = {"attack": ATTACKS, "aggregator": AGGREGATORS, "compression": COMPRESSORS}  # absent where they are off
-OPTION_DIALS: dict[str, type[Options]] = {"system": System}  # the same, with keys but no name
+OPTION_DIALS: dict[str, type[Options]] = {"privacy": Privacy, "system": System}  # the same, with keys but no name
 DIAL_KEYS = (*DIALS, *OPTION_DIALS)
 _SHARED_KEYS = ("evaluation", *DIAL_KEYS)
 _DATA_KEYS = ("name", "dataset", "partition", "model", "training")
@@ -194,6 +195,7 @@ class RunConfig:
     attack: Choice | None = None
     aggregator: Choice | None = None
     compression: Choice | None = None
+    privacy: Privacy | None = None
     system: System | None = None
     data_seed: int | None = None
     study: StudyRun | None = None

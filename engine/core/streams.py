@@ -42,6 +42,17 @@ def cohort_of_round(
     return np.sort(numpy_stream(seed, "cohort", round).choice(clients, size, replace=False))
 
 
+def poisson_cohort(
+    seed: int, round: int, num_clients: int, participation: float, among: np.ndarray | None = None
+) -> np.ndarray:
+    """Draws each client on its own with the chance ``participation``, ascending; may be empty."""
+    clients = np.arange(num_clients) if among is None else among
+    if participation >= 1:
+        return clients
+    is_drawn = numpy_stream(seed, "sampled", round).random(num_clients) < participation
+    return clients[is_drawn[clients]]
+
+
 def permutation_prefix(
     stream: int, clients: Int[Tensor, "S"], sizes: Int[Tensor, "S"], largest: int, count: int
 ) -> Int[Tensor, "S J"]:

@@ -153,6 +153,8 @@ class Simulation:
         self.algorithm = _method(self.task, config)
         self.state: Any = self.algorithm.init(self.task)
         self.dials = dial_settings.dials(config, data, device, systems)
+        if self.dials is not None and self.dials.privacy is not None:
+            self.task = dataclasses.replace(self.task, is_poisson=self.dials.privacy.options.sampling == "poisson")
         self.channel = ChannelState()
         for note in dial_settings.notes(config, self.algorithm.shared(self.state)):
             self.task.note(note)
@@ -192,7 +194,8 @@ class Simulation:
         if clock is not None:
             plain = task.plain and Counted(task.plain, clock.count)
             task = dataclasses.replace(task, backend=Counted(task.backend, clock.count), plain=plain)
-        ledger = Open(self.dials, self.channel, cohort.round, self.task.memory, clock=clock)
+        is_empty_draw = task.is_poisson and task.is_empty_draw(cohort.round)
+        ledger = Open(self.dials, self.channel, cohort.round, task.memory, clock=clock, is_empty_draw=is_empty_draw)
         state, found = self.algorithm.round(self.state, cohort, dataclasses.replace(task, channel=ledger))
         trained = found.cohort or cohort
         if clock is not None:
@@ -300,7 +303,7 @@ class Simulation:
             values = self._evaluate()
             arrays |= values
             diverged = diverged or self._evaluation_failed(values)
-            scalars |= self._summarize(values, may_be_best=diverged is None)
+            scalars |= self._summarize(values, may_be_best=diverged is None) | self._guarantee()
         if round == self.config.training.rounds and diverged is None and self.config.evaluation.on == "both":
             unseen_arrays, unseen_scalars = self._measure_unseen()
             arrays, scalars = arrays | unseen_arrays, scalars | unseen_scalars
@@ -347,6 +350,12 @@ class Simulation:
             return scalars, {}
         devices = add_prefix(DIAGNOSTICS, {"speed": systems.speed, "link": systems.link})
         return scalars | {f"{DIAGNOSTICS}.simulated_s": 0.0}, devices
+
+    def _guarantee(self) -> dict[str, float]:
+        """Epsilon so far, where clients are private."""
+        if self.dials is None or self.dials.privacy is None:
+            return {}
+        return {f"{DIAGNOSTICS}.privacy.epsilon": self.dials.privacy.epsilon(self.channel.releases)}
 
     def _evaluate(self) -> dict[str, np.ndarray]:
         """Arrays of the current models of all clients that are evaluated; NaN for the others."""
