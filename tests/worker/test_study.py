@@ -4,17 +4,21 @@ import itertools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+import torch
 
 from engine.config.schema import parse_experiment
 from engine.core.errors import InvalidConfig
 from engine.exchange.bundle import CHOICES, write_bundle
 from engine.exchange.import_runs import import_file
 from engine.exchange.records import new_runs
+from engine.federation.clients import Federation, build
+from engine.simulation import simulate
 from engine.worker import Dispatcher
 from engine.worker.study import advance
 from engine.worker.study_progress import progress_of
@@ -155,6 +159,39 @@ def test_a_study_killed_after_every_transaction_has_the_same_choices_and_finals(
             lock.release()
     lock.release()
     assert lives > 5 and outcome(store, disturbed) == expected
+
+
+def test_choices_are_the_same_if_the_labels_of_the_test_data_are_noise(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    several = {"tune": {"trials": 4}, "training": {"rounds": 2, "local_steps": 3, "lr": 0.05}}
+    true = queued(store, **several)
+    run_to_the_end(store)
+
+    def with_noise(*given: Any) -> Federation:
+        data = build(*given)
+        noise = torch.randint(data.num_classes, data.test.rows.shape, generator=torch.Generator().manual_seed(0))
+        return replace(data, test=replace(data.test, relabelled=noise))
+
+    monkeypatch.setattr(simulate, "build", with_noise)
+    noisy = queued(store, **several)
+    run_to_the_end(store)
+    (choices, finals), (chosen, again) = outcome(store, true), outcome(store, noisy)
+    assert chosen == choices and {trial for _, _, trial, *_ in chosen} != {0}
+    assert [run[:-1] for run in again] == [run[:-1] for run in finals]
+    for run in runs_of(store, noisy):
+        twin = next(r for r in runs_of(store, true) if r.position == run.position)
+        last = [store.metrics.array_at(r.id, "personalized.val_accuracy") for r in (run, twin)]
+        assert last[0].tolist() == last[1].tolist()
+    accuracies = [
+        [
+            store.metrics.array_at(r.id, "personalized.accuracy")
+            for r in runs_of(store, one)
+            if r.study["role"] == "final"
+        ]
+        for one in (true, noisy)
+    ]
+    assert all(a.mean() > b.mean() for a, b in zip(*accuracies, strict=True)), "the final runs did read the noise"
 
 
 def test_a_cancelled_trial_holds_its_method_and_the_finals_until_it_is_retried(store: Store) -> None:
