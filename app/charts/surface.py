@@ -49,13 +49,13 @@ def finding(df: pd.DataFrame) -> str:
     return f"At a distance of {found['distance'].iloc[0]:g} the loss changes {changes}, on average."
 
 
-def figure(df: pd.DataFrame, every: np.ndarray, with_scale: bool = True) -> go.Figure:
+def figure(df: pd.DataFrame, every: np.ndarray, with_scale: bool = True, height: int = 430) -> go.Figure:
     """Contours of one surface; the center is the model itself; gray where the loss is not finite.
 
     ``every`` are the losses of all surfaces that share its scale.
     """
     x, y, z = _grid(df)
-    fig = base_layout(go.Figure([contours(x, y, z, every), _centre(z)]), height=430)
+    fig = base_layout(go.Figure([contours(x, y, z, every), _centre(z)]), height=height)
     fig.update_layout(coloraxis={**color_axis(every), "showscale": with_scale}, showlegend=False)
     fig.update_layout(margin_r=SCALE_WIDTH, plot_bgcolor=translucent(ground().muted, 0.35))
     fig.update_xaxes(title_text="along u", constrain="domain")

@@ -11,7 +11,8 @@ from storage import RunRecord
 
 
 def sentences(study: Study, now: datetime) -> list[str]:
-    """``Trials 112 of 160, final runs wait for 3 methods; finished at about 14:20 UTC.``, and what holds it up.
+    """``Trials 112 of 160, final runs wait for 3 methods; expected to end at about 14:20 UTC.``, and what
+    holds them up.
 
     Nothing once all final runs have ended.
     """
@@ -19,7 +20,7 @@ def sentences(study: Study, now: datetime) -> list[str]:
         return []
     first, *others = study.progress.in_words()
     left = left_s(study)
-    end = f"; finished {when(now + timedelta(seconds=left), now)}" if left else ""
+    end = f"; expected to end {when(now + timedelta(seconds=left), now)}" if left else ""
     return [f"{capital(line)}." for line in (first + end, *others)]
 
 

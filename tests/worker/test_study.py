@@ -12,6 +12,8 @@ import pytest
 import sqlalchemy as sa
 import torch
 
+from engine.cli import run as cli
+from engine.cli.progress import reporter
 from engine.config.schema import parse_experiment
 from engine.core.errors import InvalidConfig
 from engine.exchange.bundle import CHOICES, write_bundle
@@ -21,7 +23,7 @@ from engine.federation.clients import Federation, build
 from engine.simulation import simulate
 from engine.worker import Dispatcher
 from engine.worker.study import advance
-from engine.worker.study_progress import progress_of
+from engine.worker.study_progress import StudyProgress, progress_of
 from storage import BUNDLE, Archive, Store, new_archive
 from storage.database import Database
 from tests.worker.samples import rows
@@ -241,6 +243,36 @@ def test_a_dispatcher_of_given_runs_also_computes_the_finals_of_their_study(stor
     assert any(run.study["role"] == "final" for run in runs_of(store, experiment_id))
     assert {run.status for run in runs_of(store, experiment_id)} == {"done"}
     assert {run.status for run in runs_of(store, other)} == {"queued"}
+
+
+def test_the_command_does_not_end_before_the_finals_if_the_last_trial_ends_while_it_looks(
+    store: Store, trials_done: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_ids = [run.id for run in runs_of(store, trials_done)]
+
+    def set_last(status: str) -> None:
+        with store._database.write() as connection:
+            connection.exec_driver_sql(f"UPDATE runs SET status = '{status}' WHERE id = {run_ids[-1]}")
+
+    def reading(store: Store, experiment_id: int) -> StudyProgress:
+        found = progress_of(store, experiment_id)
+        set_last("done")  # right after it was seen as running
+        return found
+
+    class Driver:
+        turns = 0
+
+        def turn(self) -> None:
+            self.turns += 1
+            if self.turns > 1:
+                advance(store, trials_done)
+                run_to_the_end(store)
+
+    set_last("running")
+    monkeypatch.setattr(cli, "progress_of", reading)
+    cli._follow(store, run_ids, [trials_done], reporter(True), Driver(), [])
+    finals = [run for run in runs_of(store, trials_done) if run.study["role"] == "final"]
+    assert finals and {run.id for run in finals} <= set(run_ids) and {run.status for run in finals} == {"done"}
 
 
 def test_an_experiment_that_cannot_be_read_any_more_does_not_stop_the_dispatcher(
