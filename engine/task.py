@@ -19,7 +19,7 @@ from engine.core.devices import sent
 from engine.core.params import ClientParams, SharedParams, gather
 from engine.core.streams import cohort_of_round, numpy_stream, poisson_cohort
 from engine.federation.augmentation import CropFlip
-from engine.federation.batches import Batch, Cohort, Plan, make_plan, num_local_steps
+from engine.federation.batches import Batch, Cohort, Plan, make_plan, num_local_steps, poisson_plan
 from engine.federation.clients import Federation
 from engine.federation.systems import Systems
 from engine.models import Model
@@ -110,6 +110,7 @@ class Task:
     systems: Systems | None = None  # the clients' devices, where they are simulated
     plain: Backend | None = None  # without what protects uploads, where ``backend`` has that
     is_poisson: bool = False  # participants are drawn independently, so their number varies
+    draws_samples: bool = False  # so are the samples of a batch
 
     @property
     def num_clients(self) -> int:
@@ -233,7 +234,11 @@ class Task:
 
     def _plan(self, ids: Tensor, clients: Sequence[int], steps: list[int], stream: str, round: int) -> Plan:
         sizes, starts, training = [self.train_sizes[c] for c in clients], self.data.train.offsets[ids], self.training
-        plan = make_plan(sizes, starts, ids, steps, training.batch_size, self.seed, stream, round)
+        if self.draws_samples:
+            size = int(training.batch_size)
+            plan = poisson_plan(sizes, starts, clients, steps, size, self.seed, stream, round)
+        else:
+            plan = make_plan(sizes, starts, ids, steps, training.batch_size, self.seed, stream, round)
         if training.augmentation == "none":
             return plan
         return replace(plan, augmentation=CropFlip(self.seed, stream, round, ids))
