@@ -5,6 +5,7 @@ from pathlib import Path
 
 from docs.catalogue import shipped
 from docs.markdown import GENERATED, allowed, default_of, parameters_of, table, type_of
+from engine.config.privacy import Privacy
 from engine.config.schema import Evaluation, Machine, Training
 from engine.config.system import System
 from engine.config.tune import Tune
@@ -56,6 +57,7 @@ SECTIONS = {
     "attack": ("no attack", "Name and options of an [attack](#attacks); an algorithm may override it."),
     "aggregator": ("the mean", "Name and options of an [aggregator](#aggregators); an algorithm may override it."),
     "compression": ("none", "Name and options of a [compressor](#compressors); an algorithm may override it."),
+    "privacy": ("off", "Differential [privacy](#privacy); an algorithm may override any of it."),
     "system": ("off", "Simulated [devices](#system) and links; an algorithm may override any of it."),
 }
 ENTRY = {
@@ -86,6 +88,7 @@ ENTRY = {
         "Replaces the experiment's [compressor](#compressors); without `name` it changes single options. `null` for "
         "none.",
     ),
+    "privacy": ("the experiment's", "Overrides of the experiment's [privacy](#privacy); `null` for none."),
     "system": ("the experiment's", "Overrides of the experiment's [devices](#system); `null` for none."),
 }
 KINDS = {
@@ -130,6 +133,11 @@ def page() -> str:
     parts += ["## Training", "Keys of `training:`.", options_table(Training)]
     parts += ["## Evaluation", "Keys of `evaluation:`.", options_table(Evaluation)]
     parts += ["## Tuning", TUNING, f"```yaml\n{STUDY}```", "Keys of `tune:`.", options_table(Tune)]
+    parts += [
+        "## Privacy",
+        "Keys of `privacy:`. Without it nothing is clipped and no noise added.",
+        options_table(Privacy),
+    ]
     parts += ["## System", "Keys of `system:`. Without it nothing is simulated.", options_table(System)]
     for title, (registry, key) in KINDS.items():
         parts += [f"## {title}", _where(title, key), *_entries(registry)]
