@@ -1,6 +1,6 @@
 """The state of Compare: the methods, the choices in the address, and the tables that all panels share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar, cast
@@ -12,7 +12,7 @@ from app.charts.plot import figure_cache
 from app.compare.comparability import conflicts
 from app.data import config_fields, queries
 from app.data.comparison import REFERENCES, Method, per_method, per_run, pooled, with_methods
-from app.data.costs import Axis, recorded, spent
+from app.data.costs import SIMULATED_CLOCK, Axis, recorded, simulated, spent
 from app.data.source import Source
 from app.state import url_state
 from app.wording import MODELS, WHEN, kicker, plural
@@ -158,8 +158,24 @@ class View:
         for run_id, run in self.runs.items():
             best = queries.best_round(run, model or self.model) if (when or self.when) == "best" else None
             until[run_id] = run.round if best is None else best
+        return self.per_run(model, when).merge(self.costs_until(until), on="run", how="left")
+
+    def costs_until(self, until: Mapping[int, int]) -> pd.DataFrame:
+        """[run, megabytes, gradient_evaluations, seconds] up to round ``until[run]``; simulated_s if all have it."""
         costs = spent(self.source.scalar_totals(until, COSTS))
-        return self.per_run(model, when).merge(costs, on="run", how="left")
+        if not self.is_simulated:
+            return costs
+        return costs.assign(simulated_s=costs["run"].map(simulated(self._clock, until)))
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether every run records simulated seconds."""
+        return set(self._clock["run"]) == set(self.runs)
+
+    @property
+    def _clock(self) -> pd.DataFrame:
+        """[run, round, value]: the simulated clock of each round."""
+        return self._keep("clock", lambda: self.source.scalar_series(self._all, [SIMULATED_CLOCK]))
 
     def with_options(self) -> pd.DataFrame:
         """A row per run with its summaries, and the options that a sweep may vary."""
