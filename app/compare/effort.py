@@ -63,7 +63,7 @@ def part(view: View, choices: Choices, first: str = "accuracy") -> Part | None:
 
 def spent_of(view: View) -> Choice:
     """What is counted until the target."""
-    titles = {name: AXIS_CHOICES.get(name, "Rounds") for name in communication.TITLES}
+    titles = {str(name): AXIS_CHOICES.get(name, "Rounds") for name in communication.TITLES}
     return Choice("Counted in", offered(titles, view.is_simulated), "count", "rounds")
 
 

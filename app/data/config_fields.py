@@ -14,7 +14,7 @@ from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Opt
 from storage import RunRecord
 
 REGISTRIES = {"algorithm": ALGORITHMS, "dataset": DATASETS, "partition": PARTITIONERS, "model": MODELS} | DIALS
-SCHEMAS: dict[str, type[Options]] = {"training": Training, "evaluation": Evaluation} | OPTION_DIALS
+SCHEMAS: dict[str, type[Options]] = {"training": Training, "evaluation": Evaluation, **OPTION_DIALS}
 SECTIONS = {
     "algorithm": "Method",
     "dataset": "Data set",

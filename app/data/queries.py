@@ -114,9 +114,15 @@ def final_clients(of: Sequence[RunRecord], model: ModelKind = "personalized", wh
 
     Clients without test samples and malicious ones are omitted.
     """
+    found = all_clients(of, model, when)
+    return found[~found["is_malicious"].astype(bool)].drop(columns="is_malicious").reset_index(drop=True)
+
+
+def all_clients(of: Sequence[RunRecord], model: ModelKind = "personalized", when: When = "last") -> pd.DataFrame:
+    """Like final_clients, with malicious clients, and who is one: [..., client, accuracy, test_size, is_malicious]."""
     stand = (_stand(of), _rounds_of(of, model, when))
     table = _clients(store().url, (_ids(of), f"{model}.accuracy", when), stand)
-    return labelled(table, of, ["client", "accuracy", "test_size"])
+    return labelled(table, of, ["client", "accuracy", "test_size", "is_malicious"])
 
 
 def validation_clients(of: Sequence[RunRecord], model: ModelKind = "personalized") -> pd.DataFrame:
@@ -170,6 +176,11 @@ def mean_series(of: Sequence[RunRecord], names: Sequence[str]) -> pd.DataFrame:
     return labelled(joined(parts, ["run", "round", "name", "value"]), of, ["round", "name", "value"])
 
 
+def malicious_of(partition: Mapping[str, Any] | None) -> list[int]:
+    """The malicious clients of a run's partition."""
+    return np.flatnonzero((partition or {}).get("malicious") or ()).tolist()
+
+
 def clustered(run_ids: Sequence[int]) -> set[int]:
     """The runs whose methods cluster their clients."""
     return set() if problem() else store().metrics.having_clusters(run_ids)
@@ -219,8 +230,11 @@ def _clients(url: str, of: tuple[Ids, str, When], stand: tuple[Stand, Stand]) ->
     ids, name, _ = of
     found = store().queue.runs(run_ids=ids, include_archived=True)
     sizes = {run.id: (run.partition or {}).get("test_sizes") for run in found}
-    arrays = _of_benign(store().metrics.arrays_at(ids, name, dict(stand[1])), found)
-    return by_client(ids, arrays, {run_id: np.arange(len(values)) for run_id, values in arrays.items()}, sizes)
+    arrays = store().metrics.arrays_at(ids, name, dict(stand[1]))
+    table = by_client(ids, arrays, {run_id: np.arange(len(values)) for run_id, values in arrays.items()}, sizes)
+    malicious = {(run.id, client) for run in found for client in malicious_of(run.partition)}
+    who = [pair in malicious for pair in zip(table["run"], table["client"], strict=True)] if malicious else False
+    return table.assign(is_malicious=who)
 
 
 @read_cache.cached(SETS_KEPT)
