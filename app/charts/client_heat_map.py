@@ -10,8 +10,10 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.charts.plot.palette import base_layout, ground
+from app.data.averages import benign
 from app.data.thinning import evenly
-from app.wording import percent, plural
+from app.wording import clients as in_words
+from app.wording import percent
 
 MAX_CLIENTS, MAX_ROUNDS, MAX_NAMED, MAX_MARKS = 200, 300, 40, 4000
 LABELLED = 3  # rows with the lowest final accuracy, labeled with it
@@ -45,13 +47,17 @@ def data(
     )
 
 
-def finding(accuracy: np.ndarray, samples: Sequence[float] = ()) -> str:
-    """[N] of one round, and test samples [N] -> ``Client 17 falls behind: 41 % against a mean of 91.1 % ...``"""
+def finding(accuracy: np.ndarray, samples: Sequence[float] = (), malicious: Sequence[int] = ()) -> str:
+    """[N] of one round, and test samples [N] -> ``Client 17 falls behind: 41 % against a mean of 91.1 % ...``
+
+    Malicious clients are left out.
+    """
+    accuracy = benign(accuracy, malicious)
     known = np.flatnonzero(np.isfinite(accuracy))
     if not len(known):
         return "No client has a finite accuracy in this round."
     values = accuracy[known].astype(float)
-    mean, worst, clients = values.mean(), int(values.argmin()), plural(len(known), "client")
+    mean, worst, clients = values.mean(), int(values.argmin()), in_words(len(known), bool(len(malicious)))
     behind = int((mean - values > BEHIND).sum())
     of_worst = samples[known[worst]] if len(samples) else None
     of_all = float(np.asarray(samples)[known].sum()) if len(samples) else None
@@ -64,10 +70,11 @@ def finding(accuracy: np.ndarray, samples: Sequence[float] = ()) -> str:
     return f"No client falls far behind; the lowest is client {known[worst]}: {against} over {clients}."
 
 
-def figure(df: pd.DataFrame, at: int, client: int | None = None) -> go.Figure:
+def figure(df: pd.DataFrame, at: int, client: int | None = None, malicious: Sequence[int] = ()) -> go.Figure:
     """The heat map, with a line at round ``at``, a frame around ``client``, and the final accuracy of the lowest rows.
 
-    Colors range over the values except the lowest 5 %, which are mostly those of the first rounds.
+    Malicious clients have a hollow mark at the right end of their rows. Colors range over the values except the lowest
+    5 %, which are mostly those of the first rounds.
     """
     grid = df.pivot(index="row", columns="round", values="accuracy")
     client_of = df.drop_duplicates("row").sort_values("row")["client"].to_numpy()
@@ -95,6 +102,7 @@ def figure(df: pd.DataFrame, at: int, client: int | None = None) -> go.Figure:
         )
     )
     _marks(fig, percents, rounds, client_of, df.drop_duplicates("row").sort_values("row")["samples"].to_numpy())
+    hollow_marks(fig, client_of, malicious, _ends(rounds)[1])
     base_layout(fig, height=int(np.clip(120 + 14 * len(grid), 320, 640)))
     _mark_round(fig, at)
     if client is not None and client in client_of:
@@ -160,6 +168,21 @@ def _marks(
         text=[percent(percents[r, c] / 100, samples=samples[r]) for r, c in zip(row, column, strict=True)],
         hovertemplate="client %{customdata}, round %{x}<br>%{text}<extra></extra>",
     )
+
+
+def hollow_marks(fig: go.Figure, client_of: np.ndarray, malicious: Sequence[int], x: float) -> None:
+    """A hollow circle at ``x`` in the rows of malicious clients."""
+    rows = np.flatnonzero(np.isin(client_of, malicious))
+    if len(rows):
+        fig.add_scatter(
+            x=np.full(len(rows), x),
+            y=rows,
+            mode="markers",
+            cliponaxis=False,
+            marker={"symbol": "circle-open", "size": 9, "color": ground().ink, "line": {"width": 1.6}},
+            hovertext=[f"client {client_of[row]}: malicious" for row in rows],
+            hoverinfo="text",
+        )
 
 
 def _mark_round(fig: go.Figure, at: int) -> None:

@@ -20,7 +20,8 @@ from app.charts.plot.segments import joined
 from app.data.thinning import quantile_note, quantiles
 from app.statistics.hurt import HurtAndHelped, hurt_and_helped
 from app.statistics.signed_rank import mean_ranks
-from app.wording import number, percent, plural, signed_points
+from app.wording import clients as in_words
+from app.wording import number, percent, signed_points
 
 MIN_RANKED = 6  # clients with which a rank correlation is reported
 CLEAR = 1.96  # times its standard error under independence, 1 / sqrt(n - 1)
@@ -57,7 +58,7 @@ def counted(df: pd.DataFrame) -> HurtAndHelped:
 
 def who(df: pd.DataFrame) -> str:
     """``32 benign clients``, or ``40 clients`` where none are malicious."""
-    return plural(counted(df).clients, "benign client" if df["is_malicious"].any() else "client")
+    return in_words(counted(df).clients, bool(df["is_malicious"].any()))
 
 
 def heading(df: pd.DataFrame, method: str, setting: str) -> str:

@@ -11,11 +11,12 @@ from app.charts import curves_over_seeds, sweep
 from app.charts.plot import figure_cache
 from app.compare.comparability import conflicts
 from app.data import config_fields, queries
+from app.data.averages import malicious_of
 from app.data.comparison import REFERENCES, Method, per_method, per_run, pooled, with_methods
 from app.data.costs import SIMULATED_CLOCK, Axis, recorded, simulated, spent
 from app.data.source import Source
 from app.state import url_state
-from app.wording import MODELS, WHEN, kicker, plural
+from app.wording import MODELS, WHEN, clients, kicker, plural
 from engine.core.vocabulary import COSTS, ModelKind, When
 from engine.metrics import TAIL_SHARE
 from storage import RunRecord
@@ -93,6 +94,11 @@ class View:
     def is_validated(self) -> bool:
         """Whether every run has validation data."""
         return all(run.config["partition"].get("val_fraction") for run in self.runs.values())
+
+    @cached_property
+    def has_malicious(self) -> bool:
+        """Whether some run has malicious clients, which summaries leave out."""
+        return any(malicious_of(run.partition) for run in self.runs.values())
 
     @cached_property
     def is_ranked(self) -> bool:
@@ -202,8 +208,8 @@ class View:
         return [method.name for method in self.methods if method.name in chosen]
 
     def tail_words(self, rows: pd.DataFrame) -> str:
-        """``lowest 5 % = 2 of 40 clients``; [tail, clients]."""
-        counts = {f"{row.tail} of {plural(row.clients, 'client')}" for row in rows.itertuples()}
+        """``lowest 5 % = 2 of 40 clients``, ``2 of 32 benign clients``; [tail, clients]."""
+        counts = {f"{row.tail} of {clients(row.clients, self.has_malicious)}" for row in rows.itertuples()}
         return f"lowest {self.tail} % = {' or '.join(sorted(counts))}"
 
     @property

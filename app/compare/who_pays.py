@@ -26,6 +26,7 @@ from app.data.comparison import Draw
 from app.data.dials import OFF, Series
 from app.state.choice import Choice, Choices
 from app.wording import capital, names, plain
+from app.wording import clients as in_words
 from storage import RunRecord
 
 QUESTION = "Who pays for it?"
@@ -126,7 +127,7 @@ class Panel:
     def settings(self) -> Shown:
         table, left_out = self.table, dial_settings.left_out(self.table)
         clients = " or ".join(dict.fromkeys(self._words(count) for count in table["clients"]))
-        tails = " or ".join(dict.fromkeys(f"{row.tail} of {row.clients}" for row in table.itertuples()))
+        tails = " or ".join(dict.fromkeys(f"{row.tail} of {self._words(row.clients)}" for row in table.itertuples()))
         lines = f" No line: {names(left_out)}." if left_out else ""
         spread = f" Whisker: ± over {self.view.spread}." if table["mean_pm"].notna().any() else ""
         return with_finding(
@@ -136,7 +137,7 @@ class Panel:
             key="dial_settings",
             name=f"{self.section}-settings",
             title=f"Mean and lowest {self.view.tail} % by {self._title.lower()}",
-            also=f"{self.view.rule.capitalize()}; lowest {self.view.tail} % = {tails} clients.{spread}{lines}",
+            also=f"{self.view.rule.capitalize()}; lowest {self.view.tail} % = {tails}.{spread}{lines}",
             heads={"setting": Head(self._title)},
         )
 
@@ -169,7 +170,7 @@ class Panel:
         return config_fields.SECTIONS.get(self.section, self.section.capitalize())
 
     def _words(self, count: int) -> str:
-        return f"{count} {'benign clients' if self._everyone['is_malicious'].any() else 'clients'}"
+        return in_words(count, bool(self._everyone["is_malicious"].any()))
 
     def _paired(self, rows: pd.DataFrame) -> str:
         seeds = int(rows["seeds"].max()) if len(rows) else 1

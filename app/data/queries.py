@@ -14,7 +14,7 @@ import streamlit as st
 
 from app.access import permits
 from app.data import read_cache
-from app.data.averages import mean_of_known
+from app.data.averages import benign, malicious_of, mean_of_known
 from app.data.run_frames import by_client, joined, labelled
 from engine.analyses.support.layouts import check_findings
 from engine.core.errors import CheckpointInvalid
@@ -139,8 +139,8 @@ def unseen_clients(of: Sequence[RunRecord]) -> pd.DataFrame:
 def final_means(
     of: Sequence[RunRecord], name: str, model: ModelKind = "personalized", when: When = "last"
 ) -> pd.Series:
-    """run -> mean over clients of one array, such as ``personalized.total_error``, in the last round that has it or in
-    the best round by ``model``. Runs without it are omitted.
+    """run -> mean over benign clients of one array, such as ``personalized.total_error``, in the last round that has it
+    or in the best round by ``model``. Runs without it are omitted.
     """
     stand = (_stand(of), _rounds_of(of, model, when))
     return _final_means(store().url, (_ids(of), name, model, when), stand)
@@ -171,14 +171,9 @@ def scalar_totals(until: Mapping[int, int], names: Sequence[str]) -> pd.DataFram
 
 
 def mean_series(of: Sequence[RunRecord], names: Sequence[str]) -> pd.DataFrame:
-    """Like scalar_series, for per-client values such as ``train_loss``: their mean over the clients that have one."""
+    """Like scalar_series, for per-client values such as ``train_loss``: means over the benign clients that have one."""
     parts = [_means(store().url, (run.id, tuple(names)), run.round).assign(run=run.id) for run in of]
     return labelled(joined(parts, ["run", "round", "name", "value"]), of, ["round", "name", "value"])
-
-
-def malicious_of(partition: Mapping[str, Any] | None) -> list[int]:
-    """The malicious clients of a run's partition."""
-    return np.flatnonzero((partition or {}).get("malicious") or ()).tolist()
 
 
 def clustered(run_ids: Sequence[int]) -> set[int]:
@@ -248,9 +243,9 @@ def _validation(url: str, of: tuple[Ids, str], stand: Stand) -> pd.DataFrame:
 
 
 def _of_benign(arrays: Mapping[int, np.ndarray], runs: Sequence[RunRecord]) -> dict[int, np.ndarray]:
-    """The values by client of each run, NaN for malicious clients, as in the engine's summaries."""
-    malicious = {run.id: (run.partition or {}).get("malicious") or () for run in runs}
-    return {i: np.where(malicious[i], np.nan, a) if malicious[i] else a for i, a in arrays.items()}
+    """The values by client of each run, [..., N], NaN for malicious clients, as in the engine's summaries."""
+    malicious = {run.id: malicious_of(run.partition) for run in runs}
+    return {i: benign(values, malicious[i]) for i, values in arrays.items()}
 
 
 @read_cache.cached(SETS_KEPT)
@@ -264,7 +259,8 @@ def _unseen(url: str, ids: Ids, stand: Stand) -> pd.DataFrame:
 
 @read_cache.cached(SETS_KEPT)
 def _final_means(url: str, of: tuple[Ids, str, ModelKind, When], stand: tuple[Stand, Stand]) -> pd.Series:
-    arrays = store().metrics.arrays_at(of[0], of[1], dict(stand[1]))
+    found = store().queue.runs(run_ids=of[0], include_archived=True)
+    arrays = _of_benign(store().metrics.arrays_at(of[0], of[1], dict(stand[1])), found)
     return pd.Series({i: float(mean_of_known(a[None])[0]) for i, a in arrays.items()}, dtype=float).dropna()
 
 
@@ -296,9 +292,10 @@ def _totals(url: str, of: tuple[Ids, tuple[str, ...]], until: Stand) -> pd.DataF
 @read_cache.cached(RUNS_KEPT)
 def _means(url: str, of: tuple[int, tuple[str, ...]], last_round: int) -> pd.DataFrame:
     run_id, names = of
-    parts = []
+    found, parts = store().queue.runs(run_ids=[run_id], include_archived=True), []
     for name in names:
         at, values = store().metrics.array(run_id, name)
+        values = _of_benign({run_id: values}, found)[run_id]
         parts.append(pd.DataFrame({"round": at, "name": name, "value": mean_of_known(values)}))
     return joined(parts, ["round", "name", "value"])
 

@@ -14,7 +14,7 @@ import numpy as np
 from app import wording
 from app.access import permits
 from app.charts import training_curve
-from app.data.averages import mean_of_known
+from app.data.averages import benign, malicious_of, mean_of_known
 from app.data.comparison import method_name
 from app.data.costs import recorded
 from app.data.pulse import silences
@@ -81,11 +81,12 @@ def curve(store: Store, run: RunRecord, model: str = "personalized", after: int 
     rounds = [round for round in stored if _is_shown(round, run)]
     if not rounds:
         return Curve({name: [] for name in FIELDS}, None, len(stored) == limit)
-    columns = _accuracies(store, run, model, rounds) | _losses(store, run, model, rounds)
+    left_out = malicious(store, run)
+    columns = _accuracies(store, run, model, rounds) | _losses(store, run, model, rounds, left_out)
     columns |= _costs(store, run, after, rounds)
     points: dict[str, Sequence[float | None]] = {"round": rounds}
     points |= {name: [_rounded(value) for value in columns[name].tolist()] for name in FIELDS[1:]}
-    return Curve(points, _latest_clients(store, run, model, rounds), len(stored) == limit)
+    return Curve(points, _latest_clients(store, run, model, rounds, left_out), len(stored) == limit)
 
 
 def whole_curve(store: Store, run: RunRecord, model: str = "personalized") -> Curve:
@@ -100,6 +101,14 @@ def whole_curve(store: Store, run: RunRecord, model: str = "personalized") -> Cu
         if not part.more:
             return Curve(points, clients, False)
         after = int(points["round"][-1] or 0)
+
+
+def malicious(store: Store, run: RunRecord) -> list[int]:
+    """The malicious clients of a run, which summaries leave out."""
+    if not run.config.get("attack"):
+        return []
+    (found,) = store.queue.runs(run_ids=[run.id], include_archived=True)
+    return malicious_of(found.partition)
 
 
 def standing(run: RunRecord, silent_s: float = 0.0, again: int | None = None) -> dict[str, Any]:
@@ -202,12 +211,12 @@ def _accuracies(store: Store, run: RunRecord, model: str, rounds: Sequence[int])
     return {short: 100 * _at(rounds, found.get(name, NOTHING)) for name, short in names.items()}
 
 
-def _losses(store: Store, run: RunRecord, model: str, rounds: Sequence[int]) -> Columns:
-    """Means over the clients that have one."""
+def _losses(store: Store, run: RunRecord, model: str, rounds: Sequence[int], left_out: Sequence[int]) -> Columns:
+    """Means over the benign clients that have one."""
     columns = {}
     for short, name in (("loss", f"{model}.loss"), ("train_loss", "train_loss")):
         at, values = store.metrics.array(run.id, name, rounds)
-        columns[short] = _at(rounds, (at, mean_of_known(values)))
+        columns[short] = _at(rounds, (at, mean_of_known(benign(values, left_out))))
     return columns
 
 
@@ -222,12 +231,15 @@ def _costs(store: Store, run: RunRecord, after: int, rounds: Sequence[int]) -> C
     return {"megabytes": megabytes(costs), "seconds": costs["seconds"]}
 
 
-def _latest_clients(store: Store, run: RunRecord, model: str, rounds: Sequence[int]) -> list[float] | None:
-    """The latest accuracies of all clients, in percent, ascending. The last round of a stopped run may lack them."""
+def _latest_clients(
+    store: Store, run: RunRecord, model: str, rounds: Sequence[int], left_out: Sequence[int]
+) -> list[float] | None:
+    """The latest accuracies of benign clients, in percent, ascending. The last round of a stopped run may lack them."""
     _, accuracies = store.metrics.array(run.id, f"{model}.accuracy", rounds[-2:])
     if not len(accuracies):
         return None
-    known = accuracies[-1][np.isfinite(accuracies[-1])]
+    latest = benign(accuracies[-1], left_out)
+    known = latest[np.isfinite(latest)]
     ordered = np.sort(np.round(known.astype(float) * 100, 2)).tolist()
     return [ordered[i] for i in evenly(len(ordered), MAX_POINTS)]
 

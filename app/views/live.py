@@ -12,6 +12,7 @@ from app.charts import latest_clients, training_curve
 from app.charts.plot import figure_text, palette
 from app.components import live_plot, page, terms
 from app.data import column_heads, queries
+from app.data.averages import malicious_of
 from app.data.comparison import method_name, run_name
 from app.data.costs import AXIS_CHOICES
 from app.data.pulse import silences
@@ -186,8 +187,10 @@ def how_many(runs: Sequence[RunRecord]) -> None:
     """The number of clients in the lowest 5 %."""
     partition = queries.partition(next((run.id for run in runs if run.round >= 0), runs[0].id))
     if partition:
-        tested = sum(size > 0 for size in partition["test_sizes"])
-        terms.caption(f"Lowest 5 % = {wording.tail_note(tested)} clients, the least accurate in that round.")
+        malicious = malicious_of(partition)
+        tested = sum(size > 0 for i, size in enumerate(partition["test_sizes"]) if i not in set(malicious))
+        note = wording.tail_note(tested, are_benign=bool(malicious))
+        terms.caption(f"Lowest 5 % = {note}, the least accurate in that round.")
 
 
 def inside(runs: Sequence[RunRecord]) -> None:
