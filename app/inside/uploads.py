@@ -109,9 +109,9 @@ def _lines(view: RunView, name: str, values: np.ndarray) -> list[tuple[str, np.n
     if name == "arrived":
         return [(name, np.nansum(values, axis=1))]
     if name == "privacy.epsilon":
-        own = [row[np.isfinite(row)] for row in values]
-        ends = {"largest_epsilon": np.max, "median_epsilon": np.median}
-        return [(n, np.array([of(row) if len(row) else np.nan for row in own])) for n, of in ends.items()]
+        rows = [row[np.isfinite(row)] for row in values]
+        ends = np.array([(row.max(), np.median(row)) if len(row) else (np.nan, np.nan) for row in rows])
+        return [("largest_epsilon", ends[:, 0]), ("median_epsilon", ends[:, 1])]
     malicious = values[:, list(view.malicious)]
     if name == "aggregator.weight":
         return [("malicious_weight", malicious.sum(axis=1))] if view.malicious else []

@@ -28,6 +28,7 @@ KEY = "live"
 REDRAW_S = 2.0
 AXES = {axis: AXIS_CHOICES[axis] for axis in ("round", "megabytes", "seconds")}
 SMALL = ("loss", "spread", "cost")
+IN_A_ROW = 3  # small figures
 
 
 def render() -> None:
@@ -172,9 +173,11 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
                 name="latest-clients",
                 heads=column_heads.LIVE,
             )
-        for column, (name, fig) in zip(st.columns(3), figures.items(), strict=True):
-            with column:
-                title = training_curve.PANELS[name][0]
+        for place, (name, fig) in enumerate(figures.items()):
+            if place % IN_A_ROW == 0:
+                row = st.columns(IN_A_ROW)
+            with row[place % IN_A_ROW]:
+                title = str(fig.layout.title.text)
                 shown = figure_text.without_links(fig)
                 st.plotly_chart(shown, theme=None, key=f"live_{name}", alt=title, config=page.modebar(name))
         with st.expander("Log (times in UTC)", key="live_log"):
@@ -205,8 +208,11 @@ def inside(runs: Sequence[RunRecord]) -> None:
 
 
 def panels(runs: Sequence[RunRecord], table: pd.DataFrame, x: str, clients: go.Figure) -> dict[str, go.Figure]:
-    """A large chart of accuracy with the clients next to it, then loss, spread and cost; cost is always over rounds."""
-    small = {name: training_curve.figure(table, runs, name, "round" if name == "cost" else x, 250) for name in SMALL}
+    """A large chart of accuracy with the clients next to it, then loss, spread and cost, and what the runs record about
+    uploads; cost is always over rounds.
+    """
+    names = [*SMALL, *training_curve.uploads_of(runs)]
+    small = {name: training_curve.figure(table, runs, name, "round" if name == "cost" else x, 250) for name in names}
     return {"accuracy": training_curve.figure(table, runs, "accuracy", x), "clients": clients} | small
 
 

@@ -39,7 +39,7 @@ def store_experiment(
     extra: Mapping[str, np.ndarray] | None = None,
     scalars: Mapping[str, float] | None = None,
 ) -> ExperimentRecord:
-    """Computes every run of ``raw`` and stores it as done; each round also gets the ``extra`` arrays and ``scalars``."""
+    """Computes every run of ``raw`` and stores it as done. Rounds also get the ``extra`` arrays and ``scalars``."""
     config = parse_experiment(raw)
     runs = [_finished(run, extra or {}, scalars or {}) for run in config.runs()]
     return store.experiments.import_finished(config.name, dict(raw), runs)

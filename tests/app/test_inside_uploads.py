@@ -1,14 +1,17 @@
 """Uploads of a run: what its channel recorded, by round and by client."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from app.charts import upload_clients, upload_rounds
+from app.charts import training_curve, upload_clients, upload_rounds
 from app.charts.printed.settings import Settings
 from app.charts.printed.sheet import draw
 from app.inside import uploads
 from app.inside.view import RunView
+from app.live import live_feed
 from storage import RunRecord, Store
 from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS, store_experiment
@@ -109,3 +112,24 @@ def test_quantities_that_stay_zero_have_no_panel() -> None:
     values = pd.DataFrame({"round": [1, 2], "name": "aggregator.fell_back", "value": 0.0})
     assert upload_rounds.data(values).empty
     assert upload_rounds.finding(upload_rounds.data(values)) == "Nothing was recorded about uploads."
+
+
+def test_live_draws_what_its_runs_record_about_uploads(empty_store: Store) -> None:
+    slow = stored(empty_store, system=SLOW)
+    private = stored(empty_store, arrays={"diagnostics.privacy.epsilon": np.arange(10.0)})
+    private = replace(private, config=private.config | {"privacy": {"unit": "sample"}})
+    attacked = stored(empty_store, attack={"name": "sign_flip", "share": 0.2, "scale": 5})
+    points = {run.id: live_feed.whole_curve(empty_store, run).points for run in (slow, private, attacked)}
+    assert training_curve.uploads_of([slow, attacked]) == ["arrived", "norms"]
+    assert points[slow.id]["arrived"][0] is None and 0 < points[slow.id]["arrived"][-1] < 10
+    assert points[private.id]["epsilon"] == [9.0] * 3 and "arrived" not in points[private.id]
+    assert points[attacked.id]["malicious_norm"][-1] > points[attacked.id]["benign_norm"][-1]
+    table = training_curve.data([slow, attacked], points)
+    fig = training_curve.figure(table, [slow, attacked], "norms")
+    assert [trace.meta["run"] for trace in fig.data] == [attacked.id] * 2
+
+
+def test_live_panels_of_uploads_are_on_the_page(empty_store: Store) -> None:
+    run = stored(empty_store, compression={"name": "top_k", "share": 0.1})
+    page = open_page("live", runs=str(run.id))
+    assert "live_compression" in {chart.proto.id.rpartition("-")[2] for chart in page.get("plotly_chart")}
