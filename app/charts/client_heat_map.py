@@ -17,6 +17,7 @@ from app.wording import percent
 
 MAX_CLIENTS, MAX_ROUNDS, MAX_NAMED, MAX_MARKS = 200, 300, 40, 4000
 LABELLED = 3  # rows with the lowest final accuracy, labeled with it
+ROOM = 0.02  # of the width, on both sides of marks beside the map
 BEHIND = 0.05  # a client this far below the mean over clients is left behind
 
 
@@ -102,7 +103,7 @@ def figure(df: pd.DataFrame, at: int, client: int | None = None, malicious: Sequ
         )
     )
     _marks(fig, percents, rounds, client_of, df.drop_duplicates("row").sort_values("row")["samples"].to_numpy())
-    hollow_marks(fig, client_of, malicious, _ends(rounds)[1])
+    ends = hollow_marks(fig, client_of, malicious, ends_of(rounds))
     base_layout(fig, height=int(np.clip(120 + 14 * len(grid), 320, 640)))
     _mark_round(fig, at)
     if client is not None and client in client_of:
@@ -128,7 +129,7 @@ def figure(df: pd.DataFrame, at: int, client: int | None = None, malicious: Sequ
         ticktext=list(named.values()),
         range=[-0.5, len(grid) - 0.5],
     )
-    fig.update_xaxes(title_text="round", showgrid=False, range=_ends(rounds))
+    fig.update_xaxes(title_text="round", showgrid=False, range=ends)
     return fig.update_layout(showlegend=False, dragmode="zoom", hoverdistance=-1, plot_bgcolor=shade.second)
 
 
@@ -170,19 +171,20 @@ def _marks(
     )
 
 
-def hollow_marks(fig: go.Figure, client_of: np.ndarray, malicious: Sequence[int], x: float) -> None:
-    """A hollow circle at ``x`` in the rows of malicious clients."""
-    rows = np.flatnonzero(np.isin(client_of, malicious))
-    if len(rows):
-        fig.add_scatter(
-            x=np.full(len(rows), x),
-            y=rows,
-            mode="markers",
-            cliponaxis=False,
-            marker={"symbol": "circle-open", "size": 9, "color": ground().ink, "line": {"width": 1.6}},
-            hovertext=[f"client {client_of[row]}: malicious" for row in rows],
-            hoverinfo="text",
-        )
+def hollow_marks(fig: go.Figure, client_of: np.ndarray, malicious: Sequence[int], ends: Sequence[float]) -> list[float]:
+    """A hollow circle beyond the right end of the rows of malicious clients. Returns the ends of the axis with them."""
+    rows, step = np.flatnonzero(np.isin(client_of, malicious)), ROOM * (ends[1] - ends[0])
+    if not len(rows):
+        return list(ends)
+    fig.add_scatter(
+        x=np.full(len(rows), ends[1] + step),
+        y=rows,
+        mode="markers",
+        marker={"symbol": "circle-open", "size": 9, "color": ground().ink, "line": {"width": 1.6}},
+        hovertext=[f"client {client_of[row]}: malicious" for row in rows],
+        hoverinfo="text",
+    )
+    return [ends[0], ends[1] + 2 * step]
 
 
 def _mark_round(fig: go.Figure, at: int) -> None:
@@ -195,7 +197,7 @@ def _mark_round(fig: go.Figure, at: int) -> None:
     fig.update_layout(margin_t=28)
 
 
-def _ends(rounds: np.ndarray) -> list[float]:
+def ends_of(rounds: np.ndarray) -> list[float]:
     """Half a cell beyond the first and the last round."""
     first, last = (rounds[1] - rounds[0], rounds[-1] - rounds[-2]) if len(rounds) > 1 else (1, 1)
     return [float(rounds[0] - first / 2), float(rounds[-1] + last / 2)]

@@ -18,7 +18,7 @@ UNITS: dict[Cost, str] = {
     "megabytes": "MB more",
     "gradient_evaluations": "more gradient evaluations",
     "seconds": "s more",
-    "simulated_s": "simulated s more",
+    "simulated_s": "more simulated seconds",
 }
 MAX_NAMED = 8  # labeled points at most
 

@@ -16,6 +16,8 @@ from app.wording import percent, percent_pm, points
 
 MAX_LINES = 12
 LETTERS = 15  # in a line of a tick label
+MAX_UPRIGHT = 5  # settings whose labels fit side by side
+LEGEND_PX, SLANTED_PX = 20, 90  # of a row of the legend, of slanted labels
 PANELS = {"mean": ("mean, %", "samples"), "lowest": ("lowest {tail} %, %", "tail_samples")}
 
 
@@ -59,13 +61,15 @@ def figure(df: pd.DataFrame, share: float) -> go.Figure:
                 col=1,
             )
         fig.update_yaxes(title_text=title.format(tail=f"{100 * share:g}"), nticks=5, row=row, col=1)
-    base_layout(fig, height=430)
-    labels = ["<br>".join(textwrap.wrap(setting, LETTERS)) for setting in place]
+    is_many = len(place) > MAX_UPRIGHT
+    base_layout(fig, height=430 + LEGEND_PX * (len(drawn(df)) // 2) + (SLANTED_PX if is_many else 0))
+    labels = list(place) if is_many else ["<br>".join(textwrap.wrap(setting, LETTERS)) for setting in place]
     for row in (1, 2):
         fig.update_xaxes(
             range=[-0.3, len(place) - 0.7],
             tickvals=list(place.values()),
             ticktext=labels,
+            tickangle=-45 if is_many else 0,
             showticklabels=row == 2,
             row=row,
             col=1,
@@ -106,7 +110,7 @@ def finding(df: pd.DataFrame, off: str, share: float, who: str) -> str:
         f"{percent(worst[f'{name}_off'], 1, samples=worst[samples])}"
         for name, words, samples in (("lowest", tail, "tail_samples"), ("mean", "mean", "samples"))
     ]
-    return f"The {tail} of {worst['method']} pays most, with {worst['setting']}: {', '.join(of)} ({who})."
+    return f"{worst['method']} with {worst['setting']} pays most: {', '.join(of)} ({who})."
 
 
 def left_out(df: pd.DataFrame) -> Sequence[str]:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.charts.client_heat_map import MAX_CLIENTS, MAX_NAMED, MAX_ROUNDS, hollow_marks
+from app.charts.client_heat_map import MAX_CLIENTS, MAX_NAMED, MAX_ROUNDS, ends_of, hollow_marks
 from app.charts.plot.palette import base_layout, ground
 from app.data.averages import benign, mean_of_known
 from app.data.thinning import evenly
@@ -73,8 +73,7 @@ def figure(df: pd.DataFrame, at: int, title: str, malicious: Sequence[int] = ())
             colorbar={"thickness": 10, "outlinewidth": 0, "nticks": 5},
         )
     )
-    half = (rounds[-1] - rounds[-2]) / 2 if len(rounds) > 1 else 0.5
-    hollow_marks(fig, client_of, malicious, float(rounds[-1] + half))
+    ends = hollow_marks(fig, client_of, malicious, ends_of(rounds))
     base_layout(fig, height=int(np.clip(120 + 14 * len(grid), 320, 640)))
     fig.add_vline(at, line={"color": shade.paper, "width": 4})
     fig.add_vline(at, line={"color": shade.ink, "width": 1.5, "dash": "dash"})
@@ -87,6 +86,5 @@ def figure(df: pd.DataFrame, at: int, title: str, malicious: Sequence[int] = ())
         showgrid=False,
         range=[-0.5, len(grid) - 0.5],
     )
-    start = (rounds[1] - rounds[0]) / 2 if len(rounds) > 1 else 0.5
-    fig.update_xaxes(title_text="round", showgrid=False, range=[float(rounds[0] - start), float(rounds[-1] + half)])
+    fig.update_xaxes(title_text="round", showgrid=False, range=ends)
     return fig.update_layout(showlegend=False, plot_bgcolor=shade.second)

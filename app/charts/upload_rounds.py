@@ -12,6 +12,7 @@ from app.charts.plot.palette import base_layout, cluster_colors, ground, group_d
 from app.wording import number
 
 PANEL_PX, GAP_PX, ENDS_PX = 96, 34, 60
+DASHES = {"solid": "solid", "dash": "dashed", "dot": "dotted"}
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,15 @@ PANELS = (
     Panel("simulated s", {"simulated_s": "simulated seconds so far"}),
     Panel(
         "update norm",
-        {"update_norm": "update norm", "benign_norm": "benign update norm", "malicious_norm": "malicious"},
+        {"update_norm": "update norm", "benign_norm": "benign update norm", "malicious_norm": "malicious update norm"},
     ),
     Panel(
         "cosine",
-        {"update_cosine": "cosine with the update", "benign_cosine": "benign cosine", "malicious_cosine": "malicious"},
+        {
+            "update_cosine": "cosine with it",
+            "benign_cosine": "benign cosine",
+            "malicious_cosine": "malicious cosine",
+        },
     ),
     Panel("weight, %", {"malicious_weight": "malicious clients' share in the update"}, 100.0),
     Panel("fallbacks", {"aggregator.fell_back": "mean taken, too few uploads"}),
@@ -125,9 +130,8 @@ def _in_words(line: str, own: pd.DataFrame) -> str:
 
 def _name_lines(fig: go.Figure, own: pd.DataFrame, row: int) -> None:
     """The lines of a panel, named above it."""
-    lines, hues = list(dict.fromkeys(own["line"])), cluster_colors(max(own["line"].nunique(), 2))
-    colors = hues if len(lines) > 1 else [ground().muted]
-    words = [f'<span style="color:{hue}">{line}</span>' for line, hue in zip(lines, colors, strict=False)]
+    lines = list(dict.fromkeys(own["line"]))
+    words = [f"{DASHES[group_dash(i)]}: {line}" for i, line in enumerate(lines)] if len(lines) > 1 else lines
     axis = "" if row == 1 else str(row)
     fig.add_annotation(
         xref="paper",
@@ -139,7 +143,7 @@ def _name_lines(fig: go.Figure, own: pd.DataFrame, row: int) -> None:
         xanchor="left",
         yanchor="bottom",
         yshift=2,
-        font={"size": 12},
+        font={"size": 12, "color": ground().muted},
     )
 
 

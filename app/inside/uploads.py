@@ -84,9 +84,11 @@ def by_client(view: RunView, found: Mapping[str, tuple[np.ndarray, np.ndarray]])
 
 
 def recorded(view: RunView) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """name -> (rounds [R], values [R, N]) of the arrays of ARRAYS that the run has."""
+    """name -> (rounds [R], values [R, N]) of the arrays of ARRAYS that the run has, if not all of it is 0."""
     series = {name: queries.client_series(view.run.id, f"{DIAGNOSTICS}.{name}") for name in ARRAYS}
-    return {name: own for name, own in series.items() if len(own[0]) and own[1].ndim == 2 and np.isfinite(own[1]).any()}
+    return {
+        name: own for name, own in series.items() if len(own[0]) and own[1].ndim == 2 and np.nan_to_num(own[1]).any()
+    }
 
 
 def scalars(view: RunView) -> pd.DataFrame:

@@ -198,8 +198,7 @@ def test_the_settings_have_a_mean_and_a_tail_each() -> None:
         ["a", "Krum", pytest.approx(0.58), pytest.approx(0.1)],
     ]
     assert dial_settings.finding(table, "off", 0.05, "20 clients") == (
-        "The lowest 5 % of a pays most, with Krum: lowest 5 % 10.0 % instead of 70.0 %, mean 58.0 % instead of 80.0 % "
-        "(20 clients)."
+        "a with Krum pays most: lowest 5 % 10.0 % instead of 70.0 %, mean 58.0 % instead of 80.0 % (20 clients)."
     )
     assert dial_settings.change(table, "a", "Krum", "off") == "mean −22.0 points, lowest −60.0 points"
     fig = dial_settings.figure(table, 0.05)
