@@ -36,7 +36,7 @@ PANELS = (
     Panel(
         "cosine",
         {
-            "update_cosine": "cosine with it",
+            "update_cosine": "mean cosine",
             "benign_cosine": "benign cosine",
             "malicious_cosine": "malicious cosine",
         },
