@@ -92,7 +92,7 @@ def _rest(run: RunRecord, section: str) -> str:
 
 
 def _words(section: str, settings: Iterable[Setting | None]) -> dict[str, str]:
-    """key -> words, off first and then in order: ``Krum``, ``Top-k, share = 0.01``, ``deadline = 1.4 s``."""
+    """key -> words, off first and then in order: ``Krum``, ``Top-k, share sent = 0.01``, ``deadline = 1.4 s``."""
     known = [own for own in settings if own is not None]
     on = {key: own for own in known if (key := _key(section, own)) != OFF}
     found = {OFF: OFF}
@@ -101,6 +101,7 @@ def _words(section: str, settings: Iterable[Setting | None]) -> dict[str, str]:
         apart = [o for o in own if o != "name" and len({json.dumps(other.get(o)) for other in alike}) > 1]
         name = [config_fields.text(f"{section}.name", own["name"])] if "name" in own else []
         options = apart if name else [o for o in own if o in apart or o in _not_default(section, own)]
+        options = [option for option in options if own[option] is not None]
         found[key] = ", ".join([*name, *(_option(section, option, own) for option in options)]) or "on"
     often = Counter(found.values())
     return {key: f"{words} ({key})" if often[words] > 1 else words for key, words in found.items()}

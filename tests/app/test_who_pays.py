@@ -127,7 +127,7 @@ def test_settings_are_named_by_what_differs() -> None:
         for i, share in enumerate((0.1, 0.01), start=1)
     ]
     (series,) = dials.series_of([*runs, record(3)], "compression")
-    assert list(series.settings) == ["off", "Top-k, share = 0.1", "Top-k, share = 0.01"]
+    assert list(series.settings) == ["off", "Top-k, share sent = 0.1", "Top-k, share sent = 0.01"]
     clock = {"compute_s": 0.01, "deadline_s": None, "tie": "none"}
     late = [
         record(4, system=clock),
@@ -136,6 +136,16 @@ def test_settings_are_named_by_what_differs() -> None:
     ]
     (series,) = dials.series_of(late, "system")
     assert list(series.settings) == ["off", "deadline = 1.4 s, tie = none", "deadline = 1.4 s, tie = labels"]
+
+
+def test_options_that_are_not_set_are_not_named() -> None:
+    devices = {"compute_s": 0.01, "deadline_s": None, "drop_out": 0.0}
+    settings = [devices | {"deadline_s": 1.4}, devices | {"drop_out": 0.5}]
+    (series,) = dials.series_of([record(i, system=own) for i, own in enumerate(settings)], "system")
+    assert series.on == ["deadline = 1.4 s, drop-out = 0", "drop-out = 0.5"]
+    private = [record(3), record(4, privacy={"unit": "client", "clip": 1.0, "noise": None, "epsilon": 4.0})]
+    (series,) = dials.series_of(private, "privacy")
+    assert list(series.settings) == ["off", "ε = 4"]
 
 
 def test_methods_of_one_name_are_told_apart_by_another_dial() -> None:
