@@ -11,13 +11,13 @@ from typing import Any
 
 from app.data import config_fields
 from app.data.comparison import NOT_THE_METHOD, Draw, draw_of, method_name
-from app.wording import MISSING
 from engine.config.schema import DIAL_KEYS, OPTION_DIALS
 from engine.config.system import System
 from storage import RunRecord
 
 OFF = "off"
 SECTIONS = tuple(dict.fromkeys((*DIAL_KEYS, "privacy")))
+LETTERS = 16  # of a name on an axis; a longer one is replaced by that of the configuration
 UNITS = {"_s": "s", "_mbit": "Mbit/s"}  # endings of options
 Setting = Mapping[str, Any]
 Runs = dict[Draw, RunRecord]
@@ -116,10 +116,10 @@ def _not_default(section: str, own: Setting) -> list[str]:
 def _option(section: str, option: str, own: Setting) -> str:
     """``share = 0.01``, ``deadline = 1.4 s``, ``tie = labels``."""
     ending, unit = next(((end, unit) for end, unit in UNITS.items() if option.endswith(end)), ("", ""))
-    words = config_fields.setting_in_words(section, option, own)
-    if not unit or MISSING in words:
-        return words
-    return f"{option.removesuffix(ending).replace('_', ' ')} = {words.rpartition(' = ')[2]} {unit}"
+    name, _, value = config_fields.setting_in_words(section, option, own).rpartition(" = ")
+    if unit or len(name) > LETTERS:
+        name = option.removesuffix(ending).replace("_", " ")
+    return f"{name} = {value} {unit}".rstrip()
 
 
 def _key(section: str, setting: Setting | None) -> str:

@@ -145,7 +145,7 @@ def test_options_that_are_not_set_are_not_named() -> None:
     assert series.on == ["deadline = 1.4 s, drop-out = 0", "drop-out = 0.5"]
     private = [record(3), record(4, privacy={"unit": "client", "clip": 1.0, "noise": None, "epsilon": 4.0})]
     (series,) = dials.series_of(private, "privacy")
-    assert list(series.settings) == ["off", "ε = 4"]
+    assert list(series.settings) == ["off", "epsilon = 4"]
 
 
 def test_methods_of_one_name_are_told_apart_by_another_dial() -> None:
