@@ -94,6 +94,13 @@ class Together(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         return next((group for part, group in TOGETHER.items() if part in nodeid), nodeid)
 
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        """Forgets what is finished, which xdist would count again after each test."""
+        super().mark_test_complete(node, item_index, duration)
+        scope = self._split_scope(self.registered_collections[node][item_index])
+        if all(self.assigned_work[node][scope].values()):
+            del self.assigned_work[node][scope]
+
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     return Together(config, log)
