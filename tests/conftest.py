@@ -24,7 +24,7 @@ from sqlalchemy.engine.default import DefaultDialect
 from xdist.scheduler import LoadScopeScheduling
 
 from engine.core.registry import ALGORITHMS, ANALYSES, DATASETS, METRICS, MODELS, PARTITIONERS
-from storage import Store
+from storage import Store, sqlite
 from tests.support import postgres
 from tests.support.proxies import OLDEST_CADDY, caddy_program, nginx_program
 
@@ -36,6 +36,7 @@ hypothesis.settings.register_profile("local", deadline=None, max_examples=25)
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=25, derandomize=True, database=None)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
+SYNCHRONOUS = sqlite.SYNCHRONOUS
 REGISTRIES = (ALGORITHMS, DATASETS, PARTITIONERS, MODELS, METRICS, ANALYSES)
 WITHOUT_BROWSER = os.environ.get("BROWSER") == "0"
 WITH_RAY = os.environ.get("RAY") == "1"  # in .ci/ray, which `make test RAY=1` runs after all others
@@ -93,6 +94,13 @@ class Together(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         return next((group for part, group in TOGETHER.items() if part in nodeid), nodeid)
 
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        """Forgets what is finished, which xdist would count again after each test."""
+        super().mark_test_complete(node, item_index, duration)
+        scope = self._split_scope(self.registered_collections[node][item_index])
+        if all(self.assigned_work[node][scope].values()):
+            del self.assigned_work[node][scope]
+
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     return Together(config, log)
@@ -134,6 +142,20 @@ def _statements_compiled_once() -> Iterator[None]:
         patch.setattr(DefaultDialect, "__eq__", lambda one, other: parts(one) == parts(other))
         patch.setattr(DefaultDialect, "__hash__", lambda one: hash(parts(one)))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """A killed process loses nothing that SQLite has not yet written to the disk; only a power cut does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite, "SYNCHRONOUS", "OFF")
+        yield
+
+
+@pytest.fixture
+def waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite as in the app."""
+    monkeypatch.setattr(sqlite, "SYNCHRONOUS", SYNCHRONOUS)
 
 
 @pytest.fixture
