@@ -61,7 +61,10 @@ SECTIONS = {
 ENTRY = {
     "name": ("required", "Name of the algorithm."),
     "label": ("the name", "Label of its runs. A sweep appends its values: `ditto lam=0.1`."),
-    "sweep": ("`{}`", "Lists of values, by option or as `training.lr`; one run for each combination and seed."),
+    "sweep": (
+        "`{}`",
+        "Lists of values, by option or as `training.lr` and `attack.share`; one run for each combination and seed.",
+    ),
     "tune": (
         "the declared search spaces",
         "Search spaces that replace or extend them, by option or as `training.lr`: `[low, high, scale]` with the scale "
@@ -69,9 +72,20 @@ ENTRY = {
         "`{}` tunes nothing.",
     ),
     "training": ("`{}`", "Overrides of [training](#training) for this algorithm."),
-    "attack": ("the experiment's", "Replaces the experiment's [attack](#attacks); `null` for none."),
-    "aggregator": ("the experiment's", "Replaces the experiment's [aggregator](#aggregators); `null` for the mean."),
-    "compression": ("the experiment's", "Replaces the experiment's [compressor](#compressors); `null` for none."),
+    "attack": (
+        "the experiment's",
+        "Replaces the experiment's [attack](#attacks); without `name` it changes single options. `null` for none.",
+    ),
+    "aggregator": (
+        "the experiment's",
+        "Replaces the experiment's [aggregator](#aggregators); without `name` it changes single options. `null` for "
+        "the mean.",
+    ),
+    "compression": (
+        "the experiment's",
+        "Replaces the experiment's [compressor](#compressors); without `name` it changes single options. `null` for "
+        "none.",
+    ),
     "system": ("the experiment's", "Overrides of the experiment's [devices](#system); `null` for none."),
 }
 KINDS = {

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -16,9 +17,9 @@ from engine.config.schema import Training
 from engine.core.client_rows import RowMemory, for_clients
 from engine.core.devices import sent
 from engine.core.params import ClientParams, SharedParams, gather
-from engine.core.streams import cohort_of_round
+from engine.core.streams import cohort_of_round, numpy_stream, poisson_cohort
 from engine.federation.augmentation import CropFlip
-from engine.federation.batches import Batch, Cohort, Plan, make_plan, num_local_steps
+from engine.federation.batches import Batch, Cohort, Plan, make_plan, num_local_steps, poisson_plan
 from engine.federation.clients import Federation
 from engine.federation.systems import Systems
 from engine.models import Model
@@ -108,6 +109,8 @@ class Task:
     channel: Channel = field(default_factory=Direct)  # between uploads and the server
     systems: Systems | None = None  # the clients' devices, where they are simulated
     plain: Backend | None = None  # without what protects uploads, where ``backend`` has that
+    is_poisson: bool = False  # participants are drawn independently, so their number varies
+    draws_samples: bool = False  # so are the samples of a batch
 
     @property
     def num_clients(self) -> int:
@@ -168,13 +171,21 @@ class Task:
 
     def participants(self, round: int) -> list[int]:
         """The clients that participate in a round, without batches."""
-        share = self.training.participation
-        if self.systems is not None:
-            drawn = self.systems.sampled(round, share)
-        else:
-            drawn = cohort_of_round(self.seed, round, self.num_clients, share)
+        drawn = self._drawn(round)
+        if not len(drawn):
+            drawn = numpy_stream(self.seed, "sampled", round, "instead").integers(self.num_clients, size=1)
         chosen: list[int] = drawn.tolist()
         return chosen
+
+    def is_empty_draw(self, round: int) -> bool:
+        """Whether no client was drawn. One trains all the same, but its update counts as 0."""
+        return not len(self._drawn(round))
+
+    def _drawn(self, round: int) -> np.ndarray:
+        share, draw = self.training.participation, poisson_cohort if self.is_poisson else cohort_of_round
+        if self.systems is not None:
+            return self.systems.sampled(round, share, draw)
+        return draw(self.seed, round, self.num_clients, share)
 
     def everyone(self, round: int = 0, stream: str = "batches", steps: int | None = None) -> Cohort:
         """All clients whose models are evaluated, for adaptation outside the rounds."""
@@ -223,7 +234,11 @@ class Task:
 
     def _plan(self, ids: Tensor, clients: Sequence[int], steps: list[int], stream: str, round: int) -> Plan:
         sizes, starts, training = [self.train_sizes[c] for c in clients], self.data.train.offsets[ids], self.training
-        plan = make_plan(sizes, starts, ids, steps, training.batch_size, self.seed, stream, round)
+        if self.draws_samples:
+            size = int(training.batch_size)
+            plan = poisson_plan(sizes, starts, clients, steps, size, self.seed, stream, round)
+        else:
+            plan = make_plan(sizes, starts, ids, steps, training.batch_size, self.seed, stream, round)
         if training.augmentation == "none":
             return plan
         return replace(plan, augmentation=CropFlip(self.seed, stream, round, ids))

@@ -1,21 +1,20 @@
 """Fixtures and settings of all tests: checked annotations, one torch thread, a separate database per test."""
 
+import gc
 import os
 
+gc.disable()  # until all tests are collected: imported modules and collected tests stay until the end
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the same tests on every machine; `make gpu` has those on a GPU
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
-
 import tests.shapes
 
-# Before the engine is imported: from here on shapes and types in its signatures are checked at each call.
-jaxtyping.install_import_hook(tests.shapes.modules(), "tests.shapes.checked")
+tests.shapes.install()  # before the engine is imported: shapes and types in its signatures are checked at each call
 
 import hypothesis
 import pytest
@@ -40,6 +39,15 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 REGISTRIES = (ALGORITHMS, DATASETS, PARTITIONERS, MODELS, METRICS, ANALYSES)
 WITHOUT_BROWSER = os.environ.get("BROWSER") == "0"
 WITH_RAY = os.environ.get("RAY") == "1"  # in .ci/ray, which `make test RAY=1` runs after all others
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -93,7 +101,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 def _leave_out(unwanted: list[pytest.Item], config: pytest.Config, items: list[pytest.Item]) -> None:
     if unwanted:
         config.hook.pytest_deselected(items=unwanted)
-        items[:] = [item for item in items if item not in unwanted]
+        left_out = set(unwanted)
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -141,8 +150,10 @@ def _own_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_
     monkeypatch.delenv("FEDSCAPE_PLUGINS", raising=False)
     # AppTest leaves its script behind as __main__, which worker processes of a later test would import again.
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    imported = len(sys.modules)
     yield
-    _forget_plugins()
+    if len(sys.modules) != imported:
+        _forget_plugins()
 
 
 def _forget_plugins() -> None:

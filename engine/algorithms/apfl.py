@@ -92,6 +92,7 @@ class State:
     paper="Deng, Kamani, Mahdavi, 2020",
     family="Regularized towards a shared model",
     style=Style(hue="teal", dash="solid", symbol="triangle-right"),
+    privacy=("client", "sample"),
 )
 @dataclass(frozen=True)
 class Apfl(PersonalModels):

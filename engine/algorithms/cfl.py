@@ -109,6 +109,7 @@ class _Norms:
     paper="Sattler et al., TNNLS 2021",
     family="Clustered",
     style=Style(hue="rust", dash="dot", symbol="star-triangle-up"),
+    privacy=("sample",),
 )
 @dataclass(frozen=True)
 class Cfl(ClusterModels):

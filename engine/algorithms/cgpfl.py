@@ -103,6 +103,7 @@ class State:
     paper="Tang, Guo, Guo, IJCAI 2022",
     family="Clustered",
     style=Style(hue="green", dash="solid", symbol="circle"),
+    privacy=("sample",),
 )
 @dataclass(frozen=True)
 class Cgpfl(PersonalModelsInContexts):

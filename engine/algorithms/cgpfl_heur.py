@@ -108,6 +108,7 @@ class State:
     paper="Tang, Guo, Guo, IJCAI 2022, section 4.4",
     family="Clustered",
     style=Style(hue="green", dash="dash", symbol="star"),
+    privacy=("sample",),
 )
 @dataclass(frozen=True)
 class CgpflHeur(PersonalModelsInContexts):

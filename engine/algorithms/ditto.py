@@ -71,6 +71,7 @@ class State:
     paper="Li et al., ICML 2021",
     family="Regularized towards a shared model",
     style=Style(hue="sky", dash="solid", symbol="square"),
+    privacy=("client", "sample"),
 )
 @dataclass(frozen=True)
 class Ditto(PersonalModels):

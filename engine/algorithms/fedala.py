@@ -124,6 +124,7 @@ class Mixed:
     paper="Zhang et al., AAAI 2023",
     family="Regularized towards a shared model",
     style=Style(hue="sky", dash="dashdot", symbol="circle"),
+    privacy=("client",),
 )
 @dataclass(frozen=True)
 class FedAla(PersonalModels):

@@ -115,6 +115,8 @@ class State:
     paper="Huang et al., AAAI 2021",
     family="Regularized towards a shared model",
     style=Style(hue="sky", dash="dot", symbol="diamond"),
+    privacy=("sample",),
+    averages=False,
 )
 @dataclass(frozen=True)
 class FedAmp(PersonalModels):

@@ -59,6 +59,7 @@ class State:
     paper="McMahan et al., AISTATS 2017",
     family="Baselines",
     style=Style(hue="dark grey", dash="dot", symbol="circle"),
+    privacy=("client", "sample"),
 )
 @dataclass(frozen=True)
 class FedAvg(OneGlobalModel):

@@ -69,6 +69,7 @@ class State:
     paper="Oh, Kim, Yun, ICLR 2022",
     family="Split models",
     style=Style(hue="purple", dash="dot", symbol="pentagon"),
+    privacy=("client", "sample"),
 )
 @dataclass(frozen=True)
 class FedBabu:

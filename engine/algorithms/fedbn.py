@@ -57,6 +57,7 @@ class State:
     paper="Li et al., ICLR 2021",
     family="Split models",
     style=Style(hue="purple", dash="dashdot", symbol="square"),
+    privacy=("client", "sample"),
 )
 @dataclass(frozen=True)
 class FedBn(SplitModels):

@@ -86,6 +86,7 @@ class State:
     paper="Zhang et al., KDD 2023",
     family="Split models",
     style=Style(hue="vermilion", dash="dot", symbol="pentagon"),
+    privacy=("client",),
 )
 @dataclass(frozen=True)
 class FedCp(SplitModels):

@@ -79,6 +79,7 @@ class State:
     paper="Acar et al., ICLR 2021",
     family="Baselines",
     style=Style(hue="grey", dash="dot", symbol="hexagon"),
+    privacy=("sample",),
 )
 @dataclass(frozen=True)
 class FedDyn(OneGlobalModel):

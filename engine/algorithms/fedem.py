@@ -81,6 +81,7 @@ class State:
     paper="Marfoq et al., NeurIPS 2021",
     family="Clustered",
     style=Style(hue="olive", dash="dot", symbol="hexagram"),
+    privacy=("client",),
 )
 @dataclass(frozen=True)
 class FedEm:

@@ -109,6 +109,7 @@ class Asked:
     paper="Zhang et al., ICLR 2021",
     family="Regularized towards a shared model",
     style=Style(hue="teal", dash="dot", symbol="star"),
+    averages=False,
 )
 @dataclass(frozen=True)
 class FedFomo(PersonalModels):

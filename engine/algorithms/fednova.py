@@ -62,6 +62,7 @@ class State:
     paper="Wang et al., NeurIPS 2020",
     family="Baselines",
     style=Style(hue="dark grey", dash="longdash", symbol="hourglass"),
+    privacy=("sample",),
 )
 @dataclass(frozen=True)
 class FedNova(OneGlobalModel):

@@ -101,6 +101,7 @@ class State:
     paper="Reddi et al., ICLR 2021",
     family="Baselines",
     style=Style(hue="dark grey", dash="dash", symbol="star"),
+    privacy=("client", "sample"),
 )
 @dataclass(frozen=True)
 class FedOpt(OneGlobalModel):

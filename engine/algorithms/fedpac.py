@@ -103,6 +103,7 @@ class State:
     paper="Xu, Tong, Huang, ICLR 2023",
     family="Split models",
     style=Style(hue="purple", dash="longdash", symbol="diamond"),
+    two_uploads=True,
 )
 @dataclass(frozen=True)
 class FedPac(SplitModels):

@@ -55,6 +55,7 @@ class State:
     paper="Arivazhagan et al., 2019",
     family="Split models",
     style=Style(hue="purple", dash="dash", symbol="triangle-down"),
+    privacy=("client", "sample"),
 )
 @dataclass(frozen=True)
 class FedPer(SplitModels):

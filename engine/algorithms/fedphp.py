@@ -104,6 +104,7 @@ class State:
     paper="Li et al., ECML PKDD 2021",
     family="Knowledge transfer",
     style=Style(hue="vermilion", dash="dash", symbol="cross"),
+    privacy=("client",),
 )
 @dataclass(frozen=True)
 class FedPhp(PersonalModels):

@@ -77,6 +77,7 @@ class State:
     paper="Tan et al., AAAI 2022",
     family="Knowledge transfer",
     style=Style(hue="violet", dash="dash", symbol="bowtie"),
+    averages=False,
 )
 @dataclass(frozen=True)
 class FedProto:

@@ -59,6 +59,7 @@ class State:
     paper="Li et al., MLSys 2020",
     family="Baselines",
     style=Style(hue="grey", dash="dash", symbol="diamond"),
+    privacy=("client", "sample"),
 )
 @dataclass(frozen=True)
 class FedProx(OneGlobalModel):

@@ -105,6 +105,7 @@ class State:
     paper="Yu et al., The Effect of Personalization in FedProx, 2024",
     family="Regularized towards a shared model",
     style=Style(hue="violet", dash="solid", symbol="circle"),
+    privacy=("client", "sample"),
 )
 @dataclass(frozen=True)
 class FedProxOneStage(PersonalModels):

@@ -69,6 +69,7 @@ class State:
     paper="Collins et al., ICML 2021",
     family="Split models",
     style=Style(hue="purple", dash="solid", symbol="triangle-up"),
+    privacy=("client", "sample"),
 )
 @dataclass(frozen=True)
 class FedRep(SplitModels):

@@ -66,6 +66,7 @@ class State:
     paper="Chen, Chao, ICLR 2022",
     family="Split models",
     style=Style(hue="rust", dash="solid", symbol="cross"),
+    privacy=("client",),
 )
 @dataclass(frozen=True)
 class FedRod(PersonalModels):

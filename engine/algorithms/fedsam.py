@@ -60,6 +60,7 @@ class State:
     paper="Qu et al., ICML 2022",
     family="Sharpness-aware",
     style=Style(hue="sky", dash="dash", symbol="triangle-down"),
+    privacy=("client", "sample"),
 )
 @dataclass(frozen=True)
 class FedSam(OneGlobalModel):

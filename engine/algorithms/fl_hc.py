@@ -113,6 +113,7 @@ class State:
     paper="Briggs et al., IJCNN 2020",
     family="Clustered",
     style=Style(hue="olive", dash="dash", symbol="hourglass"),
+    privacy=("sample",),
 )
 @dataclass(frozen=True)
 class FlHc(ClusterModels):

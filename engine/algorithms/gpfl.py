@@ -104,6 +104,7 @@ class State:
     paper="Zhang et al., ICCV 2023",
     family="Split models",
     style=Style(hue="vermilion", dash="solid", symbol="diamond"),
+    privacy=("client",),
 )
 @dataclass(frozen=True)
 class Gpfl(SplitModels):

@@ -101,6 +101,7 @@ class State:
     paper="Marfoq et al., ICML 2022",
     family="Knowledge transfer",
     style=Style(hue="amber", dash="dashdot", symbol="star"),
+    privacy=("client", "sample"),
 )
 @dataclass(frozen=True)
 class KnnPer(OneGlobalModel):

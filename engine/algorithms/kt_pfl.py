@@ -128,6 +128,7 @@ class State:
     paper="Zhang et al., NeurIPS 2021",
     family="Knowledge transfer",
     style=Style(hue="olive", dash="dashdot", symbol="triangle-left"),
+    averages=False,
 )
 @dataclass(frozen=True)
 class KtPfl(PersonalModels):

@@ -120,6 +120,7 @@ class _Server:
     paper="Hanzely, Richtárik, 2020",
     family="Regularized towards a shared model",
     style=Style(hue="teal", dash="dash", symbol="triangle-left"),
+    privacy=("sample",),
 )
 @dataclass(frozen=True)
 class L2gd(PersonalModels):

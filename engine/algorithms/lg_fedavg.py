@@ -57,6 +57,7 @@ class State:
     paper="Liang et al., 2019",
     family="Split models",
     style=Style(hue="green", dash="dashdot", symbol="square"),
+    privacy=("client", "sample"),
 )
 @dataclass(frozen=True)
 class LgFedAvg(SplitModels):

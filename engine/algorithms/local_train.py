@@ -47,6 +47,7 @@ class State:
     paper="Baseline of one-stage FedProx (Yu et al., 2024)",
     family="Baselines",
     style=Style(hue="pale grey", dash="dashdot", symbol="square"),
+    privacy=("client", "sample"),
 )
 @dataclass(frozen=True)
 class LocalTrain(PersonalModels):

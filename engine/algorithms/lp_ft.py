@@ -87,6 +87,7 @@ class State:
     paper="Kumar et al., ICLR 2022",
     family="Knowledge transfer",
     style=Style(hue="amber", dash="dot", symbol="square"),
+    privacy=("client", "sample"),
 )
 @dataclass(frozen=True)
 class LpFt(OneGlobalModel):

@@ -90,6 +90,7 @@ class State:
     paper="Smith et al., NeurIPS 2017",
     family="Regularized towards a shared model",
     style=Style(hue="teal", dash="dashdot", symbol="hexagram"),
+    averages=False,
 )
 @dataclass(frozen=True)
 class Mocha(PersonalModels):

@@ -86,6 +86,7 @@ class State:
     paper="Li et al., CVPR 2021",
     family="Baselines",
     style=Style(hue="grey", dash="dashdot", symbol="star"),
+    privacy=("client",),
 )
 @dataclass(frozen=True)
 class Moon(OneGlobalModel):

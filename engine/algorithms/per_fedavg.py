@@ -91,6 +91,7 @@ class State:
     paper="Fallah, Mokhtari, Ozdaglar, NeurIPS 2020",
     family="Regularized towards a shared model",
     style=Style(hue="olive", dash="solid", symbol="x"),
+    privacy=("client",),
 )
 @dataclass(frozen=True)
 class PerFedAvg(OneGlobalModel):

@@ -70,6 +70,8 @@ class State:
     paper="Shamsian et al., ICML 2021",
     family="Hypernetworks",
     style=Style(hue="amber", dash="solid", symbol="hexagram"),
+    privacy=("sample",),
+    averages=False,
 )
 @dataclass(frozen=True)
 class PFedHn(EmittedModels):

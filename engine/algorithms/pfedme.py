@@ -81,6 +81,7 @@ class State:
     paper="T Dinh, Tran, Nguyen, NeurIPS 2020",
     family="Regularized towards a shared model",
     style=Style(hue="amber", dash="dash", symbol="diamond"),
+    privacy=("client", "sample"),
 )
 @dataclass(frozen=True)
 class PFedMe(PersonalModels):

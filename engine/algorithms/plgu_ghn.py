@@ -76,6 +76,8 @@ class State:
     paper="Qu et al., CVPR 2023",
     family="Hypernetworks",
     style=Style(hue="blue", dash="dashdot", symbol="diamond"),
+    privacy=("sample",),
+    averages=False,
 )
 @dataclass(frozen=True)
 class PlguGhn(EmittedModels):

@@ -83,6 +83,7 @@ class State:
     paper="Qu et al., CVPR 2023",
     family="Sharpness-aware",
     style=Style(hue="blue", dash="solid", symbol="circle"),
+    privacy=("client", "sample"),
 )
 @dataclass(frozen=True)
 class PlguGrep(SplitModels):

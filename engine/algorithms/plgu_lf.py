@@ -91,6 +91,7 @@ class State:
     paper="Qu et al., CVPR 2023",
     family="Sharpness-aware",
     style=Style(hue="blue", dash="dash", symbol="square"),
+    privacy=("client", "sample"),
 )
 @dataclass(frozen=True)
 class PlguLf(PersonalModels):

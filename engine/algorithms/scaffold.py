@@ -79,6 +79,8 @@ class State:
     paper="Karimireddy et al., ICML 2020",
     family="Baselines",
     style=Style(hue="grey", dash="longdash", symbol="triangle-up"),
+    privacy=("sample",),
+    two_uploads=True,
 )
 @dataclass(frozen=True)
 class Scaffold(OneGlobalModel):

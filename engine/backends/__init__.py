@@ -5,7 +5,7 @@ One primitive, ``accumulate``: out <- beta * out + alpha * grad(params, batch), 
 data term alone, taken at ``params`` before anything is written.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -46,6 +46,15 @@ class OnFeatures:
         return loss
 
 
+@dataclass(frozen=True)
+class ClippedSum:
+    """Sums of samples' gradients, each scaled to a norm of at most C: sum_j weight_j min(1, C / ||g_j||) g_j."""
+
+    losses: Float[Tensor, "A"]  # of the data term, sums with the batch's weights
+    gradient: ClientParams
+    norms: Float[Tensor, "A B"]  # ||g_j|| over all trained tensors, before clipping; arbitrary on padding
+
+
 class Backend(Protocol):
     """The computation of the gradients of many clients."""
 
@@ -82,6 +91,20 @@ class Backend(Protocol):
                 for name, p in theta.items():
                     p.add_(anchor[name], alpha=lr * lam)
         return torch.stack(losses).mean(0)
+
+    def clipped_sum(
+        self,
+        trained: Collection[str],
+        params: ClientParams,
+        batch: Batch,
+        clip: float,
+        objective: Objective | None = None,
+        extras: Extras | None = None,
+    ) -> ClippedSum:
+        """The gradients of single samples by the ``trained`` parameters, clipped to ``clip`` and summed; no L2 term.
+
+        ``objective`` is called with one sample of weight 1.
+        """
 
     def hessian_vector(
         self,
@@ -157,6 +180,12 @@ def scale_out(out: ClientParams, params: ClientParams, alpha: float, beta: float
             target.mul_(beta)
         if l2:
             target.add_(params[name], alpha=alpha * l2)
+
+
+def clip_factor(norms: Float[Tensor, "..."], clip: float) -> Float[Tensor, "..."]:
+    """min(1, clip / norm)."""
+    whole = norms.double()  # single precision may not hold ``clip``
+    return (clip / whole.clamp(min=clip)).to(norms.dtype)
 
 
 def choose_backend(name: str, model: Model, device: torch.device) -> Backend:

@@ -1,5 +1,6 @@
 """All clients of a chunk in one computation: ``vmap(grad(functional_call))`` over stacked parameters."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
@@ -7,7 +8,16 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.func import grad, grad_and_value, vmap
 
-from engine.backends import Backend, Extras, Objective, batch_weight, cross_entropy, scale_out
+from engine.backends import (
+    Backend,
+    ClippedSum,
+    Extras,
+    Objective,
+    batch_weight,
+    clip_factor,
+    cross_entropy,
+    scale_out,
+)
 from engine.core.devices import free_bytes
 from engine.core.params import ClientParams, SharedParams
 from engine.federation.batches import Batch
@@ -15,6 +25,7 @@ from engine.models import Model
 
 _LIVE_BYTES = 8 * 2**20  # measured: MLR 5-50 clients, DNN 8-20
 _GPU_SHARE = 0.6
+_SAMPLE_BYTES = 16 * 2**20  # of the gradients of single samples that are held at once
 
 
 @dataclass(frozen=True)
@@ -44,6 +55,37 @@ class Batched(Backend):
         for name, target in out.items():
             target.add_(gradients[name], alpha=alpha)
         return losses
+
+    def clipped_sum(
+        self,
+        trained: Collection[str],
+        params: ClientParams,
+        batch: Batch,
+        clip: float,
+        objective: Objective | None = None,
+        extras: Extras | None = None,
+    ) -> ClippedSum:
+        """Gradients of single samples, of so many at once that they fit ``_SAMPLE_BYTES``."""
+        moved, frozen = {n: params[n] for n in trained}, {n: p for n, p in params.items() if n not in trained}
+        gradient = {n: torch.zeros_like(p) for n, p in moved.items()}
+        weight, loss = batch_weight(batch), self._loss(objective)
+
+        def one(p: SharedParams, rest: SharedParams, x: Tensor, y: Tensor, own: Extras):  # type: ignore[no-untyped-def]
+            return grad_and_value(loss)(p, rest, x[None], y[None], weight.new_ones(1), own)
+
+        of_samples = vmap(vmap(one, in_dims=(None, None, 0, 0, None)))
+        size = max(1, _SAMPLE_BYTES // sum(p.nbytes for p in moved.values()))
+        losses, norms = weight.new_zeros(len(weight)), []
+        for begin in range(0, weight.shape[1], size):
+            part = slice(begin, begin + size)
+            found, values = of_samples(moved, frozen, batch.x[:, part], batch.y[:, part], dict(extras or {}))
+            squares = torch.stack([g.flatten(2).square().sum(2) for g in found.values()])
+            norms.append(squares.sum(0).sqrt())
+            share = weight[:, part] * clip_factor(norms[-1], clip)
+            losses += (weight[:, part] * values).sum(1)
+            for name, target in gradient.items():
+                target.add_(share[:, None].bmm(found[name].flatten(2)).view_as(target))
+        return ClippedSum(losses, gradient, torch.cat(norms, dim=1))
 
     def hessian_vector(
         self,

@@ -3,27 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from engine.backends import Backend, Extras, Objective
+from engine.backends import Extras, Objective
+from engine.backends.wrapped import Wrapped
 from engine.core.params import ClientParams
 from engine.federation.batches import Batch
-from engine.models import Model
 
 
 @dataclass(frozen=True)
-class Counted(Backend):
-    inner: Backend
+class Counted(Wrapped):
     count: Callable[[int], None]  # is called with the number of new gradients
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
-        return self.inner.chunk_size(model, batch_bytes, device)
 
     def accumulate(
         self,
@@ -54,9 +45,3 @@ class Counted(Backend):
     ) -> ClientParams:
         self.count(2 * sum(batch.counts))
         return self.inner.hessian_vector(params, vector, batch, objective, extras)
-
-    def logits(self, model: Model, params: ClientParams, x: Tensor) -> Float[Tensor, "A B C"]:
-        return self.inner.logits(model, params, x)
-
-    def features(self, params: ClientParams, x: Tensor) -> Float[Tensor, "A B F"]:
-        return self.inner.features(params, x)

@@ -6,6 +6,7 @@ writes the parameters once. The gradient of an objective on features starts at t
 objectives are left to the batched backend.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,10 +16,12 @@ from torch import Tensor, nn
 
 from engine.backends import (
     Backend,
+    ClippedSum,
     Extras,
     Objective,
     OnFeatures,
     batch_weight,
+    clip_factor,
     cross_entropy_error,
     gram,
     scale_out,
@@ -155,6 +158,45 @@ class Fused(Backend):
         width = self.model.module.get_parameter(f"{layer}.weight").shape[0]
         carried = batch_size * num_features + 3 * num_features * width + steps * batch_size * width
         return carried < 2 * steps * num_features * width
+
+    def clipped_sum(
+        self,
+        trained: Collection[str],
+        params: ClientParams,
+        batch: Batch,
+        clip: float,
+        objective: Objective | None = None,
+        extras: Extras | None = None,
+    ) -> ClippedSum:
+        """Norms without gradients: a sample's gradient of a layer is e x^T, of its bias e; so ||e||^2 (||x||^2 + 1).
+
+        Errors e are then scaled, and the sum is the product of an ordinary step. Goodfellow, "Efficient Per-Example
+        Gradient Computations", 2015.
+        """
+        if objective is not None:
+            return self._batched.clipped_sum(trained, params, batch, clip, objective, extras)
+        inputs = self._inputs(params, batch.x.flatten(2))
+        losses, error = cross_entropy_error(self._outputs(params, inputs[-1]), batch)
+        if self.is_one_column:
+            error = error[..., 1:]
+        gradient = {n: torch.empty_like(params[n]) for n in trained}
+        errors = self._backward(gradient, params, inputs, error)
+        weight, squares = batch_weight(batch), torch.zeros_like(error[..., 0])
+        for layer, x, e in zip(self.chain, inputs, errors, strict=True):
+            if e is not None:
+                of_layer = torch.zeros_like(squares)
+                if f"{layer}.weight" in gradient:
+                    of_layer += x.square().sum(-1)
+                if f"{layer}.bias" in gradient:
+                    of_layer += 1
+                squares += e.square().sum(-1) * of_layer
+        norms = squares.sqrt_() / weight.where(weight > 0, 1.0)  # errors have the factor ``weight``
+        factor = clip_factor(norms, clip)[..., None]
+        for e in errors:
+            if e is not None:
+                e.mul_(factor)
+        self._add_gradients(gradient, inputs, errors, 1.0, 0.0)
+        return ClippedSum(losses, gradient, norms)
 
     def hessian_vector(
         self,

@@ -1,5 +1,6 @@
 """A loop over clients with plain autograd: the reference, also used for convolutions on a CPU."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -7,8 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from engine.backends import Backend, Extras, Objective, batch_weight, cross_entropy, scale_out
-from engine.core.params import ClientParams, SharedParams, row
+from engine.backends import Backend, ClippedSum, Extras, Objective, batch_weight, cross_entropy, scale_out
+from engine.backends.batched import Batched
+from engine.core.params import ClientParams, SharedParams, concat, row, take
 from engine.federation.batches import Batch
 from engine.models import Model
 
@@ -42,6 +44,25 @@ class Loop(Backend):
                 target.add_(gradient, alpha=alpha)
             losses.append(loss.detach())
         return torch.stack(losses)
+
+    def clipped_sum(
+        self,
+        trained: Collection[str],
+        params: ClientParams,
+        batch: Batch,
+        clip: float,
+        objective: Objective | None = None,
+        extras: Extras | None = None,
+    ) -> ClippedSum:
+        """One client after the other; the samples of a client at once, as in the batched backend."""
+        batched, weight, own = Batched(self.model), batch_weight(batch), dict(extras or {})
+        parts = []
+        for i in range(batch.size):
+            rows = slice(i, i + 1)
+            part = Batch(batch.x[rows], batch.y[rows], weight[rows], batch.counts[rows])
+            parts.append(batched.clipped_sum(trained, take(params, rows), part, clip, objective, take(own, rows)))
+        losses, norms = torch.cat([p.losses for p in parts]), torch.cat([p.norms for p in parts])
+        return ClippedSum(losses, concat([p.gradient for p in parts]), norms)
 
     def hessian_vector(
         self,
@@ -85,7 +106,7 @@ class Loop(Backend):
         self, variables: SharedParams, batch: Batch, client: int, objective: Objective | None, extras: Extras | None
     ) -> Tensor:
         """The samples alone, without padding: what an implementation of one client would compute."""
-        count = batch.counts[client]
+        count = max(1, batch.counts[client])  # a batch that was drawn empty is one of padding, of weight 0
         weight = batch_weight(batch)[client, :count]
         own = {n: e[client] for n, e in (extras or {}).items()}
         x, y = batch.x[client, :count], batch.y[client, :count]

@@ -13,6 +13,7 @@ from engine.compressors import Compressor
 from engine.compressors.none import Uncompressed
 from engine.core.params import ClientParams
 from engine.federation.systems import Systems
+from engine.privacy.client_level import ClientLevel
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Dials:
     aggregator: Aggregator = field(default_factory=Mean)
     compressor: Compressor = field(default_factory=Uncompressed)
     systems: Systems | None = None  # where devices are simulated
+    privacy: ClientLevel | None = None  # where the presence of clients is hidden
 
     @property
     def loses_nothing(self) -> bool:
@@ -42,6 +44,8 @@ class ChannelState:
     rounds: int = 0  # closed so far
     residual: dict[str, ClientParams] = field(default_factory=dict)  # [N, P] what clients have not sent yet, by upload
     simulated_s: float = 0.0  # of these rounds
+    releases: int = 0  # noisy aggregates so far
+    clip: float | None = None  # of the next release; None before the first one
 
     def to_dict(self) -> dict[str, Any]:
         return dict(vars(self))

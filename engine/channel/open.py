@@ -34,6 +34,7 @@ from engine.core.params import (
 )
 from engine.core.streams import key, torch_stream
 from engine.federation.batches import Cohort
+from engine.privacy.client_level import ClientLevel
 
 _MODELS, _CHANGES = "models", "changes"  # a method may send both; each has its own residual
 
@@ -47,9 +48,13 @@ class Open(Channel):
     round: int
     memory: RowMemory = field(default_factory=RowMemory)
     clock: Clock | None = None  # where devices are simulated
+    is_empty_draw: bool = False  # no client was drawn: the one that trains in their place counts as 0
     bytes_up: int = 0
     exchanges: int = 0
     fell_back: int = 0
+    releases: int = 0
+    clip: float | None = None  # of the next release, after one in this round
+    protected: dict[str, float] = field(default_factory=dict)  # what is recorded of the release
     _values: dict[str, Tensor] = field(default_factory=dict)
     _residual: dict[str, ClientParams] = field(default_factory=dict)
     _errors: list[Tensor] = field(default_factory=list)
@@ -62,6 +67,8 @@ class Open(Channel):
         weights: Float[Tensor, "S"],
         numbers: Int[Tensor, "S"] | None = None,
     ) -> Arrived:
+        if self.dials.privacy is not None and uploads:
+            raise RuntimeError("the server reads single uploads: client-level privacy does not hold for this method")
         return self._exchange(uploads, reference, cohort, weights, numbers)
 
     def combine(self, arrived: Arrived, reference: SharedParams, cohort: Cohort) -> SharedParams:
@@ -90,6 +97,8 @@ class Open(Channel):
         arrived = self._exchange(
             uploads, broadcast(reference, cohort.size), cohort, weights, is_recorded=out_of is None
         )
+        if self.dials.privacy is not None and reference:
+            return self._released(self.dials.privacy, arrived, reference, cohort)
         return self._combined(arrived, reference, cohort, out_of)
 
     def peek(self, known: SharedParams, uploads: ClientParams, weights: Float[Tensor, "S"]) -> SharedParams:
@@ -98,6 +107,7 @@ class Open(Channel):
     def values(self) -> dict[str, float | Tensor]:
         """What the round records of the channel."""
         found: dict[str, float | Tensor] = {"aggregator.fell_back": float(self.fell_back), **self._values}
+        found |= self.protected
         if self._errors:
             found["compression.error"] = float(torch.cat(self._errors).mean())
         for rows in [self._residual[_MODELS]] if _MODELS in self._residual else []:
@@ -113,6 +123,8 @@ class Open(Channel):
             rounds=self.state.rounds + 1,
             residual={**self.state.residual, **self._residual},
             simulated_s=self.state.simulated_s + took,
+            releases=self.state.releases + self.releases,
+            clip=self.state.clip if self.clip is None else self.clip,
         )
 
     def _exchange(
@@ -229,6 +241,26 @@ class Open(Channel):
         if out_of is None:
             self._record_update(weight, matrix, _update(new, reference), clients, order)
         return new
+
+    def _released(
+        self, mechanism: ClientLevel, arrived: Arrived, reference: SharedParams, cohort: Cohort
+    ) -> SharedParams:
+        """The reference, moved by the noisy mean of the updates that arrived; one call is one release."""
+        if self.releases:
+            raise RuntimeError("a second aggregate in a round: client-level privacy does not hold for this method")
+        self.releases += 1
+        clients = cohort.clients[arrived.rows]
+        order = clients.argsort()  # so that the sum depends on the clients alone
+        matrix = flatten(gather(map_params(torch.sub, arrived.params, reference), order))
+        if self.is_empty_draw:
+            matrix = torch.zeros_like(matrix)
+        clip = mechanism.first_clip if self.state.clip is None else self.state.clip
+        found = mechanism.release(matrix, clip, self.round)
+        self.clip, self.protected = found.next_clip, found.values
+        weight = torch.empty_like(found.weight).index_copy(0, order, found.weight)
+        self._record_update(weight, matrix, found.update, clients, order)
+        moved = row(unflatten(found.update[None], reference), 0)
+        return map_params(torch.add, reference, moved)
 
     def _record_update(
         self,

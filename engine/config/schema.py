@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar
 import yaml
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
+from engine.config.privacy import Privacy
 from engine.config.system import System
 from engine.config.tune import StudyRun, Tune
 from engine.config.yaml_text import MAX_LEVELS, problem_in, read_text, read_yaml
@@ -38,7 +39,7 @@ from engine.core.spaces import Space
 
 VERSION = 1
 DIALS = {"attack": ATTACKS, "aggregator": AGGREGATORS, "compression": COMPRESSORS}  # absent where they are off
-OPTION_DIALS: dict[str, type[Options]] = {"system": System}  # the same, with keys but no name
+OPTION_DIALS: dict[str, type[Options]] = {"privacy": Privacy, "system": System}  # the same, with keys but no name
 DIAL_KEYS = (*DIALS, *OPTION_DIALS)
 _SHARED_KEYS = ("evaluation", *DIAL_KEYS)
 _DATA_KEYS = ("name", "dataset", "partition", "model", "training")
@@ -194,6 +195,7 @@ class RunConfig:
     attack: Choice | None = None
     aggregator: Choice | None = None
     compression: Choice | None = None
+    privacy: Privacy | None = None
     system: System | None = None
     data_seed: int | None = None
     study: StudyRun | None = None
@@ -558,7 +560,7 @@ def _entry(
         if override.get(one) is not None and override.get(other) is None:
             merged.pop(other, None)
     training = _options(Training, merged, f"{path}.training", problems if override else [])
-    own = {name: entry[name] for name in DIALS if name in entry} | _own_options(entry, base)
+    own = _own_dials(entry, base)
     dials = _dials({**base, **own}, f"{path}.", problems if own else [])
     own_keys = ("training", *DIAL_KEYS)
     choice = _choice(ALGORITHMS, {k: v for k, v in entry.items() if k not in own_keys}, path, problems)
@@ -573,12 +575,16 @@ def _entry(
     return AlgorithmEntry(choice, label, training, dials, frozenset(given), tune)
 
 
-def _own_options(entry: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """The sections with keys that an entry sets. A mapping changes single keys of the experiment's; null removes it."""
+def _own_dials(entry: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """The dials that an entry sets. Without a ``name`` it changes single keys of the experiment's; null removes it."""
     own = {}
-    for name in (name for name in OPTION_DIALS if name in entry):
+    for name in (name for name in DIAL_KEYS if name in entry):
         first, value = base.get(name), entry[name]
-        own[name] = {**first, **value} if isinstance(first, Mapping) and isinstance(value, Mapping) else value
+        first = {"name": first} if isinstance(first, str) else first
+        if isinstance(first, Mapping) and isinstance(value, Mapping) and "name" not in value:
+            replaced = OPTION_DIALS[name].is_replaced if name in OPTION_DIALS else Options.is_replaced
+            value = {k: v for k, v in first.items() if not replaced(k, value)} | {**value}
+        own[name] = value
     return own
 
 

@@ -11,7 +11,7 @@ import os
 import pkgutil
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
@@ -30,13 +30,19 @@ class Options(BaseModel):
     """Base of all option classes: frozen, unknown keys are errors. ``Field`` has symbol, default and description.
 
     ``advanced`` names rarely changed options, which a form shows on request. ``lr_space`` is the search space of
-    ``training.lr`` for a method that needs another one.
+    ``training.lr`` for a method that needs another one. ``exclusive`` has pairs of which only one may be set.
     """
 
     advanced: ClassVar[tuple[str, ...]] = ()
+    exclusive: ClassVar[tuple[tuple[str, str], ...]] = ()
     lr_space: ClassVar[tuple[float, float, str] | None] = None
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @classmethod
+    def is_replaced(cls, key: str, given: Collection[str]) -> bool:
+        """Whether an option of the experiment gives way to those that an entry sets, as they exclude each other."""
+        return any({key, other} == set(pair) for pair in cls.exclusive for other in given if other != key)
 
     def from_draw(self, draw: dict[str, Any]) -> dict[str, Any]:
         """The settings of a point drawn from the search spaces; ``self`` has the options that are not drawn."""
@@ -87,6 +93,9 @@ class Entry:
     family: str = "Other"  # the group in which it is listed
     style: Style | None = None  # of a method in figures; None derives one from the name
     short: str = ""  # the title in headings and tables
+    privacy: tuple[str, ...] = ()  # of a method: the units of the section ``privacy`` whose guarantee holds
+    averages: bool = True  # of a method: whether the server averages models, which other rules may replace
+    two_uploads: bool = False  # of a method: whether clients send two things, each with a mean of its own
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -121,11 +130,16 @@ class Registry:
         short: str = "",
         family: str = "Other",
         style: Style | None = None,
+        privacy: tuple[str, ...] = (),
+        averages: bool = True,
+        two_uploads: bool = False,
     ) -> Callable[[type[T]], type[T]]:
         """Class decorator. The class takes one argument, annotated ``hparams`` or ``options``, or none.
 
         Raises ValueError if another module has registered the name, so that no plugin replaces a method unnoticed.
-        ``short`` is a shorter title, where the title is long.
+        ``short`` is a shorter title, where the title is long. ``privacy``, of a method: "client" if a round makes one
+        call of ``task.channel.aggregate`` with what depends on each client's own data, and the server reads nothing
+        else of single clients; "sample" if data enters uploads only by gradients of ``task.backend``.
         """
 
         def add(made: type[T]) -> type[T]:
@@ -136,7 +150,9 @@ class Registry:
                 raise ValueError(f"{self.kind} {name!r} is already registered by {known.make.__module__}; rename it")
             hints = get_type_hints(made)
             options = hints.get("hparams") or hints.get("options") or NoOptions
-            self._entries[name] = Entry(name, title, paper, made, options, family, style, short or title)
+            self._entries[name] = Entry(
+                name, title, paper, made, options, family, style, short or title, privacy, averages, two_uploads
+            )
             return made
 
         return add

@@ -9,7 +9,7 @@ import hashlib
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
@@ -42,6 +42,17 @@ def cohort_of_round(
     return np.sort(numpy_stream(seed, "cohort", round).choice(clients, size, replace=False))
 
 
+def poisson_cohort(
+    seed: int, round: int, num_clients: int, participation: float, among: np.ndarray | None = None
+) -> np.ndarray:
+    """Draws each client on its own with the chance ``participation``, ascending; may be empty."""
+    clients = np.arange(num_clients) if among is None else among
+    if participation >= 1:
+        return clients
+    is_drawn = numpy_stream(seed, "sampled", round).random(num_clients) < participation
+    return clients[is_drawn[clients]]
+
+
 def permutation_prefix(
     stream: int, clients: Int[Tensor, "S"], sizes: Int[Tensor, "S"], largest: int, count: int
 ) -> Int[Tensor, "S J"]:
@@ -61,6 +72,14 @@ def integers(stream: int, clients: Int[Tensor, "S"], count: int) -> Int[Tensor, 
     places = torch.arange(count, device=clients.device)
     of_client = _mix(stream + clients * _GOLDEN)
     return _mix(of_client[:, None] + places * _GOLDEN) & 0x7FFFFFFFFFFFFFFF
+
+
+def normals(stream: int, clients: Int[Tensor, "S"], count: int, dtype: torch.dtype) -> Float[Tensor, "S J"]:
+    """``count`` standard normal numbers per client, two of each of its integers (Box, Muller, 1958)."""
+    drawn = integers(stream, clients, -(-count // 2))
+    radius = ((drawn >> 31) + 1).to(dtype).mul_(2.0**-32).log_().mul_(-2).sqrt_()
+    angle = (drawn & 0x7FFFFFFF).to(dtype).mul_(torch.pi * 2.0**-30)
+    return torch.cat([angle.cos().mul_(radius), angle.sin_().mul_(radius)], dim=1)[:, :count]
 
 
 def _mix(z: Tensor) -> Tensor:

@@ -3,6 +3,9 @@
 Each local epoch is a permutation, keyed (seed, stream, client, round, epoch); the short last batch is kept.
 Participants are ordered by their number of steps, longest first, so that in step t the clients that still train are
 the first ``live(t)`` rows of every stacked tensor: a view, no mask.
+
+Where samples are private, a batch takes each of a client's m_i samples independently with the chance q_i = B / m_i,
+keyed (seed, "poisson", stream, client, round, step): epsilon is computed for such batches. Their sizes vary.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,9 +17,23 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from engine.core.devices import sent
-from engine.core.streams import key, permutation_prefix
+from engine.core.streams import integers, key, permutation_prefix
 from engine.federation.augmentation import CropFlip
 from engine.federation.clients import ClientData
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Whose batches they are, and which, where samples are drawn independently."""
+
+    numbers: tuple[int, ...]  # the clients
+    expected: tuple[int, ...]  # q_i m_i, which gradients are divided by
+    stream: str
+    round: int
+    step: int = 0
+
+    def part(self, start: int, stop: int) -> "Drawn":
+        return replace(self, numbers=self.numbers[start:stop], expected=self.expected[start:stop])
 
 
 @dataclass(frozen=True)
@@ -25,9 +42,10 @@ class Batch:
 
     x: Tensor  # [A, B, ...]
     y: Int[Tensor, "A B"]
-    weight: Float[Tensor, "A B"] | None  # 1/count on samples, 0 on padding; None: every batch is full, 1/B
+    weight: Float[Tensor, "A B"] | None  # 1/count (or 1/expected) on samples, 0 on padding; None: all full, 1/B
     counts: tuple[int, ...]
     rows: Int[Tensor, "A B"] | None = None  # places in the training data, padding's included; None for other samples
+    drawn: Drawn | None = None
 
     @property
     def size(self) -> int:
@@ -43,6 +61,7 @@ class Plan:
     steps: tuple[int, ...]  # [S], descending
     is_full: bool
     augmentation: CropFlip | None = None
+    drawn: Drawn | None = None
 
     @property
     def num_steps(self) -> int:
@@ -69,9 +88,10 @@ class Plan:
         steps = self.steps[start:stop]
         width = 1 if self.is_full else steps[0]
         counts = tuple(row[start:stop] for row in self.counts[:width])
-        rows = self.rows[start:stop, :width, : max(map(max, counts))]
+        rows = self.rows[start:stop, :width, : max(1, *map(max, counts))]
         augmentation = self.augmentation.part(start, stop) if self.augmentation else None
-        return replace(self, rows=rows, counts=counts, steps=steps, augmentation=augmentation)
+        drawn = self.drawn and self.drawn.part(start, stop)
+        return replace(self, rows=rows, counts=counts, steps=steps, augmentation=augmentation, drawn=drawn)
 
     def between(self, begin: int, end: int) -> "Plan":
         """Steps ``begin`` to ``end - 1``, for the clients that have any of them."""
@@ -80,7 +100,9 @@ class Plan:
         width = slice(1) if self.is_full else slice(begin, end)
         counts = tuple(row[:live] for row in self.counts[width])
         moved = self.augmentation and replace(self.augmentation, begin=self.augmentation.begin + begin)
-        return replace(self, rows=self.rows[:live, width], counts=counts, steps=steps, augmentation=moved)
+        drawn = self.drawn and replace(self.drawn.part(0, live), step=self.drawn.step + begin)
+        rows = self.rows[:live, width]
+        return replace(self, rows=rows, counts=counts, steps=steps, augmentation=moved, drawn=drawn)
 
     def repeat(self, times: int) -> "Plan":
         """Each client ``times`` times in a row: the same batches for several models of its own."""
@@ -91,12 +113,16 @@ class Plan:
         augmentation = self.augmentation
         if augmentation is not None:
             augmentation = replace(augmentation, clients=augmentation.clients.repeat_interleave(times))
+        drawn = self.drawn
+        if drawn is not None:
+            drawn = replace(drawn, numbers=repeated(drawn.numbers), expected=repeated(drawn.expected))
         return Plan(
             self.rows.repeat_interleave(times, 0),
             tuple(map(repeated, self.counts)),
             repeated(self.steps),
             self.is_full,
             augmentation,
+            drawn,
         )
 
     def batches(self, data: ClientData) -> Iterator[Batch]:
@@ -109,8 +135,10 @@ class Plan:
     def _batch(self, data: ClientData, step: int) -> Batch:
         live, column = self.live(step), 0 if self.is_full else step
         counts = self.counts[column][:live]
-        rows = self.rows[:live, column, : max(counts)]
-        return Batch(data.features(rows), data.labels(rows), _weight(counts, data), counts, rows)
+        rows = self.rows[:live, column, : max(1, *counts)]
+        drawn = self.drawn and replace(self.drawn.part(0, live), step=self.drawn.step + step)
+        weight = _weight(counts, data) if drawn is None else _weight_of(counts, drawn.expected, rows.shape[1], data)
+        return Batch(data.features(rows), data.labels(rows), weight, counts, rows, drawn)
 
 
 @dataclass(frozen=True)
@@ -181,6 +209,45 @@ def _full_plan(sizes: Sequence[int], starts: Tensor, steps: list[int]) -> Plan:
     place = torch.arange(max(sizes), device=starts.device)
     rows = starts[:, None] + place.expand(len(sizes), -1).masked_fill(place >= m[:, None], 0)
     return Plan(rows[:, None], (tuple(sizes),), tuple(steps), True)
+
+
+def poisson_plan(
+    sizes: Sequence[int],
+    starts: Int[Tensor, "S"],
+    clients: Sequence[int],
+    steps: list[int],
+    batch_size: int,
+    seed: int,
+    stream: str,
+    round: int,
+) -> Plan:
+    """Draws each sample of each batch independently, so that a batch has ``batch_size`` samples in expectation.
+
+    Clients with fewer samples use all of them. ``steps`` are descending.
+    """
+    expected, ids = [min(size, batch_size) for size in sizes], torch.tensor(clients)
+    place, m = torch.arange(max(sizes)), torch.tensor(sizes)
+    most = [int(b / size * 2**63) - 1 if b < size else 2**63 - 1 for b, size in zip(expected, sizes, strict=True)]
+    chosen, counts = [], []
+    for step in range(max(steps)):
+        live = sum(n > step for n in steps)
+        drawn = integers(key(seed, "poisson", stream, round, step), ids[:live], len(place))
+        is_in = (drawn <= torch.tensor(most[:live])[:, None]) & (place < m[:live, None])
+        chosen.append(is_in)
+        counts.append(tuple(is_in.sum(1).tolist()) + (0,) * (len(sizes) - live))
+    rows = torch.zeros(len(sizes), max(steps), max(1, *map(max, counts)), dtype=torch.long)
+    for step, is_in in enumerate(chosen):
+        client, sample = is_in.nonzero(as_tuple=True)
+        rows[client, step, is_in.cumsum(1)[client, sample] - 1] = sample
+    of_clients = Drawn(tuple(clients), tuple(expected), stream, round)
+    return Plan(rows.to(starts.device) + starts[:, None, None], tuple(counts), tuple(steps), False, drawn=of_clients)
+
+
+def _weight_of(counts: tuple[int, ...], expected: tuple[int, ...], width: int, data: ClientData) -> Tensor:
+    """1 / expected on samples, so that sums of gradients are divided by the expected size."""
+    device = data.rows.device
+    is_sample = torch.arange(width, device=device) < sent(counts, device)[:, None]
+    return is_sample / sent(expected, device, data.dtype)[:, None]
 
 
 def _weight(counts: tuple[int, ...], data: ClientData) -> Tensor | None:

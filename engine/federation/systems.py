@@ -10,6 +10,7 @@ is slow, not how many: the quantiles of a normal distribution are assigned by ra
 by their numbers.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,11 +66,13 @@ class Systems:
             numpy_stream(self.seed, "dropped", round).random(self.num_clients) < self.options.drop_out
         )
 
-    def sampled(self, round: int, participation: float) -> Int[np.ndarray, "S"]:
+    def sampled(
+        self, round: int, participation: float, draw: Callable[..., np.ndarray] = cohort_of_round
+    ) -> Int[np.ndarray, "S"]:
         """The participants of a round, ascending: drawn from the clients that are available."""
         share = min(1.0, participation * self.options.over_select)
         among = None if self.options.availability == 1 else self._available(round)
-        return cohort_of_round(self.seed, round, self.num_clients, share, among)
+        return draw(self.seed, round, self.num_clients, share, among)
 
     def kept(self, participants: int, participation: float) -> int:
         """How many uploads the server waits for. A method that asks more clients than are sampled gets them all."""

@@ -1,4 +1,4 @@
-"""The settings that act on uploads, from a configuration: what they are, what is refused, what has no effect."""
+"""The settings that act on uploads, from a configuration: what they are, and what has no effect."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,28 +11,12 @@ from engine.channel.dials import Dials
 from engine.compressors.none import Uncompressed
 from engine.config.schema import DIALS, RunConfig
 from engine.config.system import System
-from engine.core.errors import Unsupported
 from engine.core.registry import AGGREGATORS, ATTACKS, COMPRESSORS
 from engine.federation.clients import Federation
 from engine.federation.malicious import with_malicious
 from engine.federation.systems import Systems, systems_of
+from engine.privacy.client_level import ClientLevel, client_level
 from engine.task import Shared
-
-_TWO_THINGS = ("scaffold", "fedpac")
-_CHOOSES_CLIENTS = ("krum", "multi_krum")
-_NO_AVERAGE = ("pfedhn", "plgu_ghn", "fedproto", "fedamp", "fedfomo", "mocha", "kt_pfl")
-
-
-def refuse(config: RunConfig) -> None:
-    """Raises Unsupported for an aggregator that does not fit the method."""
-    method, rule = config.algorithm.name, config.aggregator.name if config.aggregator else "mean"
-    way_out = "take aggregator: mean"
-    if method in _TWO_THINGS and rule in _CHOOSES_CLIENTS:
-        raise Unsupported(
-            f"{method} sends two things, and {rule} might keep different clients for each; {way_out}, or median"
-        )
-    if method in _NO_AVERAGE and rule != "mean":
-        raise Unsupported(f"{method} does not average models, so aggregator: {rule} has nothing to act on; {way_out}")
 
 
 def attacked(config: RunConfig, data: Federation) -> Federation:
@@ -50,26 +34,49 @@ def systems(config: RunConfig, data: Federation) -> Systems | None:
 
 def dials(config: RunConfig, data: Federation, device: torch.device, systems: Systems | None = None) -> Dials | None:
     """What happens to uploads; None if nothing is set."""
-    if all(getattr(config, name) is None for name in DIALS) and systems is None:
+    privacy = _client_level(config, data.num_clients)
+    if all(getattr(config, name) is None for name in DIALS) and systems is None and privacy is None:
         return None
     is_malicious = None if data.malicious is None else torch.from_numpy(data.malicious).to(device)
     rule = Mean() if config.aggregator is None else _made(AGGREGATORS, config.aggregator)
     compressor = Uncompressed() if config.compression is None else _made(COMPRESSORS, config.compression)
     attack, share = _attack(config), _share(config)
-    return Dials(config.seed, data.num_clients, attack, is_malicious, share, rule, compressor, systems)
+    return Dials(config.seed, data.num_clients, attack, is_malicious, share, rule, compressor, systems, privacy)
 
 
-def notes(config: RunConfig, shared: Shared) -> Iterator[str]:
-    """One note for each setting that cannot act."""
+def _client_level(config: RunConfig, num_clients: int) -> ClientLevel | None:
+    """The mechanism that hides clients, if there is one. Raises Unsupported."""
+    privacy, training, system = config.privacy, config.training, config.system
+    if privacy is None or privacy.unit != "client":
+        return None
+    is_sampling_known = system is None or not (system.loses_uploads or system.availability < 1)
+    return client_level(
+        privacy,
+        config.seed,
+        num_clients,
+        training.participation,
+        training.rounds,
+        is_sampling_known=is_sampling_known,
+    )
+
+
+def notes(config: RunConfig, shared: Shared, dials: Dials | None) -> Iterator[str]:
+    """Notes on settings that cannot act, and on the guarantee. Each names its section, so that a form can place it."""
     if config.system is not None:
         yield from _system_notes(config.system, config.training.participation)
     if any(shared.up):
+        yield from _privacy_notes(config)
+        if dials is not None and dials.privacy is not None:
+            yield _guarantee(dials.privacy, config.training.rounds)
         return
     for name in DIALS:
         if getattr(config, name) is not None:
             yield f"{config.algorithm.name}: nothing travels; {name} has no effect"
+    if config.privacy is not None and config.privacy.unit == "client":
+        private = "clients are private as it is; privacy adds nothing, and ε is 0"
+        yield f"{config.algorithm.name}: nothing travels, so {private}"
     if config.system is not None and config.system.loses_uploads:
-        waiting = "deadline_s, over_select and drop_out have no effect"
+        waiting = "deadline_s, over_select and drop_out of system have no effect"
         yield f"{config.algorithm.name}: nothing travels; {waiting}, and a round lasts as long as its slowest client"
 
 
@@ -80,6 +87,22 @@ def _system_notes(system: System, participation: float) -> Iterator[str]:
         yield f"system.over_select={system.over_select:g}: all clients participate already, so it has no effect"
     if system.tie != "none" and system.availability == 1 and not (system.compute_s and system.compute_spread):
         yield f"system.tie={system.tie}: all clients are equally fast and available; set compute_s or availability"
+
+
+def _privacy_notes(config: RunConfig) -> Iterator[str]:
+    privacy, system = config.privacy, config.system
+    if privacy is None or privacy.unit != "client":
+        return
+    yield "privacy: all clients count alike in the mean, since weights by samples would reveal how many they have"
+    if system is not None and (system.loses_uploads or system.availability < 1) and config.training.participation < 1:
+        yield "privacy: which clients stay out is not random alone, so ε is that of rounds with all clients"
+
+
+def _guarantee(privacy: ClientLevel, rounds: int) -> str:
+    if not privacy.noise:
+        return "privacy: without noise nothing is guaranteed"
+    epsilon = f"ε = {privacy.epsilon(rounds):.3g} at δ = {privacy.delta:.2g}"
+    return f"privacy: noise z = {privacy.noise:.3g} guarantees {epsilon} after {rounds:,} rounds"
 
 
 def _attack(config: RunConfig) -> Attack | None:

@@ -34,10 +34,12 @@ from engine.federation.clients import Federation, build
 from engine.metrics import best_round_score, summarize_clients
 from engine.models import build_model
 from engine.models.tokens import require_fitting_tokens
+from engine.privacy.samples import Releases, Spent
 from engine.simulation import checkpoint_codec as states
-from engine.simulation import dial_settings, newcomers, option_notes
+from engine.simulation import dial_settings, newcomers, option_notes, sample_privacy
 from engine.simulation.evaluation import score, stored_dtype
 from engine.simulation.provenance import provenance_of
+from engine.simulation.refusals import refuse
 from engine.task import Diagnostics, Predictor, Task
 
 
@@ -130,7 +132,7 @@ class Simulation:
         else:
             keep_freed_batches()
         dtype = getattr(torch, config.training.dtype)
-        dial_settings.refuse(config)
+        refuse(config)
         data = data or build(config, data_dir or default_data_dir(), device, progress)
         data = dial_settings.attacked(config, data)
         model = build_model(config.model, data.input_shape, data.num_classes)
@@ -153,9 +155,13 @@ class Simulation:
         self.algorithm = _method(self.task, config)
         self.state: Any = self.algorithm.init(self.task)
         self.dials = dial_settings.dials(config, data, device, systems)
+        if self.dials is not None and self.dials.privacy is not None:
+            self.task = dataclasses.replace(self.task, is_poisson=self.dials.privacy.options.sampling == "poisson")
         self.channel = ChannelState()
-        for note in dial_settings.notes(config, self.algorithm.shared(self.state)):
+        for note in dial_settings.notes(config, self.algorithm.shared(self.state), self.dials):
             self.task.note(note)
+        self.samples = sample_privacy.mechanism(config, self.algorithm, self.algorithm.shared(self.state), self.task)
+        self.spent = Spent.nothing(self.task.num_clients)
         self.evaluated = _sample(config, self.task)
         self._parts = states.Parts()
         self.round = -1  # the last yielded round
@@ -171,28 +177,41 @@ class Simulation:
             yield self._finish(0, None, None, 0.0)
         while self.round < self.config.training.rounds:
             self.task, self.algorithm = self._with_round_rates(self.round + 1)
-            cohort = self.task.cohort(self.round + 1)
+            task, releases = self._protected(self.round + 1)
+            cohort = task.cohort(self.round + 1)
             started = time.perf_counter()
-            state, diagnostics = self._train(cohort)
+            state, diagnostics = self._train(cohort, task)
             if self.task.device.type == "cuda":
                 torch.cuda.synchronize(self.task.device)
             seconds = time.perf_counter() - started
             self.state = state
+            if releases is not None and self.samples is not None:
+                self.spent = releases.after(self.spent)
+                diagnostics.values.update(releases.values(self.samples.clip))
             result = self._finish(cohort.round, diagnostics.cohort or cohort, diagnostics, seconds)
             yield result
             if result.diverged:
                 return
 
-    def _train(self, cohort: Cohort) -> tuple[Any, Diagnostics]:
+    def _protected(self, round: int) -> tuple[Task, Releases | None]:
+        """The task of a round, and what it releases where samples are private."""
+        level = self.samples
+        if level is None or not sample_privacy.is_needed(level, self.algorithm.shared(self.state)):
+            return self.task, None
+        releases = level.open(round)
+        return sample_privacy.protected(self.task, level, releases), releases
+
+    def _train(self, cohort: Cohort, task: Task) -> tuple[Any, Diagnostics]:
         """A round of the method. With a dial on, its uploads pass a channel that is opened for the round."""
         if self.dials is None:
-            result: tuple[Any, Diagnostics] = self.algorithm.round(self.state, cohort, self.task)
+            result: tuple[Any, Diagnostics] = self.algorithm.round(self.state, cohort, task)
             return result
-        clock, task = self._clock(cohort.round), self.task
+        clock = self._clock(cohort.round)
         if clock is not None:
             plain = task.plain and Counted(task.plain, clock.count)
             task = dataclasses.replace(task, backend=Counted(task.backend, clock.count), plain=plain)
-        ledger = Open(self.dials, self.channel, cohort.round, self.task.memory, clock=clock)
+        is_empty_draw = task.is_poisson and task.is_empty_draw(cohort.round)
+        ledger = Open(self.dials, self.channel, cohort.round, task.memory, clock=clock, is_empty_draw=is_empty_draw)
         state, found = self.algorithm.round(self.state, cohort, dataclasses.replace(task, channel=ledger))
         trained = found.cohort or cohort
         if clock is not None:
@@ -239,6 +258,8 @@ class Simulation:
         }
         if self.dials is not None:
             whole["channel"] = self.channel.to_dict()
+        if self.samples is not None:
+            whole["spent"] = self.spent.to_dict()
         return states.to_bytes(whole, self._parts, write)
 
     @property
@@ -256,11 +277,12 @@ class Simulation:
             round, state, last, notes = (whole[name] for name in ("round", "state", "last", "notes"))
             best = {model: Best(**whole["best"][model]) for model in MODEL_KINDS}
             channel = ChannelState() if self.dials is None else ChannelState(**whole["channel"])
+            spent = self.spent if self.samples is None else Spent.from_dict(whole["spent"])
         except (KeyError, TypeError) as error:
             message = f"the checkpoint was written by another version ({error!r} does not fit); rerun the run"
             raise CheckpointInvalid(message) from error
         self.round, self.state, self.last, self.best, self._parts = round, state, last, best, parts
-        self.channel = channel
+        self.channel, self.spent = channel, spent
         self.task = dataclasses.replace(self.task, memory=memory)
         self.task, self.algorithm = self._with_round_rates(round)
         for note in notes:
@@ -298,9 +320,9 @@ class Simulation:
         evaluated = last or round % self.config.evaluation.every == 0
         if evaluated:
             values = self._evaluate()
-            arrays |= values
+            arrays |= values | self._guarantee_of_clients()
             diverged = diverged or self._evaluation_failed(values)
-            scalars |= self._summarize(values, may_be_best=diverged is None)
+            scalars |= self._summarize(values, may_be_best=diverged is None) | self._guarantee()
         if round == self.config.training.rounds and diverged is None and self.config.evaluation.on == "both":
             unseen_arrays, unseen_scalars = self._measure_unseen()
             arrays, scalars = arrays | unseen_arrays, scalars | unseen_scalars
@@ -347,6 +369,18 @@ class Simulation:
             return scalars, {}
         devices = add_prefix(DIAGNOSTICS, {"speed": systems.speed, "link": systems.link})
         return scalars | {f"{DIAGNOSTICS}.simulated_s": 0.0}, devices
+
+    def _guarantee(self) -> dict[str, float]:
+        """Epsilon so far, where clients are private."""
+        if self.dials is None or self.dials.privacy is None:
+            return {}
+        return {f"{DIAGNOSTICS}.privacy.epsilon": self.dials.privacy.epsilon(self.channel.releases)}
+
+    def _guarantee_of_clients(self) -> dict[str, np.ndarray]:
+        """Each client's epsilon so far, where samples are private."""
+        if self.samples is None:
+            return {}
+        return {f"{DIAGNOSTICS}.privacy.epsilon": self.samples.epsilon(self.spent).astype(stored_dtype(self.task))}
 
     def _evaluate(self) -> dict[str, np.ndarray]:
         """Arrays of the current models of all clients that are evaluated; NaN for the others."""

@@ -204,6 +204,15 @@ def test_methods_to_add_are_grouped_by_family_with_the_reason_to_choose_them(emp
     assert any("Needs a model with normalizations" in caption.value for caption in page.caption)
 
 
+def test_the_method_itself_is_chosen_by_family_too(empty_store: Store):
+    page = opened()
+    chosen = page.selectbox(key="setup_form.m3.name")
+    assert "Ditto · Regularized towards a shared model" in chosen.options
+    families = [option.split(" · ")[1] for option in chosen.options]
+    assert len(families) == len(ALGORITHMS.names()) and families == sorted(families, key=families.index)
+    assert "Softmax regression (MLR)" in page.selectbox(key="setup_form.model.name").options
+
+
 def test_a_changed_method_gets_its_defaults(empty_store: Store):
     page = opened(DIGITS | {"algorithms": [{"name": "ditto", "lam": 7}]})
     page.selectbox(key="setup_form.m1.name").set_value("pfedme").run()

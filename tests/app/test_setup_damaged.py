@@ -78,13 +78,3 @@ def test_a_link_with_thousands_of_options_in_a_sweep_fills_one_page() -> None:
     sweep = {f"training.{i}": [1] for i in range(3000)}
     draft, dropped = drawable(GOOD | {"algorithms": [{"name": "ditto", "sweep": sweep}]})
     assert draft["algorithms"] == [{"name": "ditto"}] and "3,000 options" in dropped[0]
-
-
-def test_settings_without_a_field_are_kept(empty_store: Store) -> None:
-    dials = {"attack": {"name": "sign_flip", "share": 0.3}, "compression": {"name": "top_k", "share": 0.1}}
-    entry = {"name": "fedavg", "aggregator": {"name": "median"}}
-    page = open_page("setup", config=packed(GOOD | dials | {"algorithms": [entry]}))
-    draft = page.session_state["setup.draft"]
-    assert {name: draft[name] for name in dials} == dials
-    assert draft["algorithms"][0]["aggregator"] == {"name": "median"}
-    assert not page.warning

@@ -1,0 +1,54 @@
+"""A backend around another one, which it asks for everything that it does not change itself."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from engine.backends import Backend, ClippedSum, Extras, Objective
+from engine.core.params import ClientParams
+from engine.federation.batches import Batch
+from engine.models import Model
+
+
+@dataclass(frozen=True)
+class Wrapped(Backend):
+    """Proximal steps go through ``accumulate`` of the wrapper."""
+
+    inner: Backend
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
+        return self.inner.chunk_size(model, batch_bytes, device)
+
+    def clipped_sum(
+        self,
+        trained: Collection[str],
+        params: ClientParams,
+        batch: Batch,
+        clip: float,
+        objective: Objective | None = None,
+        extras: Extras | None = None,
+    ) -> ClippedSum:
+        return self.inner.clipped_sum(trained, params, batch, clip, objective, extras)
+
+    def hessian_vector(
+        self,
+        params: ClientParams,
+        vector: ClientParams,
+        batch: Batch,
+        objective: Objective | None = None,
+        extras: Extras | None = None,
+    ) -> ClientParams:
+        return self.inner.hessian_vector(params, vector, batch, objective, extras)
+
+    def logits(self, model: Model, params: ClientParams, x: Tensor) -> Float[Tensor, "A B C"]:
+        return self.inner.logits(model, params, x)
+
+    def features(self, params: ClientParams, x: Tensor) -> Float[Tensor, "A B F"]:
+        return self.inner.features(params, x)

@@ -1,0 +1,1 @@
+"""Differential privacy: how much noise is added, and what it guarantees."""

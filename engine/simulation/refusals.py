@@ -1,0 +1,62 @@
+"""What is refused before training: dials that do not fit the method, by what the method declares of its uploads."""
+
+from collections.abc import Iterator
+
+from engine.config.schema import RunConfig
+from engine.core.errors import Unsupported
+from engine.core.registry import ALGORITHMS
+
+_CHOOSES_CLIENTS = ("krum", "multi_krum")
+
+
+def refuse(config: RunConfig) -> None:
+    """Raises Unsupported for a combination that has no meaning or no guarantee."""
+    for problem in (*_of_aggregator(config), *_of_privacy(config)):
+        raise Unsupported(problem)
+
+
+def _of_aggregator(config: RunConfig) -> Iterator[str]:
+    method, rule = ALGORITHMS.get(config.algorithm.name), _rule(config)
+    way_out = "take aggregator: mean"
+    if method.two_uploads and rule in _CHOOSES_CLIENTS:
+        yield f"{method.name} sends two things, and {rule} might keep different clients for each; {way_out}, or median"
+    if not method.averages and rule != "mean":
+        yield f"{method.name} does not average models, so aggregator: {rule} has nothing to act on; {way_out}"
+
+
+def _of_privacy(config: RunConfig) -> Iterator[str]:
+    method, privacy = ALGORITHMS.get(config.algorithm.name), config.privacy
+    if privacy is None:
+        return
+    if privacy.unit not in method.privacy:
+        yield f"privacy: {method.name} {_REASON[privacy.unit]}; {_way_out(privacy.unit, method.privacy)}"
+    if privacy.unit == "client":
+        if _rule(config) != "mean":
+            yield f"privacy: the noise is calibrated to a mean, not to {_rule(config)}; take aggregator: mean"
+        if config.hparams.get("lam") == "adaptive":
+            yield (
+                f"privacy: the lambda of {method.name} is estimated from the clients' own models, outside the "
+                "mechanism; give lam as a number"
+            )
+    else:
+        if config.training.clip_norm is not None:
+            yield "privacy: training.clip_norm would clip one gradient twice; remove it"
+        if config.training.batch_size == "full":
+            yield "privacy: training.batch_size='full', but sampling is part of the guarantee; give a batch size"
+
+
+_REASON = {
+    "client": "reads single uploads (clusters, networks, prototypes, weights) or sends more than one thing, and "
+    "client-level privacy is defined for one mean a round",
+    "sample": "uses the data beyond sums of per-sample gradients (second derivatives, prototypes, statistics of a "
+    "batch, class counts, losses)",
+}
+
+
+def _way_out(unit: str, units: tuple[str, ...]) -> str:
+    other = f", or privacy.unit: {units[0]}" if units else ""
+    return f"take a method that averages models{other}" if unit == "client" else f"take another method{other}"
+
+
+def _rule(config: RunConfig) -> str:
+    return config.aggregator.name if config.aggregator else "mean"
