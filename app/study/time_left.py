@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 
 from app.data import forecast, queries
 from app.study.study import Study, place
@@ -31,13 +32,14 @@ def to_come(study: Study) -> Iterator[RunRecord]:
     """
     if study.finals:
         return
+    ids = count(-1, -1)
     first = {(own["entry"], run.split): run for run in reversed(study.trials) for own in [place(run)]}
     for entry in study.plan.entries:
         for split in study.splits:
             like, choice = first.get((entry, split)) or first[entry, study.splits[0]], study.choice(entry, split)
             is_default = study.plan.max_trials == 1 or (choice is not None and choice.trial == 0)
-            for i in range((1 if is_default else 2) * len(study.seeds)):
-                yield _queued(like, study.plan.entries[entry].training.rounds, -1_000_000 * (i + 1) - like.id)
+            for _ in range((1 if is_default else 2) * len(study.seeds)):
+                yield _queued(like, study.plan.entries[entry].training.rounds, next(ids))
 
 
 def _queued(like: RunRecord, rounds: int, run_id: int) -> RunRecord:
