@@ -77,7 +77,7 @@ class Robustness:
     order = 70
     slug = "robustness"
     short = "Malicious clients"
-    kicker = f"Digits · {CLIENTS} clients · {CLASSES} digits each · 15 to 29 training images · linear model"
+    kicker = f"Digits · {CLIENTS} clients · {CLASSES} digits each · 13 to 27 training images · linear model"
     title = "Does a personal model protect from attacks?"
     lead = (
         "Some clients send harmful updates. The server can combine updates by a robust rule, such as the median, that "
@@ -142,7 +142,7 @@ class Robustness:
             f"ship with Fedscape, after {ROUNDS} rounds: means over {example().over}, computed by "
             f"`{example().command}`; lines: ± one standard deviation over the seeds. Malicious clients are left out: "
             f"n = {CLIENTS - FEW} clients, the same ones where nobody attacks, and {CLIENTS - MANY} beside {MANY} "
-            "malicious ones. Each has 15 to 29 test images, and the lowest 5 % are two clients, or one. The change for "
+            "malicious ones. Each has 12 to 27 test images, and the lowest 5 % are two clients, or one. The change for "
             "each client is one seed: of this run, or before it starts the shipped seed 0. Multi-Krum knows how many "
             "clients are malicious."
         )
