@@ -1,0 +1,144 @@
+"""Private samples in a run: batches, what stays, what is recorded, backends, and resuming."""
+
+import numpy as np
+import pytest
+
+from engine.backends.fused import Fused
+from engine.core.errors import Unsupported
+from engine.core.params import flatten
+from engine.simulation import sample_privacy
+from engine.simulation.simulate import Simulation
+from tests.engine.simulation.test_privacy import finished, private
+from tests.support.builders import SIZES, assert_close, assert_equal, federation, personalized
+
+SAMPLE = {"unit": "sample", "clip": 1.0, "noise": 1.0}
+
+
+def epsilons(result) -> list[float]:
+    return result.arrays["diagnostics.privacy.epsilon"].tolist()
+
+
+def plan_of(sizes: tuple[int, ...], steps: int, batch_size: int = 4, seed: int = 0):
+    options = {"local_steps": steps, "batch_size": batch_size, "seed": seed}
+    run = Simulation(private(privacy=SAMPLE, **options), data=federation(sizes))
+    task, _ = run._protected(1)
+    return task, task.cohort(1).plan
+
+
+def test_a_batch_takes_each_sample_independently_with_the_same_chance():
+    task, plan = plan_of((10, 4, 40), 400)
+    counts = np.array(plan.counts)[:, np.argsort(task.cohort(1).numbers)]
+    assert counts.mean(0).tolist() == pytest.approx([4, 4, 4], rel=0.08)
+    assert counts[:, 0].var() == pytest.approx(10 * 0.4 * 0.6, rel=0.2) and (counts[:, 1] == 4).all()
+    batches = [b.rows[0, : b.counts[0]].tolist() for b in plan.batches(task.data.train)]
+    assert all(len(set(rows)) == len(rows) and max(rows, default=0) < 10 for rows in batches)
+    taken = np.bincount([row for rows in batches for row in rows], minlength=10) / 400
+    assert taken == pytest.approx(np.full(10, 0.4), abs=0.08)
+
+
+def test_weights_are_one_over_the_expected_size_and_empty_batches_exist():
+    task, plan = plan_of((10, 9), 60, batch_size=1)
+    batches = list(plan.batches(task.data.train))
+    assert {b.counts[0] for b in batches} >= {0, 1, 2}
+    for batch in batches:
+        assert batch.weight.sum(1).tolist() == list(batch.counts)
+        assert batch.x.shape[1] == max(1, *batch.counts)
+
+
+def test_batches_depend_on_the_client_alone():
+    task, plan = plan_of(SIZES, 5)
+    alone = task.cohort_of([1], 1).plan
+    place = task.cohort(1).numbers.index(1)
+    for step, count in enumerate(counts[place] for counts in plan.counts):
+        assert alone.counts[step] == (count,)
+        assert alone.rows[0, step, :count].tolist() == plan.rows[place, step, :count].tolist()
+
+
+@pytest.mark.parametrize("method", ["fedavg", {"name": "ditto", "lam": 0.5}, "pfedme", "fedsam", "scaffold"])
+def test_backends_and_chunks_agree(method, monkeypatch):
+    options = {"momentum": 0.5, "model": {"name": "dnn", "hidden": 4}}
+    expected = personalized(finished(method, SAMPLE, SIZES, backend="loop", **options)[0])
+    assert_close(personalized(finished(method, SAMPLE, SIZES, backend="batched", **options)[0]), expected, 1e-10)
+    monkeypatch.setattr(Fused, "chunk_size", lambda *_: 3)
+    assert_close(personalized(finished(method, SAMPLE, SIZES, backend="fused", **options)[0]), expected, 1e-10)
+
+
+def test_without_noise_and_with_a_large_norm_training_is_that_of_the_plain_backend(monkeypatch):
+    free = {"unit": "sample", "clip": 1e9, "noise": 0}
+    run, _ = finished({"name": "ditto", "lam": 0.5}, free | {"covers": "all"}, SIZES)
+    monkeypatch.setattr(sample_privacy, "protected", lambda task, *_: sample_privacy.replace(task, draws_samples=True))
+    plain, _ = finished({"name": "ditto", "lam": 0.5}, free, SIZES)
+    assert_close(personalized(run), personalized(plain), 1e-12)
+
+
+def test_training_alone_is_bit_identical_and_costs_nothing_unless_all_models_are_covered():
+    plain, _ = finished("local_train", sizes=SIZES)
+    run, rounds = finished("local_train", SAMPLE, SIZES)
+    assert_equal(personalized(run), personalized(plain))
+    assert epsilons(rounds[-1]) == [0] * 4
+    assert any("nothing travels, so samples are private as they are" in note for note in run.task.notes)
+    covered, rounds = finished("local_train", SAMPLE | {"covers": "all"}, SIZES)
+    assert (flatten(personalized(covered)) != flatten(personalized(plain))).any()
+    assert min(epsilons(rounds[-1])) > 0
+
+
+def test_a_second_model_on_the_same_batches_costs_only_where_it_is_covered():
+    sent, all_models = (finished("ditto", SAMPLE | {"covers": c}, SIZES)[0].spent for c in ("sent", "all"))
+    assert sent.batches.tolist() == all_models.batches.tolist() == [6] * 4
+    assert sent.most.tolist() == [1] * 4 and all_models.most.tolist() == [2] * 4
+
+
+def test_epsilon_is_recorded_for_each_client_and_rises_with_its_rounds():
+    _, rounds = finished("fedavg", SAMPLE, SIZES, rounds=4, participation=0.5)
+    assert epsilons(rounds[0]) == [0] * 4
+    before = np.zeros(4)
+    for result in rounds[1:]:
+        now, took_part = np.array(epsilons(result)), np.isin(range(4), result.participants)
+        assert (now[took_part] > before[took_part]).all() and (now[~took_part] == before[~took_part]).all()
+        before = now
+    assert 0 < rounds[-1].scalars["diagnostics.privacy.clipped"] <= 1
+    assert rounds[-1].scalars["diagnostics.privacy.clip"] == 1
+    assert (
+        rounds[-1].scalars["diagnostics.privacy.noise_norm"] > 0 < rounds[-1].scalars["diagnostics.privacy.signal_norm"]
+    )
+
+
+@pytest.mark.parametrize("method", ["fedavg", "pfedme", "l2gd"])
+def test_every_client_ends_at_the_given_epsilon(method):
+    options = {"rounds": 3, "participation": 0.5}
+    run, rounds = finished(method, {"unit": "sample", "epsilon": 3.0}, (12, 30, 12, 30), batch_size=3, **options)
+    found, took_part = np.array(epsilons(rounds[-1])), run.spent.batches > 0
+    assert found[took_part] == pytest.approx(np.full(took_part.sum(), 3), abs=0.02) and (found <= 3).all()
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one():
+    whole, rounds = finished("ditto", SAMPLE, SIZES, rounds=4)
+    first = Simulation(private("ditto", SAMPLE, rounds=4), data=federation(SIZES))
+    for result in first.rounds():
+        if result.round == 2:
+            break
+    second = Simulation(private("ditto", SAMPLE, rounds=4), data=federation(SIZES))
+    second.restore(first.checkpoint())
+    *_, last = second.rounds()
+    assert_equal(personalized(second), personalized(whole))
+    assert epsilons(last) == epsilons(rounds[-1])
+
+
+def test_training_outside_of_rounds_is_not_private():
+    run, _ = finished({"name": "fedavg", "finetune_steps": 2}, SAMPLE, SIZES)
+    spent = run.spent.batches.copy()
+    run.algorithm.personalized(run.state, run.task)
+    assert run.spent.batches.tolist() == spent.tolist() and not run.task.draws_samples and run.task.plain is None
+
+
+@pytest.mark.parametrize(
+    ("method", "training", "message"),
+    [
+        ("per_fedavg", {}, "uses the data beyond sums of per-sample gradients"),
+        ("fedavg", {"clip_norm": 1.0}, "clip one gradient twice"),
+        ("fedavg", {"batch_size": "full"}, "sampling is part of the guarantee"),
+    ],
+)
+def test_what_has_no_guarantee_is_refused(method, training, message):
+    with pytest.raises(Unsupported, match=message):
+        finished(method, SAMPLE, SIZES, **training)
