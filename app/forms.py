@@ -190,6 +190,10 @@ class Form:
                 placeholder.info(lines(capital(_without(m, NOT_SET)) for m in messages))
         return unplaced
 
+    def note(self, path: str, notes: Sequence[str]) -> None:
+        """Show notes, which are no problems, in the placeholder of a field."""
+        self._placeholders[path].caption(lines(notes))
+
     def _number(self, parameter: Parameter, value: Any, key: str, **look: Any) -> float | int | None:
         """A number field without bounds: the engine's message is clearer than a widget that silently clips."""
         number: type[float] | type[int] = int if parameter.type.partition("|")[0] == "int" else float

@@ -172,14 +172,19 @@ def plural(n: int, one: str, many: str | None = None) -> str:
     return f"{count(n)} {one if n == 1 else many or one + 's'}"
 
 
+def clients(n: int, are_benign: bool = False) -> str:
+    """``40 clients``, or ``32 benign clients`` where malicious ones are left out."""
+    return plural(n, "benign client" if are_benign else "client")
+
+
 def priority(n: int) -> str:
     """``high``, ``normal`` or ``low``, for any stored value."""
     return "high" if n > 0 else "low" if n < 0 else "normal"
 
 
-def tail_note(num_clients: int, share: float = 0.05) -> str:
-    """The number of clients in the lowest 5 %: ``2 of 40``."""
-    return f"{max(1, round(share * num_clients))} of {num_clients}"
+def tail_note(num_clients: int, share: float = 0.05, are_benign: bool = False) -> str:
+    """The number of clients in the lowest 5 %: ``2 of 40 clients``, ``2 of 32 benign clients``."""
+    return f"{max(1, round(share * num_clients))} of {clients(num_clients, are_benign)}"
 
 
 def kicker(what: RunRecord | Mapping[str, Any] | Sequence[RunRecord]) -> str:

@@ -1,12 +1,13 @@
 """Kills processes at random moments and checks that nothing is lost: results equal those of undisturbed runs.
 
-    python -m benchmarks.chaos [--kills 200] [--seed 0] [--out FILE.json]
+    python -m benchmarks.chaos [--kills 200] [--seed 0] [--dials] [--out FILE.json]
 
-Starts the app with an empty database, keeps its queue filled with a mixed set of runs and analyses, and kills (-9) a
-worker, the server that workers are forked from, the dispatcher, the web server (the app then exits and is restarted),
-or all of them at once, as a power cut does. It also stops workers inside a write transaction, which blocks every other
-writer until the dispatcher kills them. Finally everything stored is compared, bit for bit, with an undisturbed
-reference. Exits with 1 if anything differs, and then leaves the folder for inspection.
+Starts the app with an empty database, keeps its queue filled with a mixed set of runs and analyses, or with runs that
+have an attack, compression, privacy or slow clients (--dials), and kills (-9) a worker, the server that workers are
+forked from, the dispatcher, the web server (the app then exits and is restarted), or all of them at once, as a power
+cut does. It also stops workers inside a write transaction, which blocks every other writer until the dispatcher kills
+them. Finally everything stored is compared, bit for bit, with an undisturbed reference. Exits with 1 if anything
+differs, and then leaves the folder for inspection.
 """
 
 import argparse
@@ -22,7 +23,16 @@ from random import Random
 from typing import Any
 
 from benchmarks.kills import EVERYTHING, STOPPED, Kills, deaths, is_hit, kill_at_once, stop_in_write, timing, worker_pid
-from benchmarks.mixed_runs import compute_undisturbed, damage, differences, queue_all, request_analysis
+from benchmarks.mixed_runs import (
+    DIALS,
+    EXPERIMENTS,
+    Experiments,
+    compute_undisturbed,
+    damage,
+    differences,
+    queue_all,
+    request_analysis,
+)
 from benchmarks.processes import DISPATCHER, FORK_SERVER, WEB, WORKER, Process, parts_of_app, process_tree
 from benchmarks.running import App, free_port
 from engine.worker.work_queue import MAX_DEATHS
@@ -47,8 +57,8 @@ class Stuck(Exception):
 class Chaos:
     """Kills the app's processes."""
 
-    def __init__(self, app: App, store: Store, random: Random) -> None:
-        self.app, self.store, self.random = app, store, random
+    def __init__(self, app: App, store: Store, random: Random, experiments: Experiments) -> None:
+        self.app, self.store, self.random, self.experiments = app, store, random, experiments
         self.kills = Kills(store)
         self.seen: set[Process] = set()
         self._analysed: set[int] = set()
@@ -116,13 +126,13 @@ class Chaos:
     def _fill_queue(self) -> None:
         counts = self.store.queue.counts()
         if counts.get("queued", 0) + counts.get("running", 0) < MIN_RUNS:
-            queue_all(self.store)
+            queue_all(self.store, self.experiments)
         self._ask_for_analyses()
 
     def _ask_for_analyses(self) -> None:
         for run_id in set(self.store.queue.ids(["done"])) - self._analysed:
             self._analysed.add(run_id)
-            request_analysis(self.store, self.store.queue.get(run_id))
+            request_analysis(self.store, self.store.queue.get(run_id), self.experiments)
 
     def _is_under_way(self) -> bool:
         counts = self.store.queue.counts()
@@ -174,13 +184,13 @@ def show(found: dict[str, Any]) -> None:
     print(f"{found['seconds']} s; problems: {len(found['problems'])}", *found["problems"], sep="\n  ")
 
 
-def disturbed(folder: Path, num_kills: int, seed: int) -> dict[str, Any]:
+def disturbed(folder: Path, num_kills: int, seed: int, experiments: Experiments) -> dict[str, Any]:
     """The whole experiment: what was killed, how fast it recovered, and what is wrong in the end."""
     started, url = time.monotonic(), f"sqlite:///{folder / 'disturbed.db'}"
     store = Store(url)
     with (folder / "app.log").open("wb") as log:
         app = App(free_port(), log, DATABASE_URL=url, FEDSCAPE_SLOTS=str(SLOTS), FEDSCAPE_HUNG_S=str(HUNG_S))
-        chaos, problems = Chaos(app, store, Random(seed)), []
+        chaos, problems = Chaos(app, store, Random(seed), experiments), []
         app.start()
         try:
             store.ensure_schema(wait_s=PATIENCE_S)
@@ -191,13 +201,13 @@ def disturbed(folder: Path, num_kills: int, seed: int) -> dict[str, Any]:
         finally:
             app.stop()
     found = report(chaos, time.monotonic() - started)
-    problems += [*chaos.survivors(), *damage(store), *deviations(store, folder)]
+    problems += [*chaos.survivors(), *damage(store), *deviations(store, folder, experiments)]
     return found | {"seed": seed, "problems": problems}
 
 
-def deviations(store: Store, folder: Path) -> list[str]:
+def deviations(store: Store, folder: Path, experiments: Experiments) -> list[str]:
     reference = Store(f"sqlite:///{folder / 'reference.db'}")
-    twins = {run.digest: run for run in compute_undisturbed(reference, SLOTS)}
+    twins = {run.digest: run for run in compute_undisturbed(reference, SLOTS, experiments)}
     return [line for run in store.queue.runs() for line in differences(store, run, reference, twins[run.digest])]
 
 
@@ -205,10 +215,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--dials", action="store_true", help="runs with settings that act on uploads")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="fedscape-chaos-"))
-    found = disturbed(folder, arguments.kills, arguments.seed)
+    experiments = DIALS if arguments.dials else EXPERIMENTS
+    found = disturbed(folder, arguments.kills, arguments.seed, experiments)
     show(found)
     if arguments.out:
         arguments.out.write_text(json.dumps(found, indent=2))

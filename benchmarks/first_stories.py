@@ -114,11 +114,12 @@ def write(
     lines: Mapping[str, Any],
     pictures: Mapping[str, Sequence[str]],
     clients: Mapping[str, Any] | None = None,
+    command: str = COMMAND,
 ) -> None:
     """``lines``: name -> [stops, seeds]; ``clients``: name -> [stops, clients]; see ``dial_example``."""
     result = {
         "title": f"{title}: example results, shipped with the product",
-        "command": COMMAND,
+        "command": command,
         "seeds": SEEDS,
         "stops": stops,
         "lines": lines,

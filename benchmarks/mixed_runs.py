@@ -17,7 +17,8 @@ CHECKPOINT_S = 0.3
 PARTITION = {"name": "classes_per_client", "num_clients": 8, "classes_per_client": 4}
 ENDLESS = 100_000
 COMMON = {"dataset": "digits", "partition": PARTITION, "checkpoint_s": CHECKPOINT_S}
-EXPERIMENTS: tuple[dict[str, Any], ...] = (
+Experiments = tuple[dict[str, Any], ...]
+EXPERIMENTS: Experiments = (
     COMMON
     | {
         "name": "fused",
@@ -44,13 +45,31 @@ EXPERIMENTS: tuple[dict[str, Any], ...] = (
         "algorithms": ["scaffold", {"name": "pfedme", "inner_steps": 2}, {"name": "cfl"}],
     },
 )
+DIALS: Experiments = (  # what they remember is in the checkpoint: residuals, the norm, the clock, epsilon
+    COMMON
+    | {
+        "name": "dials",
+        "backend": "fused",
+        "model": "mlr",
+        "evaluation": {"every": 20},
+        "training": {"rounds": 200, "participation": 0.5, "local_steps": 5},
+        "algorithms": [
+            {"name": "fedavg", "label": "residuals", "compression": {"name": "top_k", "share": 0.05}},
+            {"name": "scaffold", "label": "controls", "compression": {"name": "qsgd", "bits": 2, "feedback": True}},
+            {"name": "ditto", "label": "norm", "privacy": {"clip": "adaptive", "count_noise": 5, "delta": 0.01}},
+            {"name": "fedavg", "label": "clock", "system": {"compute_s": 0.01, "deadline_s": 0.5, "drop_out": 0.2}},
+            {"name": "fedavg", "label": "samples", "privacy": {"unit": "sample", "delta": 0.01}},
+            {"name": "apfl", "label": "attacked", "attack": "gaussian", "aggregator": "median"},
+        ],
+    },
+)
 ANALYSES = ("confusion", "sharpness", "client_map", "landscape")
 
 
-def queue_all(store: Store) -> list[RunRecord]:
+def queue_all(store: Store, experiments: Experiments = EXPERIMENTS) -> list[RunRecord]:
     """Queues each experiment once; returns the runs in the order of the queue."""
     made = []
-    for raw in EXPERIMENTS:
+    for raw in experiments:
         runs = [new_run(run) for run in parse_experiment(raw).runs()]
         made.append(store.experiments.create(raw["name"], raw, runs).id)
     return store.queue.runs(experiment_ids=made, newest_first=False)
@@ -66,20 +85,20 @@ def queue_long(store: Store, number: int) -> list[RunRecord]:
     return store.queue.runs(experiment_ids=[made.id], newest_first=False)
 
 
-def request_analysis(store: Store, run: RunRecord) -> None:
+def request_analysis(store: Store, run: RunRecord, experiments: Experiments = EXPERIMENTS) -> None:
     """Requests the analysis that is assigned to the run's method."""
-    methods = sorted({run.label for raw in EXPERIMENTS for run in parse_experiment(raw).runs()})
+    methods = sorted({run.label for raw in experiments for run in parse_experiment(raw).runs()})
     store.analyses.request(run.id, ANALYSES[methods.index(run.label) % len(ANALYSES)], {})
 
 
-def compute_undisturbed(store: Store, slots: int) -> list[RunRecord]:
+def compute_undisturbed(store: Store, slots: int, experiments: Experiments = EXPERIMENTS) -> list[RunRecord]:
     """Computes all runs and analyses with a dispatcher that nothing interrupts."""
     store.ensure_schema()
-    queue_all(store)
+    queue_all(store, experiments)
     with Dispatcher.acquire(store, LocalExecutor(slots)) as dispatcher:
         dispatcher.run(threading.Event(), until_idle=True)
         for run in store.queue.runs():
-            request_analysis(store, run)
+            request_analysis(store, run, experiments)
         dispatcher.run(threading.Event(), until_idle=True)
     return store.queue.runs()
 

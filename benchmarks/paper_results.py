@@ -6,16 +6,17 @@
 Writes assets/examples/papers/<preset>.<scale>.json for every preset and scale whose runs are all among those of the
 exports, each with what the figures of *Papers* need: the last round of every client, the curves that a figure draws,
 and what the run spent. Runs are found by their digests, so one export may serve several presets. A figure that only the
-page of a run draws is left out. Analyses that a figure needs are read from a database, where the page of a run computes
-them.
+page of a run draws is left out. With ``--db``, analyses that a figure needs are read from this database, which has the
+runs and their models; missing ones are computed first.
 """
 
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,16 +28,41 @@ from engine.config.presets import Preset, presets
 from engine.config.schema import RunConfig
 from engine.core.findings import Findings
 from engine.core.results import RoundResult, RunResult
-from engine.core.vocabulary import COSTS, MODEL_KINDS
+from engine.core.vocabulary import COSTS, MODEL_KINDS, MODELS_OF
 from engine.export.reading import read_export
-from storage import Store
+from engine.worker import Dispatcher, LocalExecutor
+from storage import RunRecord, Store
+
+
+class Needed(NamedTuple):
+    """What the figure of a panel needs from an analysis; without ``options`` those of the page of a run."""
+
+    arrays: tuple[str, ...]
+    rounded: Callable[[np.ndarray], np.ndarray]
+    options: Mapping[str, Any] = {}
+
+
+def to_tenths(values: np.ndarray) -> np.ndarray:
+    return np.round(values.astype(float), 1)
+
+
+def to_digits(values: np.ndarray) -> np.ndarray:
+    return np.vectorize(short, otypes=[float])(values)
+
 
 CURVES = {  # panel -> of the personalized model
     "over_time": ("personalized.mean", "personalized.lowest5"),
     "effort": ("personalized.mean", "personalized.total_error"),
     "effort_by_error": ("personalized.mean", "personalized.total_error"),
 }
-ANALYSES = {"features": ("tsne", "label", "client")}  # panel and kind of analysis -> arrays
+ANALYSES = {  # by panel, which has the name of the kind of analysis
+    "features": Needed(("tsne", "label", "client"), to_tenths),
+    "landscape": Needed(  # 41 x 41 points of a convolutional network take hours
+        ("axis", "global_own", "personalized_own", "global_everyone", "personalized_everyone"),
+        to_digits,
+        {"points": 21, "samples": 200},
+    ),
+}
 MEANS = ("total_error", "common_accuracy")
 LAST = ("diagnostics.K_hat", "diagnostics.statistical_error_local", "diagnostics.statistical_error_global")
 MAX_POINTS = 101
@@ -62,6 +88,8 @@ def main(arguments: Sequence[str]) -> None:
         for scale in preset.scales:
             wanted = [run.digest for experiment in experiments(preset, scale) for run in experiment.runs()]
             if all(digest in found for digest in wanted):
+                if store:
+                    compute_missing(store, wanted, analyses_of(preset))
                 path = FOLDER / f"{preset.name}.{scale}.json"
                 path.write_text(document(preset, scale, [found[digest] for digest in wanted], store), encoding="utf-8")
                 print(f"{path.stat().st_size:>9,} bytes  {path.name}, {len(wanted)} runs")
@@ -71,7 +99,7 @@ def document(preset: Preset, scale: str, runs: Iterable[tuple[RunConfig, RunResu
     """One line for each run."""
     panels = preset.view.panels if preset.view else ()
     names = [name for panel in panels for name in CURVES.get(panel, ())]
-    kinds = {kind: ANALYSES[kind] for kind in panels if kind in ANALYSES}
+    kinds = analyses_of(preset)
     clients: list[dict[str, Any]] = []
     entries = [entry(config, result, names, clients) | analyses(store, config.digest, kinds) for config, result in runs]
     lines = [json.dumps(one, separators=(",", ":")) for one in entries]
@@ -102,16 +130,35 @@ def entry(config: RunConfig, result: RunResult, names: Sequence[str], clients: l
     }
 
 
-def analyses(store: Store | None, digest: str, kinds: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def analyses_of(preset: Preset) -> dict[str, Needed]:
+    panels = preset.view.panels if preset.view else ()
+    return {kind: ANALYSES[kind] for kind in panels if kind in ANALYSES}
+
+
+def compute_missing(store: Store, digests: Sequence[str], kinds: Mapping[str, Needed]) -> None:
+    """Computes the analyses of these runs that the database lacks, and whatever else is queued there."""
+    for run in with_models(store, digests) if kinds else ():
+        for kind, needed in kinds.items():
+            store.analyses.request(run.id, kind, dict(needed.options))
+    if store.analyses.active():
+        with Dispatcher.acquire(store, LocalExecutor()) as dispatcher:
+            dispatcher.run(threading.Event(), until_idle=True)
+
+
+def with_models(store: Store, digests: Sequence[str]) -> list[RunRecord]:
+    return [run for run in store.queue.find_by_digest(digests) if store.artifacts.latest(run.id, MODELS_OF["last"])]
+
+
+def analyses(store: Store | None, digest: str, kinds: Mapping[str, Needed]) -> dict[str, Any]:
     """The arrays of each kind that its figure needs."""
     found = {}
     for run in store.queue.find_by_digest([digest]) if store and kinds else ():
-        for kind, names in kinds.items():
-            done = store.analyses.find(run.id, kind, {}) if store else None
+        for kind, needed in kinds.items():
+            done = store.analyses.find(run.id, kind, dict(needed.options)) if store else None
             artifact = store.artifacts.get(done.artifact_id) if store and done and done.artifact_id else None
             if store and artifact:
                 own = Findings.from_bytes(store.artifacts.read(artifact))
-                arrays = {name: np.round(own.arrays[name].astype(float), 1).tolist() for name in names}
+                arrays = {name: needed.rounded(own.arrays[name]).tolist() for name in needed.arrays}
                 found[kind] = {"arrays": arrays, "values": own.values}
     return {"analyses": found} if found else {}
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from docs.catalogue import shipped
 from docs.markdown import GENERATED, allowed, default_of, parameters_of, table, type_of
+from engine.config.privacy import Privacy
 from engine.config.schema import Evaluation, Machine, Training
 from engine.config.system import System
 from engine.config.tune import Tune
@@ -56,12 +57,16 @@ SECTIONS = {
     "attack": ("no attack", "Name and options of an [attack](#attacks); an algorithm may override it."),
     "aggregator": ("the mean", "Name and options of an [aggregator](#aggregators); an algorithm may override it."),
     "compression": ("none", "Name and options of a [compressor](#compressors); an algorithm may override it."),
+    "privacy": ("off", "Differential [privacy](#privacy); an algorithm may override any of it."),
     "system": ("off", "Simulated [devices](#system) and links; an algorithm may override any of it."),
 }
 ENTRY = {
     "name": ("required", "Name of the algorithm."),
     "label": ("the name", "Label of its runs. A sweep appends its values: `ditto lam=0.1`."),
-    "sweep": ("`{}`", "Lists of values, by option or as `training.lr`; one run for each combination and seed."),
+    "sweep": (
+        "`{}`",
+        "Lists of values, by option or as `training.lr` and `attack.share`; one run for each combination and seed.",
+    ),
     "tune": (
         "the declared search spaces",
         "Search spaces that replace or extend them, by option or as `training.lr`: `[low, high, scale]` with the scale "
@@ -69,9 +74,21 @@ ENTRY = {
         "`{}` tunes nothing.",
     ),
     "training": ("`{}`", "Overrides of [training](#training) for this algorithm."),
-    "attack": ("the experiment's", "Replaces the experiment's [attack](#attacks); `null` for none."),
-    "aggregator": ("the experiment's", "Replaces the experiment's [aggregator](#aggregators); `null` for the mean."),
-    "compression": ("the experiment's", "Replaces the experiment's [compressor](#compressors); `null` for none."),
+    "attack": (
+        "the experiment's",
+        "Replaces the experiment's [attack](#attacks); without `name` it changes single options. `null` for none.",
+    ),
+    "aggregator": (
+        "the experiment's",
+        "Replaces the experiment's [aggregator](#aggregators); without `name` it changes single options. `null` for "
+        "the mean.",
+    ),
+    "compression": (
+        "the experiment's",
+        "Replaces the experiment's [compressor](#compressors); without `name` it changes single options. `null` for "
+        "none.",
+    ),
+    "privacy": ("the experiment's", "Overrides of the experiment's [privacy](#privacy); `null` for none."),
     "system": ("the experiment's", "Overrides of the experiment's [devices](#system); `null` for none."),
 }
 KINDS = {
@@ -116,6 +133,11 @@ def page() -> str:
     parts += ["## Training", "Keys of `training:`.", options_table(Training)]
     parts += ["## Evaluation", "Keys of `evaluation:`.", options_table(Evaluation)]
     parts += ["## Tuning", TUNING, f"```yaml\n{STUDY}```", "Keys of `tune:`.", options_table(Tune)]
+    parts += [
+        "## Privacy",
+        "Keys of `privacy:`. Without it nothing is clipped and no noise added.",
+        options_table(Privacy),
+    ]
     parts += ["## System", "Keys of `system:`. Without it nothing is simulated.", options_table(System)]
     for title, (registry, key) in KINDS.items():
         parts += [f"## {title}", _where(title, key), *_entries(registry)]

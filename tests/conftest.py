@@ -1,21 +1,20 @@
 """Fixtures and settings of all tests: checked annotations, one torch thread, a separate database per test."""
 
+import gc
 import os
 
+gc.disable()  # until all tests are collected: imported modules and collected tests stay until the end
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the same tests on every machine; `make gpu` has those on a GPU
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
-
 import tests.shapes
 
-# Before the engine is imported: from here on shapes and types in its signatures are checked at each call.
-jaxtyping.install_import_hook(tests.shapes.modules(), "tests.shapes.checked")
+tests.shapes.install()  # before the engine is imported: shapes and types in its signatures are checked at each call
 
 import hypothesis
 import pytest
@@ -25,7 +24,7 @@ from sqlalchemy.engine.default import DefaultDialect
 from xdist.scheduler import LoadScopeScheduling
 
 from engine.core.registry import ALGORITHMS, ANALYSES, DATASETS, METRICS, MODELS, PARTITIONERS
-from storage import Store
+from storage import Store, sqlite
 from tests.support import postgres
 from tests.support.proxies import OLDEST_CADDY, caddy_program, nginx_program
 
@@ -37,9 +36,19 @@ hypothesis.settings.register_profile("local", deadline=None, max_examples=25)
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=25, derandomize=True, database=None)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
+SYNCHRONOUS = sqlite.SYNCHRONOUS
 REGISTRIES = (ALGORITHMS, DATASETS, PARTITIONERS, MODELS, METRICS, ANALYSES)
 WITHOUT_BROWSER = os.environ.get("BROWSER") == "0"
 WITH_RAY = os.environ.get("RAY") == "1"  # in .ci/ray, which `make test RAY=1` runs after all others
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -85,6 +94,13 @@ class Together(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         return next((group for part, group in TOGETHER.items() if part in nodeid), nodeid)
 
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        """Forgets what is finished, which xdist would count again after each test."""
+        super().mark_test_complete(node, item_index, duration)
+        scope = self._split_scope(self.registered_collections[node][item_index])
+        if all(self.assigned_work[node][scope].values()):
+            del self.assigned_work[node][scope]
+
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     return Together(config, log)
@@ -93,7 +109,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 def _leave_out(unwanted: list[pytest.Item], config: pytest.Config, items: list[pytest.Item]) -> None:
     if unwanted:
         config.hook.pytest_deselected(items=unwanted)
-        items[:] = [item for item in items if item not in unwanted]
+        left_out = set(unwanted)
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -127,6 +144,20 @@ def _statements_compiled_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """A killed process loses nothing that SQLite has not yet written to the disk; only a power cut does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite, "SYNCHRONOUS", "OFF")
+        yield
+
+
+@pytest.fixture
+def waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite as in the app."""
+    monkeypatch.setattr(sqlite, "SYNCHRONOUS", SYNCHRONOUS)
+
+
 @pytest.fixture
 def database_url(tmp_path: Path) -> str:
     """A database that does not exist yet."""
@@ -141,8 +172,10 @@ def _own_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_
     monkeypatch.delenv("FEDSCAPE_PLUGINS", raising=False)
     # AppTest leaves its script behind as __main__, which worker processes of a later test would import again.
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    imported = len(sys.modules)
     yield
-    _forget_plugins()
+    if len(sys.modules) != imported:
+        _forget_plugins()
 
 
 def _forget_plugins() -> None:

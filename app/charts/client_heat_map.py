@@ -10,11 +10,14 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.charts.plot.palette import base_layout, ground
+from app.data.averages import benign
 from app.data.thinning import evenly
-from app.wording import percent, plural
+from app.wording import clients as in_words
+from app.wording import percent
 
 MAX_CLIENTS, MAX_ROUNDS, MAX_NAMED, MAX_MARKS = 200, 300, 40, 4000
 LABELLED = 3  # rows with the lowest final accuracy, labeled with it
+ROOM = 0.02  # of the width, on both sides of marks beside the map
 BEHIND = 0.05  # a client this far below the mean over clients is left behind
 
 
@@ -45,13 +48,17 @@ def data(
     )
 
 
-def finding(accuracy: np.ndarray, samples: Sequence[float] = ()) -> str:
-    """[N] of one round, and test samples [N] -> ``Client 17 falls behind: 41 % against a mean of 91.1 % ...``"""
+def finding(accuracy: np.ndarray, samples: Sequence[float] = (), malicious: Sequence[int] = ()) -> str:
+    """[N] of one round, and test samples [N] -> ``Client 17 falls behind: 41 % against a mean of 91.1 % ...``
+
+    Malicious clients are left out.
+    """
+    accuracy = benign(accuracy, malicious)
     known = np.flatnonzero(np.isfinite(accuracy))
     if not len(known):
         return "No client has a finite accuracy in this round."
     values = accuracy[known].astype(float)
-    mean, worst, clients = values.mean(), int(values.argmin()), plural(len(known), "client")
+    mean, worst, clients = values.mean(), int(values.argmin()), in_words(len(known), bool(len(malicious)))
     behind = int((mean - values > BEHIND).sum())
     of_worst = samples[known[worst]] if len(samples) else None
     of_all = float(np.asarray(samples)[known].sum()) if len(samples) else None
@@ -64,10 +71,11 @@ def finding(accuracy: np.ndarray, samples: Sequence[float] = ()) -> str:
     return f"No client falls far behind; the lowest is client {known[worst]}: {against} over {clients}."
 
 
-def figure(df: pd.DataFrame, at: int, client: int | None = None) -> go.Figure:
+def figure(df: pd.DataFrame, at: int, client: int | None = None, malicious: Sequence[int] = ()) -> go.Figure:
     """The heat map, with a line at round ``at``, a frame around ``client``, and the final accuracy of the lowest rows.
 
-    Colors range over the values except the lowest 5 %, which are mostly those of the first rounds.
+    Malicious clients have a hollow mark at the right end of their rows. Colors range over the values except the lowest
+    5 %, which are mostly those of the first rounds.
     """
     grid = df.pivot(index="row", columns="round", values="accuracy")
     client_of = df.drop_duplicates("row").sort_values("row")["client"].to_numpy()
@@ -95,6 +103,7 @@ def figure(df: pd.DataFrame, at: int, client: int | None = None) -> go.Figure:
         )
     )
     _marks(fig, percents, rounds, client_of, df.drop_duplicates("row").sort_values("row")["samples"].to_numpy())
+    ends = hollow_marks(fig, client_of, malicious, ends_of(rounds))
     base_layout(fig, height=int(np.clip(120 + 14 * len(grid), 320, 640)))
     _mark_round(fig, at)
     if client is not None and client in client_of:
@@ -120,7 +129,7 @@ def figure(df: pd.DataFrame, at: int, client: int | None = None) -> go.Figure:
         ticktext=list(named.values()),
         range=[-0.5, len(grid) - 0.5],
     )
-    fig.update_xaxes(title_text="round", showgrid=False, range=_ends(rounds))
+    fig.update_xaxes(title_text="round", showgrid=False, range=ends)
     return fig.update_layout(showlegend=False, dragmode="zoom", hoverdistance=-1, plot_bgcolor=shade.second)
 
 
@@ -162,6 +171,22 @@ def _marks(
     )
 
 
+def hollow_marks(fig: go.Figure, client_of: np.ndarray, malicious: Sequence[int], ends: Sequence[float]) -> list[float]:
+    """A hollow circle beyond the right end of the rows of malicious clients. Returns the ends of the axis with them."""
+    rows, step = np.flatnonzero(np.isin(client_of, malicious)), ROOM * (ends[1] - ends[0])
+    if not len(rows):
+        return list(ends)
+    fig.add_scatter(
+        x=np.full(len(rows), ends[1] + step),
+        y=rows,
+        mode="markers",
+        marker={"symbol": "circle-open", "size": 9, "color": ground().ink, "line": {"width": 1.6}},
+        hovertext=[f"client {client_of[row]}: malicious" for row in rows],
+        hoverinfo="text",
+    )
+    return [ends[0], ends[1] + 2 * step]
+
+
 def _mark_round(fig: go.Figure, at: int) -> None:
     shade = ground()
     fig.add_vline(at, line={"color": shade.paper, "width": 4})
@@ -172,7 +197,7 @@ def _mark_round(fig: go.Figure, at: int) -> None:
     fig.update_layout(margin_t=28)
 
 
-def _ends(rounds: np.ndarray) -> list[float]:
+def ends_of(rounds: np.ndarray) -> list[float]:
     """Half a cell beyond the first and the last round."""
     first, last = (rounds[1] - rounds[0], rounds[-1] - rounds[-2]) if len(rounds) > 1 else (1, 1)
     return [float(rounds[0] - first / 2), float(rounds[-1] + last / 2)]

@@ -20,9 +20,12 @@ GROUPS = {"cluster": "cluster", "context": "true context"}
 
 
 def data(
-    arrays: Mapping[str, np.ndarray], cells: pd.DataFrame | None = None, contexts: Sequence[int] | None = None
+    arrays: Mapping[str, np.ndarray],
+    cells: pd.DataFrame | None = None,
+    contexts: Sequence[int] | None = None,
+    malicious: Sequence[int] = (),
 ) -> pd.DataFrame:
-    """The analysis' arrays, cells of the raster, true contexts -> [round, client, x, y, cluster, context].
+    """Arrays of the analysis, cells of the raster, contexts -> [round, client, x, y, cluster, context, is_malicious].
 
     ``cluster`` is the letter in the raster, ``""`` before there are clusters; ``context`` is ``""`` if unknown.
     """
@@ -35,6 +38,7 @@ def data(
             "x": places[:, :, 0].ravel(),
             "y": places[:, :, 1].ravel(),
             "context": np.tile([str(g) for g in contexts] if contexts is not None else [""] * num_clients, len(rounds)),
+            "is_malicious": np.tile(np.isin(np.arange(num_clients), malicious), len(rounds)),
         }
     )
     if cells is None or cells.empty:
@@ -113,7 +117,7 @@ def _traces(
                 customdata=np.stack([own["client"].astype(str), [_also(by, o) for o in other]], axis=1),
                 marker={
                     "color": color,
-                    "symbol": group_symbol(i),
+                    "symbol": _hollow_or_filled(group_symbol(i), own["is_malicious"]),
                     "size": 11,
                     "opacity": 0.85,
                     "line": {"width": 1, "color": shade.paper},
@@ -155,6 +159,11 @@ def _traces(
         )
     )
     return traces
+
+
+def _hollow_or_filled(symbol: str, is_malicious: pd.Series) -> str | list[str]:
+    """The symbol of each client: hollow for malicious ones."""
+    return [f"{symbol}-open" if m else symbol for m in is_malicious] if is_malicious.any() else symbol
 
 
 def _trail(df: pd.DataFrame, at: int) -> go.Scatter:

@@ -19,9 +19,13 @@ from app.charts.plot.point_labels import Point, name_points
 from app.data.comparison import doubt, per_method, ranking
 from app.wording import count, names, number, plural
 
-Spent = Literal["rounds", "megabytes"]
-TITLES: dict[Spent, str] = {"rounds": "rounds", "megabytes": "megabytes, both ways"}
-COSTS = ("rounds", "megabytes", "gradient_evaluations")
+Spent = Literal["rounds", "megabytes", "simulated_s"]
+TITLES: dict[Spent, str] = {
+    "rounds": "rounds",
+    "megabytes": "megabytes, both ways",
+    "simulated_s": "simulated seconds",
+}
+COSTS = ("rounds", "megabytes", "gradient_evaluations", "simulated_s")
 WORK = {"inner_steps", "training.local_steps", "training.local_epochs"}  # the local work of a round
 
 
@@ -37,13 +41,15 @@ def reached(series: pd.DataFrame, target: float, falls: bool = False) -> dict[in
 def data(runs: pd.DataFrame, until: Mapping[int, int], spent: pd.DataFrame) -> pd.DataFrame:
     """A row per method: the mean cost to reach the target, over the ``seeds`` of all ``seeds_run`` that reached it.
 
-    ``runs`` [run, method, algorithm, split, seed, options]; ``spent`` [run, megabytes, gradient_evaluations].
+    ``runs`` [run, method, algorithm, split, seed, options]; ``spent`` [run, megabytes, gradient_evaluations], with
+    simulated_s if all runs record it.
 
     ``is_complete``: every seed reached it. ``path`` is equal for methods that differ only in local work per round, and
     sorted by it. ``few_<cost>``: the complete methods that may need the least of this cost (``comparison.ranking``).
     """
     there = runs.merge(spent, on="run").assign(rounds=lambda rows: rows["run"].map(until))
-    rows = per_method(there, COSTS)
+    known = [cost for cost in COSTS if cost in there]
+    rows = per_method(there, known)
     given = runs.drop_duplicates("method").set_index("method")["options"]
     seeds_run = runs.groupby("method").size()
     rows["path"] = [f"{r.algorithm} {_without_work(given[r.method])}" for r in rows.itertuples()]
@@ -51,11 +57,11 @@ def data(runs: pd.DataFrame, until: Mapping[int, int], spent: pd.DataFrame) -> p
     rows["seeds_run"] = rows["method"].map(seeds_run)
     rows["is_complete"] = rows["seeds"] == rows["seeds_run"]
     whole = there[there["method"].isin(rows.loc[rows["is_complete"], "method"])]
-    for cost in COSTS:
+    for cost in known:
         least = ranking(whole, cost, is_higher_better=False).tied if len(whole) else ()
         rows[f"few_{cost}"] = rows["method"].isin(least)
-    few = [f"few_{cost}" for cost in COSTS]
-    columns = ["method", "algorithm", "path", *COSTS, "seeds", "seeds_run", "is_complete", *few]
+    few = [f"few_{cost}" for cost in known]
+    columns = ["method", "algorithm", "path", *known, "seeds", "seeds_run", "is_complete", *few]
     return rows[columns].sort_values(["path", "gradient_evaluations"], kind="stable").reset_index(drop=True)
 
 

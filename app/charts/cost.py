@@ -1,4 +1,4 @@
-"""Accuracy against cost: the mean over clients by megabytes, gradient evaluations or seconds."""
+"""Accuracy against cost: the mean over clients by megabytes, gradient evaluations, seconds or simulated seconds."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout, ground
 from app.charts.plot.point_labels import Point, name_points
 from app.data.comparison import FEW_SEEDS, pareto_front, per_method
-from app.data.costs import AXIS_TITLES, COST_NAMES, Cost
+from app.data.costs import AXIS_TITLES, Cost
 from app.wording import count, number, percent_pm, points
 from engine.core.statistics import MIN_BLOCKS
 
@@ -18,16 +18,17 @@ UNITS: dict[Cost, str] = {
     "megabytes": "MB more",
     "gradient_evaluations": "more gradient evaluations",
     "seconds": "s more",
+    "simulated_s": "more simulated seconds",
 }
 MAX_NAMED = 8  # labeled points at most
 
 
 def data(runs: pd.DataFrame, cost: Cost) -> pd.DataFrame:
-    """[run, method, algorithm, split, seed, mean, lowest, <costs>] -> a row per method: its cost, whether on the front.
+    """[run, method, algorithm, split, seed, mean, lowest, <cost>] -> a row per method: its cost, whether on the front.
 
     A method is on the Pareto front if none is both at least as cheap and at least as accurate, and better in one.
     """
-    rows = per_method(runs, ("mean", "lowest", *COST_NAMES)).rename(columns={cost: "cost"})
+    rows = per_method(runs, ("mean", "lowest", cost)).rename(columns={cost: "cost"})
     rows["front"] = pareto_front(rows["cost"], rows["mean"])
     columns = ["method", "algorithm", "cost", "mean", "mean_pm", "lowest", "seeds", "front", "samples"]
     return rows[columns].sort_values("cost", kind="stable").reset_index(drop=True)

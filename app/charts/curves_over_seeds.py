@@ -1,4 +1,4 @@
-"""Accuracy over rounds, megabytes, gradients or seconds: the mean over clients and its lowest 5 %, over seeds."""
+"""Accuracy over rounds or a cost: the mean over clients and its lowest 5 %, over seeds."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from app.charts.plot.bands import band
 from app.charts.plot.line_labels import End, label_ends
 from app.charts.plot.method_styles import Look, looks
 from app.charts.plot.palette import base_layout
-from app.data.costs import AXIS_TITLES, Axis, recorded
+from app.data.costs import AXIS_TITLES, SIMULATED, SIMULATED_CLOCK, Axis, recorded
 from app.data.thinning import evenly
 from app.wording import decimals
 from engine.core.vocabulary import megabytes
@@ -102,6 +102,8 @@ def _spent(wide: pd.DataFrame, x: Axis) -> pd.Series:
     """[run, round] -> x of every round."""
     if x == "round":
         return pd.Series(wide.index.get_level_values("round"), wide.index, dtype=float)
+    if x == SIMULATED:
+        return wide[SIMULATED_CLOCK].groupby(level="run").ffill()  # since the start of the run
     spent = wide[list(recorded(x))].fillna(0.0).groupby(level="run").cumsum()
     return megabytes(spent) if x == "megabytes" else spent[x]
 

@@ -12,7 +12,7 @@ from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout, ground
 from app.data.thinning import quantile_note, quantiles
 from app.statistics.signed_rank import EXACT_UP_TO, effect, signed_rank_p
-from app.wording import percent, plural, signed_points
+from app.wording import clients, percent, signed_points
 from engine.core.statistics import ROUNDING
 
 MIN_DIFFERENCES = 6  # with fewer differences no p-value can be small
@@ -35,15 +35,17 @@ class Verdict:
     tied: int  # differences whose size occurs more than once
     effect: float  # rank-biserial correlation, from -1 to 1
     samples: float = np.nan
+    are_benign: bool = False  # malicious clients are left out
 
     def heading(self, a: str, b: str) -> str:
         """``31 of 40 clients do better with CGPFL K=4 than with Ditto, 9 worse``, with a note if it may be chance."""
         n = self.better + self.worse + self.equal
         if self.better + self.worse == 0:
-            return f"{a} and {b} are equally accurate for each of {plural(n, 'client')}"
+            return f"{a} and {b} are equally accurate for each of {clients(n, self.are_benign)}"
         does = "does" if self.better == 1 else "do"
         counts = (
-            f"{self.better} of {plural(n, 'client')} {does} better with {a} than with {b}, {self.worse or 'none'} worse"
+            f"{self.better} of {clients(n, self.are_benign)} {does} better with {a} than with {b}, "
+            f"{self.worse or 'none'} worse"
         )
         if not np.isfinite(self.p):
             return f"{counts}; too few differ to tell"
@@ -53,7 +55,7 @@ class Verdict:
         """``31 better, 9 worse with CGPFL K=4 than with Ditto, median +2.10 points (...)``."""
         counts = f"{self.better} better, {self.worse} worse" + (f", {self.equal} equal" if self.equal else "")
         n = self.better + self.worse + self.equal
-        over = plural(n, "client") + (f", each averaged over {seeds} seeds" if seeds > 1 else "")
+        over = clients(n, self.are_benign) + (f", each averaged over {seeds} seeds" if seeds > 1 else "")
         median = signed_points(self.median, self.samples)
         return f"{counts} with {a} than with {b}, median {median} points ({over})."
 
@@ -92,7 +94,7 @@ def data(clients: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     return order.reset_index(drop=True)
 
 
-def verdict(df: pd.DataFrame) -> Verdict:
+def verdict(df: pd.DataFrame, are_benign: bool = False) -> Verdict:
     """Zero differences count as equal and are excluded from the test, as in Wilcoxon's."""
     difference = df["difference"].to_numpy(float)
     better, worse = int((difference > 0).sum()), int((difference < 0).sum())
@@ -102,7 +104,7 @@ def verdict(df: pd.DataFrame) -> Verdict:
     median = float(np.median(difference)) if len(df) else float("nan")
     samples = float(df["samples"].min()) if len(df) else float("nan")
     equal, tied = len(difference) - better - worse, int(counts[counts > 1].sum())
-    return Verdict(better, worse, equal, median, p, tied, effect(difference), samples)
+    return Verdict(better, worse, equal, median, p, tied, effect(difference), samples, are_benign)
 
 
 def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame, chosen: Sequence[int] = ()) -> go.Figure:

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from app.charts.plot.palette import base_layout, ground, is_presenting, translucent
-from app.wording import number
+from app.wording import names, number
 
 LEVELS = 16
 SCALE_WIDTH = 70  # pixels, left free also without the scale: all plots have one size
@@ -45,17 +45,17 @@ def rises(df: pd.DataFrame) -> pd.DataFrame:
 def finding(df: pd.DataFrame) -> str:
     """``At a distance of 0.5 the loss changes by 0.21 (global model on 50 samples ...: from 0.51) and ...``"""
     found = rises(df)
-    changes = " and ".join(f"by {number(r.rise)} ({r.surface}: from {number(r.centre)})" for r in found.itertuples())
+    changes = names((f"by {number(r.rise)} ({r.surface}: from {number(r.centre)})" for r in found.itertuples()), 12)
     return f"At a distance of {found['distance'].iloc[0]:g} the loss changes {changes}, on average."
 
 
-def figure(df: pd.DataFrame, every: np.ndarray, with_scale: bool = True) -> go.Figure:
+def figure(df: pd.DataFrame, every: np.ndarray, with_scale: bool = True, height: int = 430) -> go.Figure:
     """Contours of one surface; the center is the model itself; gray where the loss is not finite.
 
     ``every`` are the losses of all surfaces that share its scale.
     """
     x, y, z = _grid(df)
-    fig = base_layout(go.Figure([contours(x, y, z, every), _centre(z)]), height=430)
+    fig = base_layout(go.Figure([contours(x, y, z, every), _centre(z)]), height=height)
     fig.update_layout(coloraxis={**color_axis(every), "showscale": with_scale}, showlegend=False)
     fig.update_layout(margin_r=SCALE_WIDTH, plot_bgcolor=translucent(ground().muted, 0.35))
     fig.update_xaxes(title_text="along u", constrain="domain")
@@ -63,12 +63,25 @@ def figure(df: pd.DataFrame, every: np.ndarray, with_scale: bool = True) -> go.F
     return fig
 
 
+def in_a_row(df: pd.DataFrame) -> go.Figure:
+    """All surfaces on one scale in one plot without labels, with a gap between them: for a thumbnail."""
+    grids = [_grid(own) for _, own in df.groupby("surface", sort=False)]
+    x, y, _ = grids[0]
+    step, gap = len(x), np.full((len(y), 1), np.nan)
+    row = np.hstack([part for *_, loss in grids for part in (loss, gap)])[:, :-1]
+    every, places = df["loss"].to_numpy(), np.arange(row.shape[1])
+    centers = [(step + 1) * i + step // 2 for i in range(len(grids))]
+    marks = go.Scatter(x=centers, y=[0] * len(grids), mode="markers", marker={"color": "#FFFFFF"})
+    fig = go.Figure([contours(places, y, row, every), marks])
+    return fig.update_layout(coloraxis=color_axis(every), showlegend=False)
+
+
 def hills(df: pd.DataFrame) -> go.Figure:
     """All surfaces in one figure, side by side, with one scale for color and height."""
-    names, every = list(df["surface"].unique()), df["loss"].to_numpy()
-    titles = [name.replace(" on ", "<br>on ", 1) for name in names]
-    fig = make_subplots(1, len(names), subplot_titles=titles, specs=[[{"type": "scene"}] * len(names)])
-    for column, name in enumerate(names, 1):
+    surfaces, every = list(df["surface"].unique()), df["loss"].to_numpy()
+    titles = [name.replace(" on ", "<br>on ", 1) for name in surfaces]
+    fig = make_subplots(1, len(surfaces), subplot_titles=titles, specs=[[{"type": "scene"}] * len(surfaces)])
+    for column, name in enumerate(surfaces, 1):
         fig.add_trace(hill(*_grid(df[df["surface"] == name])), row=1, col=column)
     base_layout(fig, height=520)
     fig.update_annotations(font={"size": 14 * (1.3 if is_presenting() else 1.0), "color": ground().ink})

@@ -24,6 +24,12 @@ PANELS = {
     "spread": ("Spread over clients (std), points", {"std": "solid"}),
     "cost": ("Megabytes sent, both ways", {"megabytes": "solid"}),
 }
+UPLOADS: dict[str, tuple[str, str, dict[str, str]]] = {  # panel -> the section with which runs record it, title, lines
+    "arrived": ("system", "Uploads that arrived", {"arrived": "solid"}),
+    "norms": ("attack", "Update norm: benign, and malicious dotted", {"benign_norm": "solid", "malicious_norm": "dot"}),
+    "compression": ("compression", "Compression error, relative", {"compression_error": "solid"}),
+    "epsilon": ("privacy", "ε, largest of all clients", {"epsilon": "solid"}),
+}
 _TITLES = {
     "mean": "mean",
     "lowest5": "lowest 5 %",
@@ -31,6 +37,11 @@ _TITLES = {
     "train_loss": "training loss",
     "std": "std",
     "megabytes": "MB",
+    "arrived": "arrived",
+    "benign_norm": "benign",
+    "malicious_norm": "malicious",
+    "compression_error": "error",
+    "epsilon": "ε",
 }
 _UNITS = {
     "mean": ":.2f} %",
@@ -39,13 +50,26 @@ _UNITS = {
     "loss": ":.4f}",
     "train_loss": ":.4f}",
     "megabytes": ":.3~f} MB",
+    "arrived": ":.0f}",
+    **dict.fromkeys(("benign_norm", "malicious_norm", "compression_error", "epsilon"), ":.4~g}"),
 }
+
+
+def uploads_of(runs: Sequence[RunRecord]) -> list[str]:
+    """The panels of UPLOADS that some of these runs have."""
+    return [panel for panel, (section, _, _) in UPLOADS.items() if any(run.config.get(section) for run in runs)]
+
+
+def columns_of(run: RunRecord) -> tuple[str, ...]:
+    """COLUMNS, and those of the panels of UPLOADS that this run has."""
+    return (*COLUMNS, *(name for panel in uploads_of([run]) for name in UPLOADS[panel][2]))
 
 
 def data(runs: Sequence[RunRecord], points: Mapping[int, Mapping[str, Sequence[float | None]]]) -> pd.DataFrame:
     """Runs and their points -> [run, label, algorithm, seed, round, mean, ...]; megabytes and seconds add up."""
     parts = [_points(run, points[run.id]) for run in runs if points.get(run.id, {}).get("round")]
-    columns = ["run", "label", "algorithm", "seed", "round", *COLUMNS]
+    own = dict.fromkeys(name for run in runs for name in columns_of(run))
+    columns = ["run", "label", "algorithm", "seed", "round", *(own or COLUMNS)]
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
@@ -53,9 +77,9 @@ def figure(
     df: pd.DataFrame, runs: Sequence[RunRecord], panel: str = "accuracy", x: str = "round", height: int = 400
 ) -> go.Figure:
     """One panel. The ``meta`` of every line names what it draws, so that the browser can add points to it."""
-    title, lines = PANELS[panel]
+    title, lines = PANELS[panel] if panel in PANELS else UPLOADS[panel][1:]
     fig, look = go.Figure(), looks_of_runs(runs)
-    for run in runs:
+    for run in (run for run in runs if panel in PANELS or panel in uploads_of([run])):
         mine = df[df["run"] == run.id]
         for name, dash in lines.items():
             fig.add_scatter(**_line(run, look[run.id].color, name, dash, mine, x))
@@ -74,7 +98,7 @@ def figure(
 
 
 def _points(run: RunRecord, points: Mapping[str, Sequence[float | None]]) -> pd.DataFrame:
-    table = pd.DataFrame({name: np.array(points[name], dtype=float) for name in COLUMNS})
+    table = pd.DataFrame({name: np.array(points[name], dtype=float) for name in columns_of(run)})
     table[["megabytes", "seconds"]] = table[["megabytes", "seconds"]].cumsum()
     head = {"run": run.id, "label": run.label, "algorithm": run.algorithm, "seed": run.seed}
     return table.assign(**head, round=list(points["round"]))

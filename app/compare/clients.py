@@ -1,18 +1,19 @@
-"""The section on clients: two methods client by client, clusters, and clients that join later."""
+"""The section on clients: who pays for a setting, two methods client by client, clusters, and newcomers."""
 
 from collections.abc import Iterator
 
 import streamlit as st
 
-from app.compare import newcomers, pair, structure
+from app.compare import newcomers, pair, structure, who_pays
 from app.compare.section import Part
 from app.compare.view import View
 from app.state.choice import Choices
 
-PANELS = (pair, structure, newcomers)
+PANELS = (who_pays, pair, structure, newcomers)
 
 
 def draw(view: View, rows: View) -> None:
+    who_pays.draw(view)
     pair.draw(view)
     if structure.clustered_run(view) is None or view.unseen_clients().empty:
         structure.draw(view)

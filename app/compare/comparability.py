@@ -7,7 +7,7 @@ from typing import Any
 
 from app.data import config_fields
 from app.data.comparison import Draw, Method, draw_of, is_final, method_name, run_name
-from app.wording import names, plural
+from app.wording import clients, names, plural
 from engine.core.run_json import recorded
 from storage import RunRecord
 
@@ -39,6 +39,7 @@ def notes(methods: Sequence[Method]) -> list[str]:
         method.name for method in methods if len({_settings(run) for run in method.runs if is_final(run)}) > 1
     ]:
         found.append(f"Each split of a study chose its own settings for {names(chosen)}; those of its first are shown.")
+    found += _benign(methods)
     for method in methods:
         found += [f"{method.name}, {run.seeds_in_words}: {_state(run)}." for run in method.runs if run.status != "done"]
     return found
@@ -141,6 +142,22 @@ def _seed_words(seeds: Sequence[int]) -> str:
 
 def _settings(run: RunRecord) -> str:
     return _json([run.config["algorithm"], run.config["training"]])
+
+
+def _benign(methods: Sequence[Method]) -> list[str]:
+    """How many clients the summaries are about, where malicious ones are left out."""
+    groups: dict[tuple[int, int], list[str]] = defaultdict(list)
+    for method in methods:
+        for run in method.runs:
+            known = (run.partition or {}).get("malicious") or ()
+            groups[sum(known), len(known)].append(method.name)
+    of_all = len(groups) == 1
+    return [
+        f"{malicious} of {count} clients {'is' if malicious == 1 else 'are'} malicious"
+        f"{'' if of_all else f' under {names(own)}'}: summaries are of {clients(count - malicious, True)}."
+        for (malicious, count), own in groups.items()
+        if malicious
+    ]
 
 
 def _state(run: RunRecord) -> str:

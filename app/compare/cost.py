@@ -15,13 +15,10 @@ from app.components import page
 from app.components.shown import Shown, with_finding
 from app.data import column_heads
 from app.data.comparison import ranking
-from app.data.costs import AXIS_CHOICES, AXIS_TITLES, COST_CHOICES, Axis, Cost
+from app.data.costs import AXIS_CHOICES, AXIS_TITLES, COST_CHOICES, Axis, Cost, offered
 from app.state import url_state
 from app.state.choice import Choice, Choices
 from app.wording import capital, names
-
-ACROSS = Choice("Across", AXIS_CHOICES, "x", "round")
-PRICE = Choice("Cost", COST_CHOICES, "price", "megabytes")
 
 
 def draw(view: View, rows: View) -> None:
@@ -34,20 +31,30 @@ def draw(view: View, rows: View) -> None:
 
 
 def parts(view: View, rows: View, choices: Choices) -> Iterator[Part]:
-    x, price = cast(Axis, ACROSS.made_in(choices)), cast(Cost, PRICE.made_in(choices))
+    x, price = cast(Axis, across(rows).made_in(choices)), cast(Cost, price_of(rows).made_in(choices))
     yield Part(heading(rows, price), (curves(rows, x), against_cost(rows, price)))
     yield from filter(None, (effort.part(view, choices), own_and_others.part(view, choices)))
+
+
+def across(view: View) -> Choice:
+    """The horizontal axis of the curves."""
+    return Choice("Across", offered(AXIS_CHOICES, view.is_simulated), "x", "round")
+
+
+def price_of(view: View) -> Choice:
+    """The cost of the final accuracy."""
+    return Choice("Cost", offered(COST_CHOICES, view.is_simulated), "price", "megabytes")
 
 
 @url_state.fragment
 def over_time(view: View) -> None:
     """Draw accuracy over rounds or costs, and the final cost."""
-    page.section(heading(view, cast(Cost, PRICE.value())))
+    page.section(heading(view, cast(Cost, price_of(view).value())))
     left, right = st.columns(2, gap="large")
     with left:
-        page.show(curves(view, cast(Axis, ACROSS.switch())))
+        page.show(curves(view, cast(Axis, across(view).switch())))
     with right:
-        page.show(against_cost(view, cast(Cost, PRICE.switch())))
+        page.show(against_cost(view, cast(Cost, price_of(view).switch())))
 
 
 def heading(view: View, price: Cost) -> str:

@@ -1,4 +1,4 @@
-"""The panel on effort: rounds or megabytes against gradient evaluations, until a target is reached."""
+"""The panel on effort: rounds or another cost against gradient evaluations, until a target is reached."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -12,15 +12,13 @@ from app.compare.section import Part
 from app.compare.view import View
 from app.components import page
 from app.components.shown import Shown, with_finding
-from app.data import costs
 from app.data.comparison import with_methods
+from app.data.costs import AXIS_CHOICES, offered
 from app.state import url_state
 from app.state.choice import Choice, Choices
 from app.wording import number, plain
-from engine.core.vocabulary import COSTS
 
 HEADING = "More rounds, or more work in each?"
-SPENT = Choice("Counted in", {"rounds": "Rounds", "megabytes": "Megabytes"}, "count", "rounds")
 GOALS = {"accuracy": "Mean accuracy", "error": "Distance from the true model"}
 MAX_TARGETS = 25
 
@@ -45,7 +43,7 @@ def effort(view: View, first: str = "accuracy") -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="effort_controls"):
         if len(goals.titles) > 1:
             goals.switch()
-        spent = cast(communication.Spent, SPENT.switch())
+        spent = cast(communication.Spent, spent_of(view).switch())
         chosen = goal.target.slide()
     found = figure(view, goal, spent, chosen)
     if isinstance(found, str):
@@ -58,9 +56,15 @@ def part(view: View, choices: Choices, first: str = "accuracy") -> Part | None:
     goal = goal_of(view, goal_choice(view, first).made_in(choices))
     if goal is None:
         return None
-    spent = cast(communication.Spent, SPENT.made_in(choices))
+    spent = cast(communication.Spent, spent_of(view).made_in(choices))
     found = figure(view, goal, spent, goal.target.made_in(choices))
     return None if isinstance(found, str) else Part(HEADING, (found,))
+
+
+def spent_of(view: View) -> Choice:
+    """What is counted until the target."""
+    titles = {str(name): AXIS_CHOICES.get(name, "Rounds") for name in communication.TITLES}
+    return Choice("Counted in", offered(titles, view.is_simulated), "count", "rounds")
 
 
 def goal_choice(view: View, first: str = "accuracy") -> Choice:
@@ -83,8 +87,7 @@ def figure(view: View, goal: Goal, spent: communication.Spent, target: str) -> S
     """The costs of each method to reach the target; a sentence if none reaches it."""
     shown = goal.target.titles[target]
     until = communication.reached(goal.series, float(target), falls=goal.name == "error")
-    spent_then = costs.spent(view.source.scalar_totals(until, COSTS))
-    points = communication.data(view.with_options(), until, spent_then)
+    points = communication.data(view.with_options(), until, view.costs_until(until))
     words = f"{'a mean accuracy of' if goal.name == 'accuracy' else 'an error of'} {shown}"
     finding = communication.finding(points, spent, words)
     if points.empty:

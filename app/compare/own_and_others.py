@@ -12,13 +12,12 @@ from app.compare.view import View
 from app.components import page
 from app.components.shown import Shown, with_finding
 from app.data.column_heads import Head
-from app.data.costs import AXIS_TITLES, COST_CHOICES, COST_NAMES, Cost
+from app.data.costs import AXIS_TITLES, COST_CHOICES, Cost, offered
 from app.state import url_state
 from app.state.choice import Choice, Choices
 from app.wording import capital
 
 HEADING = "Own data versus everyone's"
-SIZE = Choice("Marker size", COST_CHOICES, "size", "megabytes")
 
 
 @url_state.fragment
@@ -28,7 +27,7 @@ def draw(view: View) -> None:
         return  # one model for all: there is no trade-off
     page.section(HEADING)
     if runs["method"].nunique() >= 2:
-        page.show(plane(view, runs, whose, cast(Cost, SIZE.switch()), url_state.get("parameter")))
+        page.show(plane(view, runs, whose, cast(Cost, size_of(view).switch()), url_state.get("parameter")))
     if whose == generalization.OTHERS:
         generalization.offer(view)
 
@@ -37,7 +36,13 @@ def part(view: View, choices: Choices) -> Part | None:
     runs, whose = measured(view)
     if runs["method"].nunique() < 2:
         return None
-    return Part(HEADING, (plane(view, runs, whose, cast(Cost, SIZE.made_in(choices)), choices.get("parameter")),))
+    price = cast(Cost, size_of(view).made_in(choices))
+    return Part(HEADING, (plane(view, runs, whose, price, choices.get("parameter")),))
+
+
+def size_of(view: View) -> Choice:
+    """The cost that the marks show by their size."""
+    return Choice("Marker size", offered(COST_CHOICES, view.is_simulated), "size", "megabytes")
 
 
 def measured(view: View) -> tuple[pd.DataFrame, str]:
@@ -48,7 +53,7 @@ def measured(view: View) -> tuple[pd.DataFrame, str]:
 
 
 def plane(view: View, runs: pd.DataFrame, whose: str, price: Cost, parameter: str | None) -> Shown:
-    with_costs = runs.merge(view.with_costs()[["run", *COST_NAMES]], on="run")
+    with_costs = runs.merge(view.with_costs()[["run", price]], on="run")
     found = sweep.parameters(view.with_options())
     dial = parameter if parameter in found else next(iter(found), None)
     points = tradeoff.data(with_costs, price, dial)

@@ -1,6 +1,6 @@
 """The state of Compare: the methods, the choices in the address, and the tables that all panels share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar, cast
@@ -11,11 +11,12 @@ from app.charts import curves_over_seeds, sweep
 from app.charts.plot import figure_cache
 from app.compare.comparability import conflicts
 from app.data import config_fields, queries
+from app.data.averages import malicious_of
 from app.data.comparison import REFERENCES, Method, per_method, per_run, pooled, with_methods
-from app.data.costs import Axis, recorded, spent
+from app.data.costs import SIMULATED_CLOCK, Axis, recorded, simulated, spent
 from app.data.source import Source
 from app.state import url_state
-from app.wording import MODELS, WHEN, kicker, plural
+from app.wording import MODELS, WHEN, clients, kicker, plural
 from engine.core.vocabulary import COSTS, ModelKind, When
 from engine.metrics import TAIL_SHARE
 from storage import RunRecord
@@ -95,6 +96,11 @@ class View:
         return all(run.config["partition"].get("val_fraction") for run in self.runs.values())
 
     @cached_property
+    def has_malicious(self) -> bool:
+        """Whether some run has malicious clients, which summaries leave out."""
+        return any(malicious_of(run.partition) for run in self.runs.values())
+
+    @cached_property
     def is_ranked(self) -> bool:
         """Whether the rows are methods on the same data and clients; otherwise they are not ranked."""
         return self.by == METHOD and not conflicts(self.methods)
@@ -158,8 +164,24 @@ class View:
         for run_id, run in self.runs.items():
             best = queries.best_round(run, model or self.model) if (when or self.when) == "best" else None
             until[run_id] = run.round if best is None else best
+        return self.per_run(model, when).merge(self.costs_until(until), on="run", how="left")
+
+    def costs_until(self, until: Mapping[int, int]) -> pd.DataFrame:
+        """[run, megabytes, gradient_evaluations, seconds] up to round ``until[run]``; simulated_s if all have it."""
         costs = spent(self.source.scalar_totals(until, COSTS))
-        return self.per_run(model, when).merge(costs, on="run", how="left")
+        if not self.is_simulated:
+            return costs
+        return costs.assign(simulated_s=costs["run"].map(simulated(self._clock, until)))
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether every run records simulated seconds."""
+        return set(self._clock["run"]) == set(self.runs)
+
+    @property
+    def _clock(self) -> pd.DataFrame:
+        """[run, round, value]: the simulated clock of each round."""
+        return self._keep("clock", lambda: self.source.scalar_series(self._all, [SIMULATED_CLOCK]))
 
     def with_options(self) -> pd.DataFrame:
         """A row per run with its summaries, and the options that a sweep may vary."""
@@ -186,8 +208,8 @@ class View:
         return [method.name for method in self.methods if method.name in chosen]
 
     def tail_words(self, rows: pd.DataFrame) -> str:
-        """``lowest 5 % = 2 of 40 clients``; [tail, clients]."""
-        counts = {f"{row.tail} of {plural(row.clients, 'client')}" for row in rows.itertuples()}
+        """``lowest 5 % = 2 of 40 clients``, ``2 of 32 benign clients``; [tail, clients]."""
+        counts = {f"{row.tail} of {clients(row.clients, self.has_malicious)}" for row in rows.itertuples()}
         return f"lowest {self.tail} % = {' or '.join(sorted(counts))}"
 
     @property

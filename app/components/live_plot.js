@@ -5,7 +5,7 @@ const BACK_OFF_MS = [1000, 2000, 4000, 8000, 15000, 30000];
 const LABEL_LINE = 1.3; // of the font's size
 const NARROW_PX = 560;
 const MOST_URGENT = ["failed", "diverged", "lost", "running", "starting", "paused", "queued"];
-const LINES = { accuracy: "wide", clients: "side", loss: "small", spread: "small", cost: "small" };
+const LINES = { accuracy: "wide", clients: "side" }; // the others are small
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const view = (parentElement.fedscapeLive ??= new LiveView(parentElement.querySelector(".live")));
@@ -289,7 +289,7 @@ class LiveView {
     let figure = this.board.querySelector(`[data-figure=${name}]`);
     if (!figure) {
       figure = document.createElement("div");
-      figure.className = `live-figure ${LINES[name]}`;
+      figure.className = `live-figure ${LINES[name] ?? "small"}`;
       figure.dataset.figure = name;
       figure.setAttribute("role", "figure"); // not img: its buttons are inside
       figure.setAttribute("aria-label", this.data.titles[name]);

@@ -8,13 +8,13 @@ import pandas as pd
 
 from app.data.comparison import NOT_THE_METHOD, Method, method_name
 from app.forms import name_in_words, parameters_of
-from app.wording import MISSING, plural
-from engine.config.schema import Evaluation, Training
+from app.wording import MISSING, capital, plural
+from engine.config.schema import DIAL_KEYS, DIALS, OPTION_DIALS, Evaluation, Training
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Options, Parameter, Registry
 from storage import RunRecord
 
-REGISTRIES = {"algorithm": ALGORITHMS, "dataset": DATASETS, "partition": PARTITIONERS, "model": MODELS}
-SCHEMAS: dict[str, type[Options]] = {"training": Training, "evaluation": Evaluation}
+REGISTRIES = {"algorithm": ALGORITHMS, "dataset": DATASETS, "partition": PARTITIONERS, "model": MODELS} | DIALS
+SCHEMAS: dict[str, type[Options]] = {"training": Training, "evaluation": Evaluation, **OPTION_DIALS}
 SECTIONS = {
     "algorithm": "Method",
     "dataset": "Data set",
@@ -22,7 +22,7 @@ SECTIONS = {
     "model": "Model",
     "training": "Training",
     "evaluation": "Evaluation",
-}
+} | {name: capital(name) for name in DIAL_KEYS}
 MAX_COLUMNS = 12  # that a reader can compare
 
 
@@ -96,7 +96,7 @@ def parameter_of(name: str, configs: Sequence[Mapping[str, Any]]) -> Parameter |
         known = parameters_of(SCHEMAS[section])
     else:
         registry = REGISTRIES.get(section)
-        things = dict.fromkeys(str(config[section]["name"]) for config in configs) if registry else {}
+        things = dict.fromkeys(str(c[section]["name"]) for c in configs if c.get(section)) if registry else {}
         known = tuple(p for thing in things if registry and thing in registry for p in registry.get(thing).parameters)
     return next((p for p in known if p.name == option), None)
 

@@ -1,4 +1,4 @@
-"""Estimates when queued runs will start, from the pace of similar runs and the available slots."""
+"""Estimates when queued runs will start and end, from the pace of similar runs and the available slots."""
 
 import heapq
 import math
@@ -12,9 +12,10 @@ from storage import RunRecord, Store
 
 @dataclass(frozen=True)
 class Forecast:
-    """Seconds from now; unknown starts are absent, an unknown end is None."""
+    """Seconds from now; unknown starts and ends are absent, an unknown end of all is None."""
 
     starts_s: Mapping[int, float]
+    ends_s: Mapping[int, float]
     end_s: float | None
 
 
@@ -38,22 +39,29 @@ class Pace:
 def forecast(running: Sequence[RunRecord], waiting: Sequence[RunRecord], slots: int, pace: Pace) -> Forecast:
     """``waiting`` in the order in which they are claimed. Without a slot there is no forecast."""
     if slots < 1:
-        return Forecast({}, None)
-    busy = sorted(pace.left_s(run) for run in running)
+        return Forecast({}, {}, None)
+    ends = {run.id: pace.left_s(run) for run in running}
+    busy = sorted(ends.values())
     free_at = [0.0] * max(0, slots - len(busy)) + busy
     heapq.heapify(free_at)
-    starts, end = {}, max(busy, default=0.0)
+    starts = {}
     for run in waiting:
-        start = free_at[0]
-        heapq.heapreplace(free_at, start + pace.left_s(run))
-        starts[run.id] = start
-        end = max(end, start + pace.left_s(run))
-    known = {run_id: start for run_id, start in starts.items() if math.isfinite(start)}
-    return Forecast(known, end if math.isfinite(end) else None)
+        starts[run.id] = free_at[0]
+        ends[run.id] = free_at[0] + pace.left_s(run)
+        heapq.heapreplace(free_at, ends[run.id])
+    end = max(ends.values(), default=0.0)
+    return Forecast(_known(starts), _known(ends), end if math.isfinite(end) else None)
+
+
+def _known(times: Mapping[int, float]) -> dict[int, float]:
+    return {run_id: time for run_id, time in times.items() if math.isfinite(time)}
 
 
 def of_queue(store: Store, waiting: Sequence[RunRecord]) -> Forecast:
-    """The forecast of the current queue, on the slots of the running workers."""
+    """The forecast of the current queue, on the slots of the running workers.
+
+    ``waiting`` may end with runs that are still to be queued.
+    """
     running = store.queue.runs(statuses=["running"], include_archived=True, with_partition=False)
     experiments = sorted({run.experiment_id for run in [*running, *waiting]})
     timed = store.queue.runs(

@@ -14,7 +14,7 @@ import streamlit as st
 
 from app.access import permits
 from app.data import read_cache
-from app.data.averages import mean_of_known
+from app.data.averages import benign, malicious_of, mean_of_known
 from app.data.run_frames import by_client, joined, labelled
 from engine.analyses.support.layouts import check_findings
 from engine.core.errors import CheckpointInvalid
@@ -114,9 +114,15 @@ def final_clients(of: Sequence[RunRecord], model: ModelKind = "personalized", wh
 
     Clients without test samples and malicious ones are omitted.
     """
+    found = all_clients(of, model, when)
+    return found[~found["is_malicious"].astype(bool)].drop(columns="is_malicious").reset_index(drop=True)
+
+
+def all_clients(of: Sequence[RunRecord], model: ModelKind = "personalized", when: When = "last") -> pd.DataFrame:
+    """Like final_clients, with malicious clients, and who is one: [..., client, accuracy, test_size, is_malicious]."""
     stand = (_stand(of), _rounds_of(of, model, when))
     table = _clients(store().url, (_ids(of), f"{model}.accuracy", when), stand)
-    return labelled(table, of, ["client", "accuracy", "test_size"])
+    return labelled(table, of, ["client", "accuracy", "test_size", "is_malicious"])
 
 
 def validation_clients(of: Sequence[RunRecord], model: ModelKind = "personalized") -> pd.DataFrame:
@@ -133,8 +139,8 @@ def unseen_clients(of: Sequence[RunRecord]) -> pd.DataFrame:
 def final_means(
     of: Sequence[RunRecord], name: str, model: ModelKind = "personalized", when: When = "last"
 ) -> pd.Series:
-    """run -> mean over clients of one array, such as ``personalized.total_error``, in the last round that has it or in
-    the best round by ``model``. Runs without it are omitted.
+    """run -> mean over benign clients of one array, such as ``personalized.total_error``, in the last round that has it
+    or in the best round by ``model``. Runs without it are omitted.
     """
     stand = (_stand(of), _rounds_of(of, model, when))
     return _final_means(store().url, (_ids(of), name, model, when), stand)
@@ -165,7 +171,7 @@ def scalar_totals(until: Mapping[int, int], names: Sequence[str]) -> pd.DataFram
 
 
 def mean_series(of: Sequence[RunRecord], names: Sequence[str]) -> pd.DataFrame:
-    """Like scalar_series, for per-client values such as ``train_loss``: their mean over the clients that have one."""
+    """Like scalar_series, for per-client values such as ``train_loss``: means over the benign clients that have one."""
     parts = [_means(store().url, (run.id, tuple(names)), run.round).assign(run=run.id) for run in of]
     return labelled(joined(parts, ["run", "round", "name", "value"]), of, ["round", "name", "value"])
 
@@ -219,8 +225,11 @@ def _clients(url: str, of: tuple[Ids, str, When], stand: tuple[Stand, Stand]) ->
     ids, name, _ = of
     found = store().queue.runs(run_ids=ids, include_archived=True)
     sizes = {run.id: (run.partition or {}).get("test_sizes") for run in found}
-    arrays = _of_benign(store().metrics.arrays_at(ids, name, dict(stand[1])), found)
-    return by_client(ids, arrays, {run_id: np.arange(len(values)) for run_id, values in arrays.items()}, sizes)
+    arrays = store().metrics.arrays_at(ids, name, dict(stand[1]))
+    table = by_client(ids, arrays, {run_id: np.arange(len(values)) for run_id, values in arrays.items()}, sizes)
+    malicious = {(run.id, client) for run in found for client in malicious_of(run.partition)}
+    who = [pair in malicious for pair in zip(table["run"], table["client"], strict=True)] if malicious else False
+    return table.assign(is_malicious=who)
 
 
 @read_cache.cached(SETS_KEPT)
@@ -234,9 +243,9 @@ def _validation(url: str, of: tuple[Ids, str], stand: Stand) -> pd.DataFrame:
 
 
 def _of_benign(arrays: Mapping[int, np.ndarray], runs: Sequence[RunRecord]) -> dict[int, np.ndarray]:
-    """The values by client of each run, NaN for malicious clients, as in the engine's summaries."""
-    malicious = {run.id: (run.partition or {}).get("malicious") or () for run in runs}
-    return {i: np.where(malicious[i], np.nan, a) if malicious[i] else a for i, a in arrays.items()}
+    """The values by client of each run, [..., N], NaN for malicious clients, as in the engine's summaries."""
+    malicious = {run.id: malicious_of(run.partition) for run in runs}
+    return {i: benign(values, malicious[i]) for i, values in arrays.items()}
 
 
 @read_cache.cached(SETS_KEPT)
@@ -250,7 +259,8 @@ def _unseen(url: str, ids: Ids, stand: Stand) -> pd.DataFrame:
 
 @read_cache.cached(SETS_KEPT)
 def _final_means(url: str, of: tuple[Ids, str, ModelKind, When], stand: tuple[Stand, Stand]) -> pd.Series:
-    arrays = store().metrics.arrays_at(of[0], of[1], dict(stand[1]))
+    found = store().queue.runs(run_ids=of[0], include_archived=True)
+    arrays = _of_benign(store().metrics.arrays_at(of[0], of[1], dict(stand[1])), found)
     return pd.Series({i: float(mean_of_known(a[None])[0]) for i, a in arrays.items()}, dtype=float).dropna()
 
 
@@ -282,9 +292,10 @@ def _totals(url: str, of: tuple[Ids, tuple[str, ...]], until: Stand) -> pd.DataF
 @read_cache.cached(RUNS_KEPT)
 def _means(url: str, of: tuple[int, tuple[str, ...]], last_round: int) -> pd.DataFrame:
     run_id, names = of
-    parts = []
+    found, parts = store().queue.runs(run_ids=[run_id], include_archived=True), []
     for name in names:
         at, values = store().metrics.array(run_id, name)
+        values = _of_benign({run_id: values}, found)[run_id]
         parts.append(pd.DataFrame({"round": at, "name": name, "value": mean_of_known(values)}))
     return joined(parts, ["round", "name", "value"])
 

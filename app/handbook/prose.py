@@ -15,21 +15,27 @@ GREEK = {
     "lam": "λ",
     "mu": "μ",
     "xi": "ξ",
+    "pi": "π",
     "rho": "ρ",
     "sigma": "σ",
     "tau": "τ",
     "phi": "φ",
     "psi": "ψ",
     "omega": "ω",
+    "Sigma": "Σ",
 }
+SIGNS = {"grad": "∇", "sum": "∑"}
 ACCENTS = {"~": "\u0303", "-tilde": "\u0303", "-bar": "\u0304", "^": "\u0302", "-hat": "\u0302"}
 _CODE = re.compile(r"``([^`]+)``|`([^`]+)`")
 _ADDRESS = re.compile(r"https?://[^\s<>&]*[^\s<>&.,;)]")
+_START = r"(?:(?<![\w'&#;.-])|(?<=[ (]-))"  # of a symbol: not inside a word or a number, but after a minus sign
 _SYMBOL = re.compile(
-    rf"(?<![\w'&#;.-])({'|'.join(GREEK)}|[A-Za-z])(~|-bar|-tilde|-hat|\^(?=_|[\s,.;)=]|$))?(?:_([A-Za-z0-9]{{1,2}}))?(?![\w'])"
+    rf"{_START}({'|'.join([*GREEK, *SIGNS])}|[A-Za-z])(~|-bar|-tilde|-hat|\^(?=_|[\s,.;)=]|$))?"
+    r"('(?![a-zA-Z]))?(?:_([A-Za-z0-9]{1,2}))?(?!\w|'(?!s\b))"
 )
+_IDENTIFIER = rf"(?!(?:{'|'.join([*GREEK, *SIGNS])})_)(?:[a-z]+\.)?[a-z]{{3,}}(?:_[a-z]+)*_[a-z]{{2,}}(?:_[a-z])?"
 _TIMES = re.compile(r"(?<=\d) x (?=\d)")
-_POWER = re.compile(r"\^(?:\(([^()]*)\)|(-?\w+))")
+_POWER = re.compile(r"\^(?:\(([^()]*)\)|\{([^{}]*)\}|(-?\w+))")
 
 
 def sentences(text: str, options: Collection[str] = ()) -> str:
@@ -59,12 +65,12 @@ def citation(text: str) -> str:
 def _with_symbols(escaped: str, options: Collection[str]) -> str:
     linked = re.split(f"({_ADDRESS.pattern})", escaped)
     names = [re.escape(name) for name in options if "_" in name]
-    is_option = re.compile(rf"(?<!\w)({'|'.join(names)})(?!\w)") if names else None
+    is_option = re.compile(rf"(?<![\w.])({'|'.join([*names, _IDENTIFIER])})(?!\w)")
     for place, piece in enumerate(linked):
         if place % 2:
             linked[place] = citation(html.unescape(piece))
             continue
-        pieces = is_option.split(piece) if is_option else [piece]
+        pieces = is_option.split(piece)
         linked[place] = "".join(
             f"<code>{part}</code>" if i % 2 else _POWER.sub(_raised, _SYMBOL.sub(_symbol, part))
             for i, part in enumerate(pieces)
@@ -73,13 +79,14 @@ def _with_symbols(escaped: str, options: Collection[str]) -> str:
 
 
 def _symbol(found: re.Match[str]) -> str:
-    """``omega~_i`` as a letter with its tilde and index. A, a and I alone are words."""
-    letter, accent, index = found.groups()
-    if letter in ("a", "A", "I") and not accent and not index:
+    """``omega~'_i`` as a letter with its tilde, prime and index. A, a, I and sum alone are words."""
+    letter, accent, prime, index = found.groups()
+    if letter in ("a", "A", "I", "sum") and not accent and not index:
         return found[0]
-    shown = f"<i>{GREEK.get(letter, letter)}{ACCENTS.get(accent or '', '')}</i>"
+    shown = SIGNS.get(letter) or f"<i>{GREEK.get(letter, letter)}{ACCENTS.get(accent or '', '')}</i>"
+    shown += "\u2032" if prime else ""
     return f"{shown}<sub>{index}</sub>" if index else shown
 
 
 def _raised(found: re.Match[str]) -> str:
-    return f"<sup>{found[1] or found[2]}</sup>"
+    return f"<sup>{found[1] or found[2] or found[3]}</sup>"

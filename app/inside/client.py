@@ -34,6 +34,7 @@ def panel(view: RunView, now: np.ndarray) -> None:
 
 def chooser(view: RunView, now: np.ndarray) -> None:
     """Any client by number, its neighbors, and shortcuts to the lowest, median and highest."""
+    now = view.benign(now)
     ranked = np.argsort(np.where(np.isfinite(now), now, np.inf), kind="stable")[: int(np.isfinite(now).sum())]
     client, last = view.client, view.num_clients - 1
     with st.container(horizontal=True, vertical_alignment="bottom", key="client_controls"):
@@ -76,7 +77,9 @@ def standing(view: RunView, now: np.ndarray, client: int) -> str:
         return f"Client {client} has no test samples, or its model is not finite in round {view.round}."
     samples = view.test_sizes[client] if view.test_sizes else None
     accuracy = percent(float(now[client]), samples=samples)
-    rank = f"Client {client}: {accuracy} in round {view.round}, {rank_words(now, client)}"
+    who = f"Client {client} (malicious)" if client in view.malicious else f"Client {client}"
+    others = np.where(np.arange(len(now)) == client, now, view.benign(now))
+    rank = f"{who}: {accuracy} in round {view.round}, {rank_words(others, client)}"
     gains: list[str] = []
     absent: list[str] = []
     lines = view.reference_lines

@@ -10,12 +10,14 @@ import streamlit as st
 from app.charts import client_heat_map, ecdf, split
 from app.charts.plot.palette import is_presenting
 from app.components import page, terms
+from app.data.averages import malicious_of
 from app.data.column_heads import Head, Heads, in_percent
 from app.data.glossary import definition
 from app.inside import client
 from app.inside.tab import Tab
 from app.inside.view import REFERENCES, RunView, at_round
 from app.wording import MISSING, decimals, names, plural
+from app.wording import clients as in_words
 from storage import RunRecord
 
 KEY = "client_table"
@@ -24,6 +26,7 @@ HEADS: Heads = {
     "test": Head("Test samples"),
     "labels": Head("Classes held"),
     "context": Head("True context"),
+    "malicious": Head("Malicious"),
     "accuracy": in_percent("Accuracy"),
     "over_local_train": Head("Over LocalTrain", decimals=2),
     "over_fedavg": Head("Over FedAvg", decimals=2),
@@ -56,23 +59,31 @@ def over_rounds(view: RunView, rounds: np.ndarray, accuracy: np.ndarray) -> None
     shown, tested = cells["client"].nunique(), int(np.isfinite(accuracy).any(axis=0).sum())
     left_out = f" {shown} of {plural(tested, 'client')}, evenly by rank." if shown < tested else ""
     page.chart(
-        client_heat_map.figure(cells, view.round, view.client),
+        client_heat_map.figure(cells, view.round, view.client, view.malicious),
         cells,
         key=key,
         name="clients-over-rounds",
         title=f"Accuracy of each client, {view.model} model",
-        alt=client_heat_map.finding(accuracy[-1], view.test_sizes),
-        caption=f"Sorted by final accuracy, highest on top.{left_out}",
+        alt=client_heat_map.finding(accuracy[-1], view.test_sizes, view.malicious),
+        caption=f"Sorted by final accuracy, highest on top.{left_out}{hollow(view)}",
         hint="Click a row to open the client.",
         on_select=lambda: take_point(key, cells),
     )
 
 
+def hollow(view: RunView) -> str:
+    """What a hollow mark means, where there is one."""
+    return " Hollow circle: malicious, in no summary." if view.malicious else ""
+
+
 def spread(view: RunView, now: np.ndarray) -> None:
-    """The distribution in the chosen round, next to LocalTrain and FedAvg in the same round."""
+    """The distribution in the chosen round, next to LocalTrain and FedAvg in the same round. Benign clients only."""
+    now = view.benign(now)
     others = reference_accuracies(view)
     sizes = view.test_sizes
-    beside = [_clients(REFERENCES[name], view.references[name], values, sizes) for name, values in others.items()]
+    beside = [
+        _clients(REFERENCES[name], view.references[name], view.benign(values), sizes) for name, values in others.items()
+    ]
     steps = ecdf.data(pd.concat([_clients(view.method, view.run, now, sizes), *beside]))
     fig = ecdf.figure(steps)
     if view.client is not None and np.isfinite(now[view.client]):
@@ -83,9 +94,9 @@ def spread(view: RunView, now: np.ndarray) -> None:
         steps,
         key="client_spread",
         name="clients-at-a-round",
-        alt=client_heat_map.finding(now, view.test_sizes),
+        alt=client_heat_map.finding(now, view.test_sizes, view.malicious),
         title=f"Share of clients at or below an accuracy, round {view.round}",
-        caption=f"{plural(int(np.isfinite(now).sum()), 'client')}, {view.model} model{also}.",
+        caption=f"{in_words(int(np.isfinite(now).sum()), bool(view.malicious))}, {view.model} model{also}.",
     )
 
 
@@ -105,7 +116,7 @@ def listing(view: RunView, now: np.ndarray) -> None:
         on_select=lambda: take_row(key, table),
         selection_mode="single-row",
         column_config=columns(view.test_sizes),
-        alt=client_heat_map.finding(now, view.test_sizes),
+        alt=client_heat_map.finding(now, view.test_sizes, view.malicious),
     )
     caption = f"{view.model.capitalize()} model, round {view.round}; gains in points; select a row to open the client."
     if absent:
@@ -125,6 +136,8 @@ def client_rows(partition: dict[str, Any], now: np.ndarray, references: dict[str
         table["labels"] = (np.asarray(counts) > 0).sum(axis=1)
     if partition.get("contexts") is not None:
         table["context"] = [split.letter(g) for g in partition["contexts"]]
+    if malicious := malicious_of(partition):
+        table["malicious"] = np.isin(table["client"], malicious)
     table["accuracy"] = 100 * now.astype(float)
     for name, values in references.items():
         table[f"over_{name}"] = 100 * (now.astype(float) - values)
@@ -159,6 +172,7 @@ def columns(test_sizes: Sequence[int]) -> dict[str, Any]:
         "test": config.NumberColumn("Test samples"),
         "labels": config.NumberColumn("Classes held"),
         "context": "True context",
+        "malicious": config.CheckboxColumn("Malicious"),
         "accuracy": config.ProgressColumn("Accuracy, %", format=f"%.{digits}f", min_value=0, max_value=100),
         "over_local_train": config.NumberColumn(
             "Over LocalTrain", help=f"Gain in points. {definition('Learning alone')}", **gain
@@ -183,18 +197,19 @@ def take_row(key: str, table: pd.DataFrame) -> None:
 
 def headline(view: RunView) -> str:
     """The finding of the run in its last round, and how many clients would do better alone."""
-    now = view.accuracy("personalized")[1][-1]
-    found = client_heat_map.finding(now, view.test_sizes)
+    now = view.benign(view.accuracy("personalized")[1][-1])
+    found = client_heat_map.finding(now, view.test_sizes, view.malicious)
     alone = view.reference_lines.get("local_train")
     other = None if alone is None else at_round(alone.rounds, alone.accuracy, int(view.rounds[-1]))
-    return found if other is None else f"{found} {better_alone(now, other)}"
+    return found if other is None else f"{found} {better_alone(now, other, bool(view.malicious))}"
 
 
-def better_alone(now: np.ndarray, alone: np.ndarray) -> str:
-    """``3 of 20 clients would do better alone (LocalTrain).``"""
+def better_alone(now: np.ndarray, alone: np.ndarray, are_benign: bool = False) -> str:
+    """``3 of 20 clients would do better alone (LocalTrain).``; NaN in ``now`` for clients that are not counted."""
     known = np.isfinite(now) & np.isfinite(alone)
     better, clients = int((alone > now)[known].sum()), int(known.sum())
-    who = f"All {clients} clients" if better == clients else f"{better or 'None'} of {plural(clients, 'client')}"
+    everyone = in_words(clients, are_benign)
+    who = f"All {everyone}" if better == clients else f"{better or 'None'} of {everyone}"
     return f"{who} would do better alone (LocalTrain)."
 
 

@@ -35,7 +35,7 @@ def clients_on_a_map(view: RunView, cells: pd.DataFrame) -> None:
 @url_state.fragment
 def drawn(view: RunView, cells: pd.DataFrame, found: Findings) -> None:
     contexts = view.partition.get("contexts")
-    table = client_map.data(found.arrays, cells, contexts)
+    table = client_map.data(found.arrays, cells, contexts, view.malicious)
     by, trails = "cluster" if len(cells) else "context", False
     with st.container(horizontal=True, vertical_alignment="bottom", key="map_controls"):
         if len(cells) and contexts is not None:
@@ -50,7 +50,7 @@ def drawn(view: RunView, cells: pd.DataFrame, found: Findings) -> None:
         key="client_map",
         name="client-map",
         title="Personalized models in one plane",
-        also=ending(found.values["difference"]),
+        also=ending(found.values["difference"]) + (" Hollow: malicious." if view.malicious else ""),
     )
 
 

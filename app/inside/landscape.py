@@ -79,7 +79,9 @@ def side_by_side(points: pd.DataFrame, name: str) -> None:
     for i, (column, (what, own)) in enumerate(zip(st.columns(len(surfaces), gap="large"), surfaces, strict=True)):
         with column:
             page.chart(
-                surface.figure(own, points["loss"].to_numpy(), with_scale=i == len(surfaces) - 1),
+                surface.figure(
+                    own, points["loss"].to_numpy(), i == len(surfaces) - 1, 430 if len(surfaces) < 3 else 330
+                ),
                 own,
                 key=f"landscape_{i}",
                 name=f"{name}-{i}",

@@ -8,6 +8,7 @@ import numpy as np
 
 from app.charts.client_curve import Line
 from app.data import queries
+from app.data.averages import benign, malicious_of
 from app.data.comparison import method_name, run_name
 from app.state import url_state
 from engine.core.vocabulary import MODEL_KINDS, ModelKind
@@ -52,6 +53,15 @@ class RunView:
     def test_sizes(self) -> tuple[int, ...]:
         """[N] test samples of each client; empty where they were not recorded."""
         return tuple(self.partition.get("test_sizes") or ())
+
+    @cached_property
+    def malicious(self) -> tuple[int, ...]:
+        """The malicious clients, which summaries leave out."""
+        return tuple(malicious_of(self.partition))
+
+    def benign(self, values: np.ndarray) -> np.ndarray:
+        """[..., N] with NaN for malicious clients."""
+        return benign(values, self.malicious)
 
     @property
     def num_clients(self) -> int:

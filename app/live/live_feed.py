@@ -4,7 +4,7 @@ A curve has at most MAX_POINTS points: rounds are thinned evenly from the start,
 A request reads a bounded number of rounds; ``more`` means that there are others to fetch at once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, isfinite
 from typing import Any
@@ -14,14 +14,14 @@ import numpy as np
 from app import wording
 from app.access import permits
 from app.charts import training_curve
-from app.data.averages import mean_of_known
+from app.data.averages import benign, malicious_of, mean_of_known
 from app.data.comparison import method_name
 from app.data.costs import recorded
 from app.data.pulse import silences
 from app.data.thinning import evenly
 from app.live import log
 from app.state.links import parse_ids
-from engine.core.vocabulary import megabytes
+from engine.core.vocabulary import DIAGNOSTICS, megabytes
 from storage import RunRecord, Status, Store
 
 MAX_POINTS = 300
@@ -32,9 +32,9 @@ POLL_MS, IDLE_MS = 1000, 10_000
 RETRIABLE: tuple[Status, ...] = ("failed", "diverged", "cancelled")
 SPENT = (*recorded("megabytes"), "seconds")
 NOTHING = (np.zeros(0, dtype=np.int64), np.zeros(0))
-FIELDS = ("round", *training_curve.COLUMNS)
 
 Columns = dict[str, np.ndarray]
+Points = tuple[np.ndarray, np.ndarray]  # rounds, values
 
 
 @dataclass(frozen=True)
@@ -80,17 +80,23 @@ def curve(store: Store, run: RunRecord, model: str = "personalized", after: int 
     stored = store.metrics.stored_rounds(run.id, after, limit)
     rounds = [round for round in stored if _is_shown(round, run)]
     if not rounds:
-        return Curve({name: [] for name in FIELDS}, None, len(stored) == limit)
-    columns = _accuracies(store, run, model, rounds) | _losses(store, run, model, rounds)
-    columns |= _costs(store, run, after, rounds)
+        return Curve({name: [] for name in fields(run)}, None, len(stored) == limit)
+    left_out = malicious(store, run)
+    columns = _accuracies(store, run, model, rounds) | _losses(store, run, model, rounds, left_out)
+    columns |= _costs(store, run, after, rounds) | _uploads(store, run, rounds, left_out)
     points: dict[str, Sequence[float | None]] = {"round": rounds}
-    points |= {name: [_rounded(value) for value in columns[name].tolist()] for name in FIELDS[1:]}
-    return Curve(points, _latest_clients(store, run, model, rounds), len(stored) == limit)
+    points |= {name: [_rounded(value) for value in columns[name].tolist()] for name in fields(run)[1:]}
+    return Curve(points, _latest_clients(store, run, model, rounds, left_out), len(stored) == limit)
+
+
+def fields(run: RunRecord) -> tuple[str, ...]:
+    """The columns of a run's points."""
+    return ("round", *training_curve.columns_of(run))
 
 
 def whole_curve(store: Store, run: RunRecord, model: str = "personalized") -> Curve:
     """All points up to now."""
-    points: dict[str, list[float | None]] = {name: [] for name in FIELDS}
+    points: dict[str, list[float | None]] = {name: [] for name in fields(run)}
     clients, after = None, -1
     while True:
         part = curve(store, run, model, after)
@@ -100,6 +106,14 @@ def whole_curve(store: Store, run: RunRecord, model: str = "personalized") -> Cu
         if not part.more:
             return Curve(points, clients, False)
         after = int(points["round"][-1] or 0)
+
+
+def malicious(store: Store, run: RunRecord) -> list[int]:
+    """The malicious clients of a run, which summaries leave out."""
+    if not run.config.get("attack"):
+        return []
+    (found,) = store.queue.runs(run_ids=[run.id], include_archived=True)
+    return malicious_of(found.partition)
 
 
 def standing(run: RunRecord, silent_s: float = 0.0, again: int | None = None) -> dict[str, Any]:
@@ -202,12 +216,12 @@ def _accuracies(store: Store, run: RunRecord, model: str, rounds: Sequence[int])
     return {short: 100 * _at(rounds, found.get(name, NOTHING)) for name, short in names.items()}
 
 
-def _losses(store: Store, run: RunRecord, model: str, rounds: Sequence[int]) -> Columns:
-    """Means over the clients that have one."""
+def _losses(store: Store, run: RunRecord, model: str, rounds: Sequence[int], left_out: Sequence[int]) -> Columns:
+    """Means over the benign clients that have one."""
     columns = {}
     for short, name in (("loss", f"{model}.loss"), ("train_loss", "train_loss")):
         at, values = store.metrics.array(run.id, name, rounds)
-        columns[short] = _at(rounds, (at, mean_of_known(values)))
+        columns[short] = _at(rounds, (at, mean_of_known(benign(values, left_out))))
     return columns
 
 
@@ -222,12 +236,62 @@ def _costs(store: Store, run: RunRecord, after: int, rounds: Sequence[int]) -> C
     return {"megabytes": megabytes(costs), "seconds": costs["seconds"]}
 
 
-def _latest_clients(store: Store, run: RunRecord, model: str, rounds: Sequence[int]) -> list[float] | None:
-    """The latest accuracies of all clients, in percent, ascending. The last round of a stopped run may lack them."""
+def _uploads(store: Store, run: RunRecord, rounds: Sequence[int], left_out: Sequence[int]) -> Columns:
+    """What the run recorded about its uploads, for the panels that it has."""
+    wanted = set(training_curve.columns_of(run)) - set(training_curve.COLUMNS)
+    return {name: _at(rounds, UPLOADS[name](store, run, rounds, left_out)) for name in wanted}
+
+
+def _arrived(store: Store, run: RunRecord, rounds: Sequence[int], left_out: Sequence[int]) -> Points:
+    at, values = store.metrics.array(run.id, f"{DIAGNOSTICS}.arrived", rounds)
+    return at, np.nansum(values, axis=1)
+
+
+def _benign_norm(store: Store, run: RunRecord, rounds: Sequence[int], left_out: Sequence[int]) -> Points:
+    at, values = store.metrics.array(run.id, f"{DIAGNOSTICS}.update_norm", rounds)
+    return at, mean_of_known(benign(values, left_out))
+
+
+def _malicious_norm(store: Store, run: RunRecord, rounds: Sequence[int], left_out: Sequence[int]) -> Points:
+    at, values = store.metrics.array(run.id, f"{DIAGNOSTICS}.update_norm", rounds)
+    return at, mean_of_known(values[:, list(left_out)] if len(at) else values)
+
+
+def _compression_error(store: Store, run: RunRecord, rounds: Sequence[int], left_out: Sequence[int]) -> Points:
+    return _scalar(store, run, "compression.error", rounds)
+
+
+def _epsilon(store: Store, run: RunRecord, rounds: Sequence[int], left_out: Sequence[int]) -> Points:
+    """Of all clients together, or the largest of a client."""
+    at, values = store.metrics.array(run.id, f"{DIAGNOSTICS}.privacy.epsilon", rounds)
+    if not len(at):
+        return _scalar(store, run, "privacy.epsilon", rounds)
+    return at, np.where(np.isfinite(values), values, -np.inf).max(axis=1)
+
+
+def _scalar(store: Store, run: RunRecord, name: str, rounds: Sequence[int]) -> Points:
+    found = store.metrics.scalars([run.id], [f"{DIAGNOSTICS}.{name}"], rounds=rounds)[run.id]
+    return found.get(f"{DIAGNOSTICS}.{name}", NOTHING)
+
+
+UPLOADS: Mapping[str, Callable[[Store, RunRecord, Sequence[int], Sequence[int]], Points]] = {
+    "arrived": _arrived,
+    "benign_norm": _benign_norm,
+    "malicious_norm": _malicious_norm,
+    "compression_error": _compression_error,
+    "epsilon": _epsilon,
+}
+
+
+def _latest_clients(
+    store: Store, run: RunRecord, model: str, rounds: Sequence[int], left_out: Sequence[int]
+) -> list[float] | None:
+    """The latest accuracies of benign clients, in percent, ascending. The last round of a stopped run may lack them."""
     _, accuracies = store.metrics.array(run.id, f"{model}.accuracy", rounds[-2:])
     if not len(accuracies):
         return None
-    known = accuracies[-1][np.isfinite(accuracies[-1])]
+    latest = benign(accuracies[-1], left_out)
+    known = latest[np.isfinite(latest)]
     ordered = np.sort(np.round(known.astype(float) * 100, 2)).tolist()
     return [ordered[i] for i in evenly(len(ordered), MAX_POINTS)]
 

@@ -15,6 +15,7 @@ from app.compare.view import View
 from app.components import page, terms
 from app.components.shown import Shown, with_finding
 from app.inside.features import NEIGHBOURS, WARNING
+from app.papers import landscapes
 from app.papers.paper_numbers import dots, experiment_of, measure_of
 from app.papers.results import Results
 from app.state import url_state
@@ -94,6 +95,7 @@ PANELS = {
     "effort": Panel(effort.effort, _effort),
     "effort_by_error": Panel(partial(effort.effort, first="error"), partial(_effort, goal="error")),
     "features": Panel(_draw_features, _last_of_features),
+    "landscape": Panel(url_state.fragment(landscapes.draw), landscapes.first),
     "clusters": Panel(url_state.fragment(structure.draw), _clusters),
 }
 

@@ -94,8 +94,8 @@ class Results:
         found = {run.id: summary_at(run.summary, model).get(summary) for run in self.runs}
         samples = min((_samples(run, summary in TAILS) for run in self.runs), default=0)
         if summary == "std":
-            return Measure(_known(found), lambda value: f"{100 * value:.1f} points")
-        return Measure(_known(found), lambda value: percent(value, 1, samples=samples))
+            return Measure(known_values(found), lambda value: f"{100 * value:.1f} points")
+        return Measure(known_values(found), lambda value: percent(value, 1, samples=samples))
 
     def error(self) -> Measure:
         """The squared distance from the true models: of the exact solution, where a method records it."""
@@ -145,7 +145,7 @@ class Setting:
     def by_seed(self, measure: Measure, label: str) -> pd.Series:
         """seed -> value"""
         found = {seed: measure.values.get(run_id) for (own, seed), run_id in self.runs.items() if own == label}
-        return pd.Series(_known(found), dtype=float)
+        return pd.Series(known_values(found), dtype=float)
 
     def best(self, measure: Measure, labels: Sequence[str], *, is_low: bool = False) -> str:
         """The label with the highest mean, or the lowest."""
@@ -167,5 +167,5 @@ def _samples(run: RunRecord, is_tail: bool) -> int:
     return int(sizes[: tail_size(len(sizes))].sum() if is_tail else sizes.sum())
 
 
-def _known(values: Mapping[int, float | None]) -> dict[int, float]:
+def known_values(values: Mapping[int, float | None]) -> dict[int, float]:
     return {key: float(value) for key, value in values.items() if value is not None}

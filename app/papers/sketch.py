@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import numpy as np
 import plotly.graph_objects as go
+from plotly.colors import sample_colorscale
 
 from app.charts.plot.palette import LIGHT, on_paper, pairs
 from app.components.shown import Shown
@@ -17,6 +18,8 @@ DASHES = {"dash": "5 3", "dot": "1.5 2.5", "dashdot": "5 2.5 1.5 2.5", "longdash
 MAX_MARKS = 40  # of a trace
 TAILS = ("triangle-left", "triangle-right")
 MAX_CELLS = 6_000
+FINE = 2.0  # pixels of interpolated levels
+OVERLAP = "2.4"  # of a row with the next one, against seams
 Scale = Callable[[Any], np.ndarray]
 
 
@@ -29,7 +32,7 @@ def sketch(draw: Callable[[], Shown | None]) -> str:
     figure = shown.figure
     traces = [trace for trace in figure.data if (trace.xaxis or "x") == "x" and (trace.yaxis or "y") == "y"]
     x, y = _scale(figure, traces, "x", WIDTH), _scale(figure, traces, "y", HEIGHT)
-    parts = [part for trace in traces for part in _drawn(trace, x, y)]
+    parts = [part for trace in traces for part in _drawn(figure, trace, x, y)]
     floor = HEIGHT - PAD / 2
     axis = f'<path d="M{PAD / 2:g} {floor:g}H{WIDTH - PAD / 2:g}" stroke="{LIGHT.line}"/>'
     return (
@@ -49,9 +52,11 @@ def in_dark(svg: str) -> str:
     return svg
 
 
-def _drawn(trace: Any, x: Scale, y: Scale) -> Iterator[str]:
+def _drawn(figure: go.Figure, trace: Any, x: Scale, y: Scale) -> Iterator[str]:
     if trace.type == "heatmap":
         yield from _cells(trace, x, y)
+    elif trace.type == "contour":
+        yield from _levels(trace, figure.layout.coloraxis, x, y)
     elif trace.type == "bar" and trace.orientation == "h" and trace.base is not None:
         yield from _bars(trace, x, y)
     elif trace.type == "scatter" and trace.x is not None and trace.y is not None:
@@ -126,6 +131,28 @@ def _cells(trace: Any, x: Scale, y: Scale) -> Iterator[str]:
                 f'<rect x="{_n(left)}" y="{_n(top - high / 2)}" width="{_n(wide * (end - start))}" '
                 f'height="{_n(high + 0.4)}" fill="{scale(row[start])}"/>'
             )
+
+
+def _levels(trace: Any, coloraxis: Any, x: Scale, y: Scale) -> Iterator[str]:
+    """A path for the points of each level, interpolated; nothing where a value is missing."""
+    z, xs, ys = np.asarray(trace.z, float), x(trace.x), y(trace.y)
+    across, down = np.arange(xs.min(), xs.max(), FINE), np.arange(ys.min(), ys.max(), FINE)
+    order = np.argsort(ys)
+    rows = np.array([np.interp(across, xs, row) for row in z[order]])
+    fine = np.array([np.interp(down, ys[order], column) for column in rows.T]).T
+    start, size = trace.contours.start, trace.contours.size
+    level = np.floor(np.clip((fine - start) / size, 0, (trace.contours.end - start) / size - 1e-9))
+    stops = [color for _, color in coloraxis.colorscale]  # at equal distances
+    for one in np.unique(level[np.isfinite(level)]):
+        share = (start + (one + 0.5) * size - coloraxis.cmin) / (coloraxis.cmax - coloraxis.cmin)
+        (color,) = sample_colorscale(stops, [float(np.clip(share, 0, 1))])
+        is_there = np.pad(level == one, ((0, 0), (1, 1))).astype(int)
+        path = ""
+        for top, row in zip(down, np.diff(is_there), strict=True):
+            for begin, end in zip(np.flatnonzero(row > 0), np.flatnonzero(row < 0), strict=True):
+                wide = _n(FINE * (end - begin))
+                path += f"M{_n(across[begin])} {_n(top)}h{wide}v{OVERLAP}h-{wide}z"
+        yield f'<path d="{path}" fill="{color}"/>'
 
 
 def _colors(trace: Any) -> Callable[[float], str]:

@@ -86,7 +86,7 @@ def changed(raw: Mapping[str, Any]) -> list[str]:
     defaults, training = Training.model_validate({}).model_dump(), raw["training"]
     set_here = {name: value for name, value in training.items() if value != defaults.get(name)}
     found += changes(Training, set_here, [*USUAL, *RARER, *(SCHEDULED if "lr_schedule" in set_here else ())])
-    shared = sweeps.shared(raw["algorithms"])
-    found += [sweeps.in_words(name) for name in shared if name.removeprefix(OF_TRAINING) not in FIRST]
+    shared = [name.removeprefix(OF_TRAINING) for name in sweeps.shared(raw) if name.startswith(OF_TRAINING)]
+    found += [sweeps.in_words(f"{OF_TRAINING}{name}") for name in shared if name not in FIRST]
     found += changes(Evaluation, raw["evaluation"], Evaluation.model_fields)
     return found + changes(Machine, raw, Machine.model_fields)

@@ -42,6 +42,7 @@ class Moment:
     parameters: int
     state_bytes: float
     gradient_s: float  # seconds per gradient evaluation
+    gradients: float  # evaluations in a whole round
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,10 @@ class Timed:
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of one run, or of several together. ``seconds`` is None if it could not be measured."""
+    """The cost of one run, or of several together. ``seconds`` and ``gradients`` are None if not measured."""
 
     seconds: float | None
+    gradients: float | None
     memory_bytes: float
     disk_bytes: float
 
@@ -84,6 +86,7 @@ def cost_of(run: RunConfig) -> Cost:
     )
     return Cost(
         seconds=None if math.isnan(moment.round_s) else START_S + _seconds(moment, run, split, evaluated),
+        gradients=None if math.isnan(moment.gradients) else run.training.rounds * moment.gradients,
         memory_bytes=PROCESS_BYTES + samples * sample_bytes(run) + 3 * state,
         disk_bytes=rows + 2 * state + 2 * (clients + 1) * model_bytes,
     )
@@ -95,7 +98,8 @@ def together(costs: Iterable[Cost], slots: int) -> Cost:
     largest = sorted((cost.memory_bytes for cost in costs), reverse=True)[:slots]
     known = [cost.seconds for cost in costs if cost.seconds is not None]
     seconds = max(sum(known) / slots, max(known)) if known else None
-    return Cost(seconds, sum(largest), sum(cost.disk_bytes for cost in costs))
+    counted = [cost.gradients for cost in costs if cost.gradients is not None]
+    return Cost(seconds, sum(counted) if counted else None, sum(largest), sum(cost.disk_bytes for cost in costs))
 
 
 def measure(run: RunConfig) -> Moment:
@@ -116,11 +120,11 @@ def _measured(run: RunConfig) -> Moment:
     clients = len(split["train_sizes"])
     parameters = num_parameters(run.model, pool.x.shape[1:], pool.num_classes)
     if num_numbers(run, clients, parameters) * _itemsize(run.training) > MAX_STATE_BYTES:
-        return Moment(math.nan, parameters, 0.0, math.nan)
+        return _untimed(parameters)
     try:
         data = federation_of(run)
     except TooLarge:
-        return Moment(math.nan, parameters, 0.0, math.nan)
+        return _untimed(parameters)
     steps = local_steps(run.training, split["train_sizes"])
     cohort = max(1, round(run.sampled_share * clients))
     few, more = ((min(n, cohort), max(1, min(e, round(steps)))) for n, e in POINTS)
@@ -129,10 +133,13 @@ def _measured(run: RunConfig) -> Moment:
         whole = first.gradients * cohort / few[0] * steps / few[1]
         second = _one_round(_shortened(run, more[0] / clients, more[1]), data) if first.seconds < SHORT_S else first
     except _Enough:
-        return Moment(math.nan, parameters, 0.0, math.nan)
-    return Moment(
-        _round_seconds(first, second, whole), parameters, first.state_bytes, second.seconds / second.gradients
-    )
+        return _untimed(parameters)
+    gradient_s = second.seconds / second.gradients
+    return Moment(_round_seconds(first, second, whole), parameters, first.state_bytes, gradient_s, whole)
+
+
+def _untimed(parameters: int) -> Moment:
+    return Moment(math.nan, parameters, 0.0, math.nan, math.nan)
 
 
 def _round_seconds(first: Timed, second: Timed, gradients: float) -> float:
@@ -166,7 +173,8 @@ def _one_round(run: RunConfig, data: Federation) -> Timed:
 
 def _shortened(run: RunConfig, participation: float, steps: int) -> RunConfig:
     less = {"participation": participation, "local_steps": steps, "local_epochs": None}
-    return replace(run, training=run.training.model_copy(update=less))
+    privacy = run.privacy if run.privacy is not None and run.privacy.unit == "sample" else None  # few would be refused
+    return replace(run, training=run.training.model_copy(update=less), privacy=privacy)
 
 
 def notes_of(run: RunConfig) -> tuple[str, ...]:

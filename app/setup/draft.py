@@ -8,10 +8,11 @@ import streamlit as st
 from app.data.experiment_names import automatic_name, unnamed
 from app.forms import Form
 from app.setup import sweeps
+from app.setup.dial_options import options_of
 from app.state import url_state
 from app.state.links import pack_config, unpack_config
 from app.wording import plain
-from engine.config.schema import DIAL_KEYS, Machine, parse_experiment
+from engine.config.schema import DIAL_KEYS, DIALS, OPTION_DIALS, Machine, parse_experiment
 from engine.core.errors import InvalidConfig, cut, shown
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Registry
 from engine.partitioners import PartitionOptions
@@ -93,7 +94,7 @@ def keep(raw: dict[str, Any]) -> None:
 def add_algorithm(name: str) -> None:
     """Add a method, with the sweeps that all others share."""
     entries = st.session_state[DRAFT]["algorithms"]
-    shared = sweeps.shared(entries)
+    shared = sweeps.shared(st.session_state[DRAFT])
     entries.append({"name": name} | ({"sweep": shared} if shared else {}))
     st.session_state[IDS].append(_next_id())
 
@@ -126,7 +127,8 @@ def drawable(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """A configuration in the shape that the sections draw, and messages on what was dropped."""
     known = {*DEFAULT, *OPTIONAL, "name", *DIAL_KEYS, *Machine.model_fields}
     dropped = [f"{cut(key, 40)} is unknown and was ignored" for key in config if key not in known]
-    draft: dict[str, Any] = {k: config[k] for k in ("name", *DIAL_KEYS, *Machine.model_fields) if k in config}
+    draft: dict[str, Any] = {k: config[k] for k in ("name", *Machine.model_fields) if k in config}
+    draft |= _dials(config, dropped)
     for section, (registry, fallback) in SECTIONS.items():
         draft[section] = _named(config.get(section, fallback))
         if draft[section]["name"] not in registry:
@@ -167,6 +169,8 @@ def _open_where_wrong(form: Form, draft: Mapping[str, Any]) -> None:
         is_section = section in ("model", "training", "evaluation", *Machine.model_fields)
         if is_section or (section in SECTIONS and _is_advanced(rest, SECTIONS[section][0], draft[section])):
             form.open_expander(ADVANCED)
+        elif rest and section in DIAL_KEYS and rest[0] in options_of(section, draft[section]).advanced:
+            form.open_expander(section)
         elif section == "algorithms" and len(rest) > 1:
             uid, entry = ids()[int(rest[0])], draft["algorithms"][int(rest[0])]
             if rest[1] in ("label", "training") or _is_advanced(rest[1:], ALGORITHMS, entry):
@@ -175,6 +179,23 @@ def _open_where_wrong(form: Form, draft: Mapping[str, Any]) -> None:
 
 def _is_advanced(path: Sequence[str], registry: Registry, chosen: Mapping[str, Any]) -> bool:
     return bool(path) and path[0] in registry.get(chosen["name"]).options.advanced
+
+
+def _dials(config: Mapping[str, Any], dropped: list[str]) -> dict[str, dict[str, Any]]:
+    """The dials that are on."""
+    found = {}
+    for dial in (dial for dial in DIAL_KEYS if config.get(dial) is not None):
+        given = config[dial]
+        if dial in OPTION_DIALS:
+            if isinstance(given, Mapping):
+                found[dial] = dict(given)
+            else:
+                dropped.append(_no("mapping of names to values", dial, given))
+        elif (named := _named(given))["name"] in DIALS[dial]:
+            found[dial] = named
+        else:
+            dropped.append(f"no {DIALS[dial].kind} named {shown(named['name'])}; {dial} is off")
+    return found
 
 
 def _named(raw: Any) -> dict[str, Any]:

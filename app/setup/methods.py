@@ -12,6 +12,7 @@ from app.data.families import by_family
 from app.forms import Form, changes, in_words, kept, name_in_words, parameters_of
 from app.setup import draft as drafts
 from app.setup import sweeps
+from app.setup.dial_options import in_words as dial_in_words
 from app.setup.local_training import training_fields
 from app.setup.sections import first_level, pick
 from app.setup.sweep_fields import Sweeps
@@ -29,7 +30,7 @@ def methods_section(form: Form, draft: Mapping[str, Any], training: Mapping[str,
     """The methods with their own sweeps, without those that all methods share."""
     st.header("Methods", anchor=False)
     form.placeholder("algorithms")
-    shared = sweeps.shared(draft["algorithms"])
+    shared = sweeps.shared(draft)
     places = zip(drafts.ids(), draft["algorithms"], strict=True)
     drawn = [_method(form, place, uid, entry, training, shared) for place, (uid, entry) in enumerate(places)]
     if "tune" in draft:
@@ -50,13 +51,13 @@ def methods_section(form: Form, draft: Mapping[str, Any], training: Mapping[str,
 
 
 def shared_sweeps(form: Form, draft: Mapping[str, Any]) -> Sweeps:
-    """The fields of the training that all methods have."""
+    """The fields of training and dials that all methods have."""
     entries = draft["algorithms"]
 
     def places(name: str) -> list[int]:
         return [place for place, entry in enumerate(entries) if not sweeps.has_own(entry, name)]
 
-    return Sweeps(form, sweeps.shared(entries), places, "training")
+    return Sweeps(form, sweeps.shared(draft), places, "training")
 
 
 def with_shared(entries: Sequence[dict[str, Any]], draft: Mapping[str, Any], swept: Sweeps) -> list[dict[str, Any]]:
@@ -82,6 +83,9 @@ def _method(
         name = pick(form, ALGORITHMS, entry["name"], title, path, key=f"{uid}.name", beside=remove)
         st.caption(plain(_reason(ALGORITHMS.get(name))))
         values = entry if entry["name"] == name else {}
+        dials = {dial: values[dial] for dial in DIAL_KEYS if dial in values}  # no field draws these
+        if dials:
+            st.caption(plain(f"Own dials: {'; '.join(dial_in_words(dial, own) for dial, own in dials.items())}."))
         given = {option: swept for option, swept in (values.get("sweep") or {}).items() if option not in shared}
         options, key = ALGORITHMS.get(name).options, f"{uid}.{name}"
         swept = Sweeps(form, given, lambda _: [place], key)
@@ -100,7 +104,6 @@ def _method(
             extra = {option: values[option] for option in ("label", "training") if values.get(option)}
             chosen |= kept(options, values, options.advanced)
             swept.values = given | swept.values
-    dials = {section: values[section] for section in DIAL_KEYS if section in values}  # no field draws these
     return {"name": name, **extra, **chosen, **dials, **({"sweep": swept.values} if swept.values else {})}
 
 

@@ -16,11 +16,14 @@ from app.components import terms
 from app.components.page import chart, landing
 from app.components.queue_position import queue_position
 from app.data import pools, queries
+from app.forms import Form
 from app.setup import cost as costs
+from app.setup.dial_problems import at_dial, dial_of, refused
 from app.setup.measure import measure_panel
 from app.wording import plain
 from engine.config.schema import NOT_SET, ExperimentConfig, RunConfig, parse_experiment
 from engine.config.study import Study
+from engine.config.tune import Tune
 from engine.core.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig
 from engine.core.registry import DATASETS
 from engine.partitioners.measures import label_entropy, mean_js_distance
@@ -85,6 +88,11 @@ def must_download(run: RunConfig) -> bool:
     return bool(can_be_fetched) and not pools.is_present(run.dataset)
 
 
+def dial_problems(raw: Mapping[str, Any], experiment: ExperimentConfig) -> list[str]:
+    """What the chosen methods do not allow a dial; it needs no data."""
+    return refused(raw, _one_seed(experiment.runs()))
+
+
 def cost_panel(experiment: ExperimentConfig) -> list[str]:
     """Number of runs, time, memory and disk; returns problems that would prevent a method's start."""
     planned, problems = _planned(experiment), list[str]()
@@ -94,29 +102,44 @@ def cost_panel(experiment: ExperimentConfig) -> list[str]:
         return []
     try:
         with queue_position(), st.spinner("Timing each method"):
+            planned = _planned(experiment, lambda run: costs.cost_of(run).gradients)
             each = [costs.cost_of(run) for run, _ in planned]
+            for run, _ in planned:  # those as a whole may not be allowed what short rounds are
+                costs.notes_of(run)
     except FedscapeError as error:
-        each, problems = [], [f"algorithms: {error}"]
+        each, problems = [], [at_dial(str(error), experiment.raw) or f"algorithms: {error}"]
     repeated = [cost for cost, (_, count) in zip(each, planned, strict=False) for _ in range(count)]
     total = costs.together(repeated, min(slots, len(repeated))) if each else None
     st.html(_facts(planned, total, slots, sum(cost.seconds is None for cost in each)))
     if experiment.tune:
-        st.caption(plain(_study_words(planned)))
+        st.caption(plain(_study_words(planned, experiment.tune, all(cost.gradients for cost in each))))
     return problems
 
 
-def notes_panel(experiment: ExperimentConfig) -> None:
-    """Options that will be adjusted; notes shared by all methods appear once."""
+def notes_panel(form: Form, experiment: ExperimentConfig) -> None:
+    """Options that will be adjusted or have no effect; notes shared by all methods appear once.
+
+    Notes on a dial are shown at it, if it is drawn.
+    """
     runs, by_note = _one_seed(experiment.runs()), dict[str, list[RunConfig]]()
+    at_dials: dict[str, list[str]] = {}
     for note in study_notes(experiment):
         st.caption(plain(f"Note: {note}."))
     for run in runs:
         for note in costs.notes_of(run):
-            by_note.setdefault(note, []).append(run)
+            by_note.setdefault(note.removeprefix(f"{run.algorithm.name}: "), []).append(run)
     for note, own in by_note.items():
+        dial = dial_of(note, experiment.raw)
+        what = note.removeprefix(f"{dial}: ")
         several = len(own) > 1 and len(own) < len(runs)
-        text = f"{wording.names(run.label for run in own)}: {note}" if several else note
-        st.caption(plain(f"Note: {labelled(own[0], note) if len(own) == 1 else text}."))
+        text = f"{wording.names(run.label for run in own)}: {what}" if several else what
+        text = f"Note: {labelled(own[0], what) if len(own) == 1 else text}."
+        if dial:
+            at_dials.setdefault(dial, []).append(text)
+        else:
+            st.caption(plain(text))
+    for dial, texts in at_dials.items():
+        form.note(dial, texts)
 
 
 def to_do(raw: Mapping[str, Any], problems: Sequence[str]) -> list[str]:
@@ -238,21 +261,31 @@ def _heterogeneity(partition: Mapping[str, Any]) -> str:
     )
 
 
-def _planned(experiment: ExperimentConfig) -> list[tuple[RunConfig, int]]:
-    """One run of each method, and the number of runs that cost the same; of a study a trial and a final run."""
+def _planned(
+    experiment: ExperimentConfig, gradients: Callable[[RunConfig], float | None] = lambda _: None
+) -> list[tuple[RunConfig, int]]:
+    """One run of each method, and the number of runs that cost the same; of a study a trial and a final run.
+
+    The ``gradients`` of a trial decide how many a budget pays for.
+    """
     if experiment.tune:
-        return list(Study(experiment).planned())
+        return list(Study(experiment).planned(gradients))
     runs = experiment.runs()
     one_each = _one_seed(runs)
     return [(run, len(runs) // len(one_each)) for run in one_each]
 
 
-def _study_words(planned: Sequence[tuple[RunConfig, int]]) -> str:
+def _study_words(planned: Sequence[tuple[RunConfig, int]], tune: Tune, is_measured: bool) -> str:
+    """``32 trials on validation data, then at most 12 final runs.``; trials within a budget are estimated."""
     trials, finals = (
         sum(count for run, count in planned if run.study is not None and run.study.role == role)
         for role in ("trial", "final")
     )
-    return f"{wording.plural(trials, 'trial')} on validation data, then at most {wording.plural(finals, 'final run')}."
+    estimated = "About " if is_measured else "At least "
+    about = estimated if tune.gradients else ""
+    budget = f", {wording.count(tune.gradients)} gradients per method and split" if tune.gradients else ""
+    many = f"{about}{wording.plural(trials, 'trial')} on validation data{budget}"
+    return f"{many}, then at most {wording.plural(finals, 'final run')}."
 
 
 def _facts(planned: Sequence[tuple[RunConfig, int]], total: costs.Cost | None, slots: int, unknown: int) -> str:
@@ -265,11 +298,16 @@ def _facts(planned: Sequence[tuple[RunConfig, int]], total: costs.Cost | None, s
         "Runs": wording.count(sum(count for _, count in planned)),
         "Rounds": wording.count(sum(count * run.training.rounds for run, count in planned)),
         "Time": time,
+        "Gradients": "–" if total is None or total.gradients is None else f"{about} {_rounded(total.gradients)}",
         "Memory": "–" if total is None else f"about {wording.size_bytes(total.memory_bytes)}",
         "Disk": "–" if total is None else f"about {wording.size_bytes(total.disk_bytes)}",
     }
     cells = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts.items())
     return f'<dl class="facts">{cells}</dl>'
+
+
+def _rounded(gradients: float) -> str:
+    return wording.count(float(f"{gradients:.3g}"))
 
 
 def _one_seed(runs: Sequence[RunConfig]) -> list[RunConfig]:

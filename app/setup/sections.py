@@ -7,6 +7,7 @@ from typing import Any
 import streamlit as st
 
 from app.access import permits
+from app.data.families import by_family
 from app.data.glossary import definition
 from app.forms import Form, listed, read_list, row
 from app.setup import columns
@@ -121,16 +122,17 @@ def pick(
     on_change: Any = None,
     beside: Callable[[], object] | None = None,
 ) -> str:
-    """One entry of a registry. ``beside`` draws next to it."""
+    """One entry of a registry, by family if it has several. ``beside`` draws next to it."""
     state = f"{form.prefix}.{key or path + '.name'}"
     arguments = form.start(state, value)
     if on_change:
         arguments |= {"on_change": on_change, "args": (form.prefix,)}
     with row() if beside else nullcontext():
+        families = by_family(registry)
         name = st.selectbox(
             label,
-            list(registry.names()),
-            format_func=titled(registry),
+            [entry.name for entries in families.values() for entry in entries],
+            format_func=_titled(registry, with_family=len(families) > 1),
             help=plain(registry.get(st.session_state[state]).paper),
             **arguments,
         )
@@ -175,5 +177,11 @@ def _upload(form: Form, values: Mapping[str, Any]) -> dict[str, Any]:
     return dict(values)
 
 
-def titled(registry: Registry) -> Any:
-    return lambda name: registry.get(name).title
+def _titled(registry: Registry, with_family: bool) -> Callable[[str], str]:
+    """``Ditto · Regularized towards a shared model``."""
+
+    def title(name: str) -> str:
+        entry = registry.get(name)
+        return f"{entry.title} · {entry.family}" if with_family else entry.title
+
+    return title

@@ -30,6 +30,10 @@ class Sweeps:
         """A ``draw`` argument of ``Form.options``; ``prefix`` begins the names of the parameters in a sweep."""
         return partial(self._field, prefix)
 
+    def drop(self, prefix: str) -> None:
+        """End the sweeps of options that are not drawn any more."""
+        self.given = {name: values for name, values in self.given.items() if not name.startswith(prefix)}
+
     def unknown(self, name: str) -> None:
         """A sweep of no parameter, from a link; the engine says what is wrong with it."""
         self._values(name, name.replace("_", " "), "", [])
@@ -47,14 +51,14 @@ class Sweeps:
     ) -> Any:
         name = prefix + parameter.name
         if name in self.given:
-            self._values(name, label_of(parameter), parameter.description, offered(parameter, value, stand_in))
+            self._values(name, label_of(parameter), parameter.description, offered(parameter, value, stand_in), path)
             return value
         first = first_values(parameter, value, stand_in)
         about = f"Run several values of {name_in_words(parameter)}"
         button = partial(self._button, "Sweep", about, drafts.begin_sweep, name, first)
         return self._form.field(parameter, value, path, key=key, scale=scale, stand_in=stand_in, beside=button)
 
-    def _values(self, name: str, label: str, about: str, choices: Sequence[Any]) -> None:
+    def _values(self, name: str, label: str, about: str, choices: Sequence[Any], *paths: str) -> None:
         state, given = f"{self._form.prefix}.{self._key}.sweep.{name}", self.given[name]
         help = plain(" ".join(filter(None, [about, "A run for each value. Other values can be typed."])))
         with row():
@@ -79,7 +83,7 @@ class Sweeps:
                 self.values[name] = read_list(typed_text or "")
             self._button("One value", "Back to one value", drafts.end_sweep, name)
         methods = [f"algorithms.{place}" for place in self._places(name)]
-        self._form.placeholder(*(f"{method}.{part}{name}" for method in methods for part in ("sweep.", "")))
+        self._form.placeholder(*paths, *(f"{method}.{part}{name}" for method in methods for part in ("sweep.", "")))
 
     def _button(self, label: str, help: str, act: Callable[..., None], name: str, *args: Any) -> None:
         st.button(

@@ -1,10 +1,12 @@
-"""Sweeps in a configuration: each method has its own; one of a training option that all methods have is shared."""
+"""Sweeps in a configuration: each method has its own; one of a training option or a dial that all have is shared."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.forms import name_in_words, parameters_of
-from engine.config.schema import Training
+from app.setup.dial_options import options_of
+from engine.config.schema import DIAL_KEYS, Training
 from engine.core.registry import Options
 
 OF_TRAINING = "training."  # begins the name of a swept training option
@@ -12,10 +14,17 @@ SCHEDULED = ("lr_decay", "lr_decay_rounds")  # used by one schedule only
 UNITS = {"local_steps": "steps", "local_epochs": "epochs"}  # of local training
 
 
-def shared(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The training options that all methods sweep over the same values; methods with their own value do not count."""
+def shared(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of training and dials that all methods sweep over the same values.
+
+    Methods with their own value do not count, nor do dials that are off.
+    """
+    entries: Sequence[Mapping[str, Any]] = config["algorithms"]
+    names = [f"{OF_TRAINING}{field}" for field in Training.model_fields if field not in SCHEDULED]
+    dials = {dial: options_of(dial, config[dial]).model_fields for dial in DIAL_KEYS if dial in config}
+    names += [f"{dial}.{field}" for dial, fields in dials.items() for field in fields]
     found = {}
-    for name in (f"{OF_TRAINING}{field}" for field in Training.model_fields if field not in SCHEDULED):
+    for name in names:
         lists = [(entry.get("sweep") or {}).get(name) for entry in entries if not has_own(entry, name)]
         if lists and lists[0] is not None and all(values == lists[0] for values in lists):
             found[name] = lists[0]
@@ -24,8 +33,19 @@ def shared(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def has_own(entry: Mapping[str, Any], name: str) -> bool:
-    """Whether a method has its own value for the training option ``name``."""
-    return name.removeprefix(OF_TRAINING) in (entry.get("training") or {})
+    """Whether a method has its own value for the option ``name`` of the training, or its own dial."""
+    section, _, field = name.partition(".")
+    return field in (entry.get(section) or {}) if section == "training" else has_own_dial(entry, section)
+
+
+def has_own_dial(entry: Mapping[str, Any], dial: str) -> bool:
+    """Whether a method sets a dial, or sweeps over kinds of it."""
+    return dial in entry or dial in (entry.get("sweep") or {})
+
+
+def num_points(entry: Mapping[str, Any]) -> int:
+    """The combinations of the values that a method of a valid configuration sweeps."""
+    return math.prod(map(len, (entry.get("sweep") or {}).values()))
 
 
 def of_training(given: Mapping[str, Any]) -> list[str]:

@@ -1,9 +1,8 @@
-"""Critical differences of mean ranks, for the picture of Demsar (JMLR 2006).
+"""Nemenyi's critical difference of mean ranks, for the picture of Demsar (JMLR 2006).
 
-Two mean ranks differ if they are more than CD apart, with SE = sqrt(k (k + 1) / (6 N)):
+Two mean ranks differ if they are more than CD apart:
 
-    all pairs (Nemenyi)                    CD = q SE,  q = the upper alpha quantile of the range of k normals / sqrt(2)
-    with a reference (Bonferroni-Dunn)     CD = q SE,  q = the normal quantile for alpha / (k - 1), two-sided
+    CD = q sqrt(k (k + 1) / (6 N)),    q = the upper alpha quantile of the range of k normals / sqrt(2)
 
 Whether a pair is joined depends on the other methods (Benavoli, Corani, Mangili. JMLR 2016), so verdicts on pairs come
 from ``app/statistics/pairs.py``.
@@ -11,10 +10,10 @@ from ``app/statistics/pairs.py``.
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import erfc, sqrt
+from math import sqrt
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 ALPHA = 0.05
 _GRID = np.linspace(-9, 9, 2001)  # the trapezoid rule on it is exact to 1e-12, since the integrand ends at 0
@@ -30,32 +29,9 @@ def nemenyi_q(methods: int, alpha: float = ALPHA) -> float:
     return _range_quantile(methods, alpha) / sqrt(2)
 
 
-def bonferroni_dunn_q(methods: int, alpha: float = ALPHA) -> float:
-    return -float(ndtri(alpha / (2 * (methods - 1))))
-
-
 def critical_difference(methods: int, blocks: int, alpha: float = ALPHA) -> float:
-    """Nemenyi's, for all pairs."""
+    """Of all pairs of ``methods``, over so many blocks."""
     return nemenyi_q(methods, alpha) * standard_error(methods, blocks)
-
-
-def critical_difference_to_reference(methods: int, blocks: int, alpha: float = ALPHA) -> float:
-    """Bonferroni and Dunn's, for k - 1 comparisons."""
-    return bonferroni_dunn_q(methods, alpha) * standard_error(methods, blocks)
-
-
-def nemenyi_p(mean_ranks: Sequence[float], blocks: int) -> np.ndarray:
-    """[k, k] p-values of all pairs, corrected for these."""
-    ranks = np.array(mean_ranks)
-    apart = np.abs(ranks[:, None] - ranks) / standard_error(len(ranks), blocks) * sqrt(2)
-    return np.array([[range_tail(float(value), len(ranks)) for value in row] for row in apart])
-
-
-def p_to_reference(mean_ranks: Sequence[float], reference: int, blocks: int) -> np.ndarray:
-    """[k] two-sided p-values of each method against one of them, not corrected; 1 for that one."""
-    ranks = np.array(mean_ranks)
-    z = np.abs(ranks - ranks[reference]) / standard_error(len(ranks), blocks)
-    return np.array([erfc(float(value) / sqrt(2)) for value in z])
 
 
 def groups(mean_ranks: Sequence[float], width: float) -> list[tuple[int, int]]:

@@ -1,7 +1,7 @@
 """Where runs end at every stop of a dial: numbers that ship with the product (``benchmarks/story_dials.py``)."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -21,7 +21,7 @@ class DialExample:
     stops: tuple[str, ...]
     seeds: tuple[int, ...]
     lines: Mapping[str, np.ndarray]  # name: [stops, seeds]
-    clients: Mapping[str, np.ndarray]  # method: [stops, N], means over the seeds
+    clients: Mapping[str, Sequence[np.ndarray]]  # method: [N] for each stop; over the seeds or of the first
     pictures: Mapping[str, np.ndarray]  # stop: [n, 8, 8] one image as n of the clients see it, 0 to 15
 
     @property
@@ -51,7 +51,7 @@ class DialExample:
 def load(name: str) -> DialExample:
     raw = json.loads((EXAMPLES / f"{name}.json").read_text(encoding="utf-8"))
     lines = {line: np.array(values) for line, values in raw["lines"].items()}
-    clients = {method: np.array(values) for method, values in raw["clients"].items()}
+    clients = {method: [np.array(own) for own in values] for method, values in raw["clients"].items()}
     pictures = {stop: np.stack([_unpack(text) for text in texts]) for stop, texts in raw["pictures"].items()}
     return DialExample(raw["command"], tuple(raw["stops"]), tuple(raw["seeds"]), lines, clients, pictures)
 

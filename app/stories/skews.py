@@ -16,7 +16,7 @@ import streamlit as st
 from app.components.moving_figure import Moves, Picture, moving_figure, still
 from app.stories.compared import MIN_GAP, side, word
 from app.stories.dial_example import DialExample, load
-from app.stories.figures import client_images, dial_curve, skew_costs
+from app.stories.figures import client_images, dial_curve, row_ends
 from app.stories.questions import Choice, Estimate, Exercise
 from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent, percent_pm, points
@@ -29,7 +29,7 @@ EVERY = 2  # how many clients there are for each whose images are shown
 SHOWN = CLIENTS // EVERY
 ROUNDS = 30
 TEST = 0.7
-TOGETHER, ALONE = "together", "alone"
+HOW = TOGETHER, ALONE = "together", "alone"
 METHODS = {"fedavg": "Together", "local_train": "Alone"}
 STRENGTHS = ("none", "weak", "medium", "strong", "extreme")
 OWN_TEST = "Every client is tested on images like its own."
@@ -134,10 +134,10 @@ class Skews:
             reading(self, place, picture.now)
 
     def picture(self, place: Place, run: "AccuracyRun | None" = None, marks: Sequence[Mark] = ()) -> Picture:
-        now = tuple(float(own.mean()) for own in run.now.accuracies) if run else None
+        now = (float(run.now.accuracies[0].mean()), float(run.now.accuracies[1].mean())) if run else None
         return Picture(
             _still_costs(place["strength"]),
-            skew_costs.moving(list(SKEWS).index(place["skew"]), now),
+            row_ends.moving(HOW, {list(SKEWS).index(place["skew"]): now} if now else {}),
             key="dial_figure",
             alt=finding(place),
             name="skews",
@@ -344,7 +344,5 @@ def _still_images(skew: str, strength: str) -> go.Figure:
 
 @still
 def _still_costs(strength: str) -> go.Figure:
-    return skew_costs.figure(
-        [skew.title for skew in SKEWS.values()],
-        *([end(skew, how, strength) for skew in SKEWS] for how in (TOGETHER, ALONE)),
-    )
+    ends = {how: [end(skew, how, strength) for skew in SKEWS] for how in HOW}
+    return row_ends.figure([skew.title for skew in SKEWS.values()], ends, "accuracy on own images, %")

@@ -104,7 +104,7 @@ def heading(table: pd.DataFrame, reference: str | None) -> str:
     own = table[table["method"] == reference].iloc[0]
     others = table[table["method"] != reference]
     before, after = (int((others[name] < own[name]).sum()) for name in ("default", "tuned"))
-    return f"With defaults {before} of {len(others)} methods are below {reference}, tuned {after}"
+    return f"With defaults, {before} of {len(others)} methods are below {reference}; tuned, {after}"
 
 
 def about(study: Study) -> str:

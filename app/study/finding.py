@@ -125,7 +125,7 @@ def _tails(table: pd.DataFrame) -> str:
 
 def _scope(splits: int, data: str) -> str:
     what = "new splits of this data set" if splits > 1 else "new trainings of these clients"
-    return f"This generalizes to {what}, cut in this way ({data}), and no further."
+    return f"This generalizes to {what}, divided in this way ({data}), and no further."
 
 
 def procedure(methods: int, trials: int, seeds: int, splits: int, select: str) -> str:

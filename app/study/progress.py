@@ -1,16 +1,33 @@
 """How far a study is: trials, choices and final runs, and when the test data was first used."""
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 from app.data.comparison import run_name
 from app.study.study import Study
+from app.study.time_left import left_s
 from app.wording import capital, count, names, plural
 from storage import RunRecord
 
 
-def sentences(study: Study) -> list[str]:
-    """``Trials 112 of 160, final runs wait for 3 methods.`` Nothing once all final runs have ended."""
-    return [] if study.is_finished else [f"{capital(line)}." for line in study.progress.in_words()]
+def sentences(study: Study, now: datetime) -> list[str]:
+    """``Trials 112 of 160, final runs wait for 3 methods; expected to end at about 14:20 UTC.``, and what
+    holds them up.
+
+    Nothing once all final runs have ended.
+    """
+    if study.is_finished:
+        return []
+    first, *others = study.progress.in_words()
+    left = left_s(study)
+    end = f"; expected to end {when(now + timedelta(seconds=left), now)}" if left else ""
+    return [f"{capital(line)}." for line in (first + end, *others)]
+
+
+def when(at: datetime, now: datetime) -> str:
+    """``at about 14:20 UTC``, on another day with the date."""
+    day = "" if at.date() == now.date() else f"on {at.day} {at:%b %Y} "
+    return f"{day}at about {at:%H:%M} UTC"
 
 
 def opened(study: Study) -> str:

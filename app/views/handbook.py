@@ -74,10 +74,11 @@ def all_methods(found: list[Entry]) -> None:
     """The families and their methods, then all of them side by side. Numbers appear as they are measured."""
     families = by_family(found)
     for family, entries in families.items():
-        with st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"family_{family}"):
+        with st.container(horizontal=True, vertical_alignment="top", gap="small", key=f"family_{family}"):
             st.html(f'<p class="family">{html.escape(family)}</p>', width=290)
-            for entry in entries:
-                page.link("handbook", plain(entry.title), method=entry.name)
+            with st.container(horizontal=True, gap="small", key=f"links_{family}"):
+                for entry in entries:
+                    page.link("handbook", plain(entry.title), method=entry.name)
     st.header("Side by side", anchor=False)
     table = st.empty()
     counted: dict[str, Measured | None] = {}

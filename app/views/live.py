@@ -12,6 +12,7 @@ from app.charts import latest_clients, training_curve
 from app.charts.plot import figure_text, palette
 from app.components import live_plot, page, terms
 from app.data import column_heads, queries
+from app.data.averages import malicious_of
 from app.data.comparison import method_name, run_name
 from app.data.costs import AXIS_CHOICES
 from app.data.pulse import silences
@@ -27,6 +28,7 @@ KEY = "live"
 REDRAW_S = 2.0
 AXES = {axis: AXIS_CHOICES[axis] for axis in ("round", "megabytes", "seconds")}
 SMALL = ("loss", "spread", "cost")
+IN_A_ROW = 3  # small figures
 
 
 def render() -> None:
@@ -171,9 +173,11 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
                 name="latest-clients",
                 heads=column_heads.LIVE,
             )
-        for column, (name, fig) in zip(st.columns(3), figures.items(), strict=True):
-            with column:
-                title = training_curve.PANELS[name][0]
+        for place, (name, fig) in enumerate(figures.items()):
+            if place % IN_A_ROW == 0:
+                row = st.columns(IN_A_ROW)
+            with row[place % IN_A_ROW]:
+                title = str(fig.layout.title.text)
                 shown = figure_text.without_links(fig)
                 st.plotly_chart(shown, theme=None, key=f"live_{name}", alt=title, config=page.modebar(name))
         with st.expander("Log (times in UTC)", key="live_log"):
@@ -186,8 +190,10 @@ def how_many(runs: Sequence[RunRecord]) -> None:
     """The number of clients in the lowest 5 %."""
     partition = queries.partition(next((run.id for run in runs if run.round >= 0), runs[0].id))
     if partition:
-        tested = sum(size > 0 for size in partition["test_sizes"])
-        terms.caption(f"Lowest 5 % = {wording.tail_note(tested)} clients, the least accurate in that round.")
+        malicious = malicious_of(partition)
+        tested = sum(size > 0 for i, size in enumerate(partition["test_sizes"]) if i not in set(malicious))
+        note = wording.tail_note(tested, are_benign=bool(malicious))
+        terms.caption(f"Lowest 5 % = {note}, the least accurate in that round.")
 
 
 def inside(runs: Sequence[RunRecord]) -> None:
@@ -202,8 +208,11 @@ def inside(runs: Sequence[RunRecord]) -> None:
 
 
 def panels(runs: Sequence[RunRecord], table: pd.DataFrame, x: str, clients: go.Figure) -> dict[str, go.Figure]:
-    """A large chart of accuracy with the clients next to it, then loss, spread and cost; cost is always over rounds."""
-    small = {name: training_curve.figure(table, runs, name, "round" if name == "cost" else x, 250) for name in SMALL}
+    """A large chart of accuracy with the clients next to it, then loss, spread and cost, and what the runs record about
+    uploads; cost is always over rounds.
+    """
+    names = [*SMALL, *training_curve.uploads_of(runs)]
+    small = {name: training_curve.figure(table, runs, name, "round" if name == "cost" else x, 250) for name in names}
     return {"accuracy": training_curve.figure(table, runs, "accuracy", x), "clients": clients} | small
 
 

@@ -14,9 +14,10 @@ from app.forms import Form
 from app.setup import draft as drafts
 from app.setup import methods, preview, sections
 from app.setup.advanced import Advanced
+from app.setup.dials import dials_section
 from app.setup.presets import presets_panel
 from app.state import url_state
-from engine.config.schema import DIAL_KEYS, parse_experiment
+from engine.config.schema import parse_experiment
 
 STYLE = Path(sections.__file__).with_name("setup.css")
 LEAD = "All methods use the same data split, initial model, client samples and batches."
@@ -55,6 +56,7 @@ def configuration(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
         entries = methods.methods_section(form, draft, draft["training"])
         swept = methods.shared_sweeps(form, draft)
         model, training, evaluation, drawn = sections.training_section(form, draft, advanced, swept)
+        dials = dials_section(form, draft, swept)
     raw = {
         "dataset": dataset,
         "partition": partition,
@@ -64,7 +66,7 @@ def configuration(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
         **drawn,
         **{key: draft[key] for key in ("tune",) if key in draft},
         "evaluation": evaluation,
-        **{name: draft[name] for name in DIAL_KEYS if name in draft},  # no field draws these
+        **dials,
         **advanced.machine(draft),
     }
     advanced.close(raw)
@@ -78,13 +80,15 @@ def outcome(form: Form, raw: Mapping[str, Any], problems: list[str]) -> None:
     above = st.container()
     problems = problems + preview.split_panel(preview.first_run(raw))
     experiment = None if problems else parse_experiment(raw)
+    if experiment and (problems := preview.dial_problems(raw, experiment)):
+        experiment = None
     with above:
         if experiment:
             problems = preview.cost_panel(experiment)
         unfinished = preview.to_do(raw, problems)
         preview.queue_panel(experiment, problems, form.show(problems, unfinished), unfinished)
         if experiment and not problems:
-            preview.notes_panel(experiment)
+            preview.notes_panel(form, experiment)
         preview.yaml_panel(raw)
 
 

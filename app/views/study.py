@@ -1,5 +1,6 @@
 """Study: settings chosen on validation data under an equal budget, and what the methods are worth then."""
 
+from datetime import UTC, datetime
 from functools import partial
 
 import streamlit as st
@@ -77,7 +78,7 @@ def opened(study: Study) -> str:
 
 
 def panels(study: Study) -> None:
-    if waiting := progress.sentences(study):
+    if waiting := progress.sentences(study, datetime.now(UTC)):
         st.info(lines(waiting))
     if study.is_finished and len(study.final_runs):
         finals.panel(study, numbers.table(study))

@@ -25,7 +25,9 @@ from engine.core.registry import AGGREGATORS, Count
 
 
 class MultiKrumOptions(NearestOptions):
-    keep: Count | Literal["A-f"] = Field("A-f", description="Updates that are averaged; A-f: all but f.")
+    keep: Count | Literal["A-f"] = Field(
+        "A-f", title="Averaged updates", description="Updates that are averaged; A-f: all but f."
+    )
 
 
 @AGGREGATORS.register("multi_krum", title="Multi-Krum", paper="Blanchard et al., NeurIPS 2017")

@@ -15,7 +15,9 @@ Number = Annotated[int, Field(ge=0, le=1_000_000)]
 
 class NearestOptions(Options):
     f: Number | Literal["auto"] = Field(
-        "auto", description="Malicious uploads to withstand; auto: as many as are expected among those that arrived."
+        "auto",
+        title="Malicious uploads (f)",
+        description="Malicious uploads to withstand; auto: as many as are expected among those that arrived.",
     )
 
     def bound(self, num_malicious: int) -> int:

@@ -22,7 +22,9 @@ from engine.core.registry import AGGREGATORS, Options, Positive
 
 class NormClipOptions(Options):
     at: Positive | Literal["median"] = Field(
-        "median", title="c", description="Largest norm of an update; median: that of the round's updates."
+        "median",
+        title="Largest norm (c)",
+        description="Largest norm of an update; median: that of the round's updates.",
     )
 
 

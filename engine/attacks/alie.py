@@ -31,7 +31,9 @@ Deviations = Annotated[float, Field(ge=-100, le=100)]
 
 class AlieOptions(AttackOptions):
     z: Deviations | Literal["max"] = Field(
-        "max", description="Distance from the honest mean in standard deviations; max: as far as a majority covers."
+        "max",
+        title="Distance (z)",
+        description="Distance from the honest mean in standard deviations; max: as far as a majority covers.",
     )
 
 

@@ -16,7 +16,7 @@ from engine.core.registry import ATTACKS
 
 
 class LabelOptions(AttackOptions):
-    how: Poison = Field("random", description=f"New training labels of malicious clients. {HOW}")
+    how: Poison = Field("random", title="New labels", description=f"New training labels of malicious clients. {HOW}")
 
 
 @ATTACKS.register("labels", title="Wrong labels", paper="Li et al., ICML 2021, attack A1")

@@ -20,7 +20,7 @@ from engine.core.registry import ATTACKS, NonNegative
 
 class ReplaceOptions(AttackOptions):
     scale: NonNegative | Literal["S"] = Field("S", description="Factor on the update; S is the size of the cohort.")
-    how: Poison = Field("random", description=f"New training labels of malicious clients. {HOW}")
+    how: Poison = Field("random", title="New labels", description=f"New training labels of malicious clients. {HOW}")
 
 
 @ATTACKS.register("replace", title="Model replacement", paper="Bagdasaryan et al., AISTATS 2020")

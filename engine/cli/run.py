@@ -142,7 +142,10 @@ def _follow(
     driver: "_Driver",
     interrupts: Sequence[int],
 ) -> None:
-    """Until all runs have ended. Runs that the ``studies`` queue meanwhile are added to ``run_ids``."""
+    """Until all runs have ended. Runs that the ``studies`` queue meanwhile are added to ``run_ids``.
+
+    Whether a study will queue more is read after its runs: the last trial may end at any moment.
+    """
     accuracies: dict[int, float] = {}
     seen: dict[int, int] = {}  # the last round shown, by run
     while True:
@@ -150,16 +153,17 @@ def _follow(
             if interrupts:  # every time: runs may have been resumed, or the last try met a locked database
                 store.queue.request(run_ids, "cancel")
             driver.turn()
-            may_add = studies and any(progress_of(store, one).will_advance for one in studies)
-            run_ids += sorted(set(_ids_of(store, studies)) - set(run_ids)) if studies else []
             runs = _runs(store, run_ids, with_partition=False)
+            may_add = any(progress_of(store, one).will_advance for one in studies)
+            added = sorted(set(_ids_of(store, studies)) - set(run_ids)) if studies else []
+            run_ids += added
             accuracies |= _new_accuracies(store, runs, seen)
         except Transient:  # the runs continue; retry in the next turn
             time.sleep(POLL_S)
             continue
         seen |= {run.id: run.round for run in runs}
         show.show(runs, accuracies)
-        if all(run.is_finished for run in runs) and (interrupts or not may_add):
+        if all(run.is_finished for run in runs) and (interrupts or not (may_add or added)):
             return
 
 

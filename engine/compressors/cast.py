@@ -17,7 +17,7 @@ from engine.core.registry import COMPRESSORS, Options
 
 class CastOptions(Options):
     to: Literal["float16", "bfloat16"] = Field(
-        "float16", description="float16 has more digits, bfloat16 the range of float32."
+        "float16", title="Format", description="float16 has more digits, bfloat16 the range of float32."
     )
 
 

@@ -26,7 +26,7 @@ from engine.core.registry import COMPRESSORS, Options
 class QsgdOptions(Options):
     bits: int = Field(4, ge=2, le=16, description="Bits of a number, its sign included; fewer = smaller and noisier.")
     norm: Literal["l2", "max"] = Field("l2", description="What the levels divide: the norm or the largest number.")
-    feedback: bool = Field(False, description="Add what was lost to the client's next update.")
+    feedback: bool = Field(False, title="Error feedback", description="Add what was lost to the client's next update.")
 
 
 @COMPRESSORS.register("qsgd", title="QSGD", paper="Alistarh et al., NeurIPS 2017")

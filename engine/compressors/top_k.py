@@ -24,8 +24,12 @@ from engine.core.registry import COMPRESSORS, Options
 
 
 class TopKOptions(Options):
-    share: float = Field(0.01, gt=0, le=1, description="Share of the numbers that are sent; smaller = fewer bytes.")
-    feedback: bool = Field(True, description="Add what was left out to the client's next update.")
+    share: float = Field(
+        0.01, gt=0, le=1, title="Share sent", description="Share of the numbers that are sent; smaller = fewer bytes."
+    )
+    feedback: bool = Field(
+        True, title="Error feedback", description="Add what was left out to the client's next update."
+    )
 
 
 @COMPRESSORS.register("top_k", title="Top-k", paper="Stich et al., NeurIPS 2018")

@@ -15,6 +15,15 @@ class Privacy(Options):
     """
 
     exclusive: ClassVar[tuple[tuple[str, str], ...]] = (("noise", "epsilon"),)
+    advanced: ClassVar[tuple[str, ...]] = (
+        "delta",
+        "sampling",
+        "population",
+        "quantile",
+        "clip_lr",
+        "count_noise",
+        "covers",
+    )
 
     unit: Literal["client", "sample"] = Field(
         "client",

@@ -560,7 +560,7 @@ def _entry(
         if override.get(one) is not None and override.get(other) is None:
             merged.pop(other, None)
     training = _options(Training, merged, f"{path}.training", problems if override else [])
-    own = {name: entry[name] for name in DIALS if name in entry} | _own_options(entry, base)
+    own = _own_dials(entry, base)
     dials = _dials({**base, **own}, f"{path}.", problems if own else [])
     own_keys = ("training", *DIAL_KEYS)
     choice = _choice(ALGORITHMS, {k: v for k, v in entry.items() if k not in own_keys}, path, problems)
@@ -575,13 +575,15 @@ def _entry(
     return AlgorithmEntry(choice, label, training, dials, frozenset(given), tune)
 
 
-def _own_options(entry: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
-    """The sections with keys that an entry sets. A mapping changes single keys of the experiment's; null removes it."""
+def _own_dials(entry: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+    """The dials that an entry sets. Without a ``name`` it changes single keys of the experiment's; null removes it."""
     own = {}
-    for name in (name for name in OPTION_DIALS if name in entry):
+    for name in (name for name in DIAL_KEYS if name in entry):
         first, value = base.get(name), entry[name]
-        if isinstance(first, Mapping) and isinstance(value, Mapping):
-            value = {k: v for k, v in first.items() if not OPTION_DIALS[name].is_replaced(k, value)} | {**value}
+        first = {"name": first} if isinstance(first, str) else first
+        if isinstance(first, Mapping) and isinstance(value, Mapping) and "name" not in value:
+            replaced = OPTION_DIALS[name].is_replaced if name in OPTION_DIALS else Options.is_replaced
+            value = {k: v for k, v in first.items() if not replaced(k, value)} | {**value}
         own[name] = value
     return own
 

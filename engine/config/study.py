@@ -3,7 +3,8 @@
 Everything is a function of entry, split and trial number, so a study has no state besides its runs and choices.
 """
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +22,7 @@ DEFAULTS = " defaults"  # ends the label of a final run with the defaults, where
 MAX_POSITION = 1_000_000  # in the database, repeated runs come after it
 MAX_LABEL = 180  # characters: labels of trials and final runs are longer
 MAX_RUNS = 10_000
+MIN_TRIALS = 2  # with a budget of gradients
 
 
 @dataclass(frozen=True)
@@ -73,23 +75,34 @@ class Study:
 
     def first_trials(self) -> Iterator[RunConfig]:
         """The trials that are queued at the start: all, or with a budget of gradients the first two of each choice."""
-        count = 2 if self.tune.gradients else self.tune.trials
+        count = self._first
         for entry, split in self.tuned:
             for trial in range(count):
                 yield from self.trials(entry, split, trial)
 
-    def planned(self) -> Iterator[tuple[RunConfig, int]]:
+    def planned(
+        self, gradients: Callable[[RunConfig], float | None] = lambda _: None
+    ) -> Iterator[tuple[RunConfig, int]]:
         """A trial and a final run with the defaults for each entry, and the number of runs like it.
 
-        At most so many final runs; with a budget of gradients at least so many trials.
+        At most so many final runs. With a budget of gradients so many trials as fit, where the ``gradients`` of a trial
+        are known, otherwise at least so many.
         """
-        split, trials = self.splits[0], 2 if self.tune.gradients else self.tune.trials
+        split = self.splits[0]
         choices = len(self.tuned) // len(self.entries)
         for entry in self.entries:
-            yield self.trials(entry, split, 0)[0], choices * trials * len(self.tune.seeds)
+            trial = self.trials(entry, split, 0)[0]
+            yield trial, choices * self.num_trials(gradients(trial)) * len(self.tune.seeds)
             fresh = 1 if self.tune.trials == 1 and not self.tune.gradients else 2
             final = self.final(StudyRun("final", entry, split, 0), self.config.seeds[0], True)
             yield final, fresh * len(self.splits) * len(self.config.seeds)
+
+    def num_trials(self, gradients: float | None) -> int:
+        """The trials of a choice, each of whose runs computes so many ``gradients``; None: unknown."""
+        if self.tune.gradients is None or not gradients:
+            return self._first
+        spent = gradients * len(self.tune.seeds)
+        return min(MAX_TRIALS, max(MIN_TRIALS, math.ceil(self.tune.gradients / spent)))
 
     def finals(self, chosen: Mapping[tuple[str, int], int]) -> Iterator[RunConfig]:
         """The final runs: choice and defaults on every split with every seed, once if they are the same."""
@@ -126,6 +139,11 @@ class Study:
         if label not in labels:
             raise ValueError(f"has the label {shown(label)}, must be {' or '.join(map(repr, labels))}")
         return self._run(place, seed, label)
+
+    @property
+    def _first(self) -> int:
+        """The trials of a choice that are queued at the start."""
+        return MIN_TRIALS if self.tune.gradients else self.tune.trials
 
     @property
     def _num_positions_of_finals(self) -> int:
@@ -219,7 +237,7 @@ def problems(config: ExperimentConfig) -> list[str]:
     ]
     if not found:
         found = [problem for entry in study.entries for problem in _space_problems(study, entry)]
-    runs = len(study.tuned) * (2 if tune.gradients else tune.trials) * len(tune.seeds)
+    runs = len(study.tuned) * study.num_trials(None) * len(tune.seeds)
     runs += 2 * len(study.entries) * len(study.splits) * len(config.seeds)
     if runs > MAX_RUNS or study.num_positions > MAX_POSITION:
         found.append(f"tune: {runs:,} runs, at most {MAX_RUNS:,} are allowed; lower trials, splits or seeds")

@@ -1,6 +1,7 @@
 """Digits: 1,797 real handwritten digits, 8 x 8 pixels, bundled with scikit-learn. Needs no download."""
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -39,10 +40,15 @@ class Digits:
         return True
 
     def load(self, data_dir: Path, rng: np.random.Generator, progress: Progress | None = None) -> Pool:
-        bundle = load_digits()
-        x = bundle.images.astype(np.uint8)[:, None]  # 0..16
-        y = bundle.target.astype(np.int64)
+        x, y = _read()
         names = tuple(str(digit) for digit in range(10))
         if self.options.standardize:
             return Pool(standardize(x, x), y, num_classes=10, class_names=names)
         return Pool(x, y, num_classes=10, scale=1 / 16, class_names=names)
+
+
+@cache
+def _read() -> tuple[np.ndarray, np.ndarray]:
+    """The images, 0..16, and their digits. Parsing the text takes longer than a round of a small run."""
+    bundle = load_digits()
+    return bundle.images.astype(np.uint8)[:, None], bundle.target.astype(np.int64)

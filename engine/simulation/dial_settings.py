@@ -60,20 +60,23 @@ def _client_level(config: RunConfig, num_clients: int) -> ClientLevel | None:
     )
 
 
-def notes(config: RunConfig, shared: Shared) -> Iterator[str]:
-    """One note for each setting that cannot act."""
+def notes(config: RunConfig, shared: Shared, dials: Dials | None) -> Iterator[str]:
+    """Notes on settings that cannot act, and on the guarantee. Each names its section, so that a form can place it."""
     if config.system is not None:
         yield from _system_notes(config.system, config.training.participation)
     if any(shared.up):
         yield from _privacy_notes(config)
+        if dials is not None and dials.privacy is not None:
+            yield _guarantee(dials.privacy, config.training.rounds)
         return
     for name in DIALS:
         if getattr(config, name) is not None:
             yield f"{config.algorithm.name}: nothing travels; {name} has no effect"
     if config.privacy is not None and config.privacy.unit == "client":
-        yield f"{config.algorithm.name}: nothing travels, so clients are private as it is: ε is 0"
+        private = "clients are private as it is; privacy adds nothing, and ε is 0"
+        yield f"{config.algorithm.name}: nothing travels, so {private}"
     if config.system is not None and config.system.loses_uploads:
-        waiting = "deadline_s, over_select and drop_out have no effect"
+        waiting = "deadline_s, over_select and drop_out of system have no effect"
         yield f"{config.algorithm.name}: nothing travels; {waiting}, and a round lasts as long as its slowest client"
 
 
@@ -93,6 +96,13 @@ def _privacy_notes(config: RunConfig) -> Iterator[str]:
     yield "privacy: all clients count alike in the mean, since weights by samples would reveal how many they have"
     if system is not None and (system.loses_uploads or system.availability < 1) and config.training.participation < 1:
         yield "privacy: which clients stay out is not random alone, so ε is that of rounds with all clients"
+
+
+def _guarantee(privacy: ClientLevel, rounds: int) -> str:
+    if not privacy.noise:
+        return "privacy: without noise nothing is guaranteed"
+    epsilon = f"ε = {privacy.epsilon(rounds):.3g} at δ = {privacy.delta:.2g}"
+    return f"privacy: noise z = {privacy.noise:.3g} guarantees {epsilon} after {rounds:,} rounds"
 
 
 def _attack(config: RunConfig) -> Attack | None:

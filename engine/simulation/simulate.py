@@ -158,7 +158,7 @@ class Simulation:
         if self.dials is not None and self.dials.privacy is not None:
             self.task = dataclasses.replace(self.task, is_poisson=self.dials.privacy.options.sampling == "poisson")
         self.channel = ChannelState()
-        for note in dial_settings.notes(config, self.algorithm.shared(self.state)):
+        for note in dial_settings.notes(config, self.algorithm.shared(self.state), self.dials):
             self.task.note(note)
         self.samples = sample_privacy.mechanism(config, self.algorithm, self.algorithm.shared(self.state), self.task)
         self.spent = Spent.nothing(self.task.num_clients)

@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import os
 import shutil
 import sqlite3
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from streamlit.components.v2 import manifest_scanner
+from streamlit.runtime.scriptrunner.script_cache import ScriptCache
 
 from app.inside.tab import tabs
 from app.stories import stories
@@ -26,6 +28,16 @@ def _one_scan_for_components() -> Iterator[None]:
         patch.setattr(
             manifest_scanner, "scan_component_manifests", functools.cache(manifest_scanner.scan_component_manifests)
         )
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_compilation_of_scripts() -> Iterator[None]:
+    """Each run of an AppTest compiles its script anew: once per file is enough."""
+    get_bytecode = ScriptCache.get_bytecode
+    with pytest.MonkeyPatch.context() as patch:
+        compiled = functools.cache(lambda path, changed: get_bytecode(ScriptCache(), path))
+        patch.setattr(ScriptCache, "get_bytecode", lambda cache, path: compiled(path, os.stat(path).st_mtime_ns))
         yield
 
 

@@ -34,18 +34,21 @@ DIGITS: dict[str, Any] = {
 
 
 def store_experiment(
-    store: Store, raw: Mapping[str, Any], extra: Mapping[str, np.ndarray] | None = None
+    store: Store,
+    raw: Mapping[str, Any],
+    extra: Mapping[str, np.ndarray] | None = None,
+    scalars: Mapping[str, float] | None = None,
 ) -> ExperimentRecord:
-    """Computes every run of ``raw`` and stores it as done. Each round also gets the ``extra`` arrays."""
+    """Computes every run of ``raw`` and stores it as done. Rounds also get the ``extra`` arrays and ``scalars``."""
     config = parse_experiment(raw)
-    runs = [_finished(run, extra or {}) for run in config.runs()]
+    runs = [_finished(run, extra or {}, scalars or {}) for run in config.runs()]
     return store.experiments.import_finished(config.name, dict(raw), runs)
 
 
-def _finished(config: RunConfig, extra: Mapping[str, np.ndarray]) -> FinishedRun:
+def _finished(config: RunConfig, extra: Mapping[str, np.ndarray], scalars: Mapping[str, float]) -> FinishedRun:
     simulation = Simulation(config)
     records = [round_record(result) for result in simulation.rounds()]
-    rounds = [dataclasses.replace(record, arrays={**record.arrays, **extra}) for record in records]
+    rounds = [dataclasses.replace(r, arrays={**r.arrays, **extra}, scalars={**r.scalars, **scalars}) for r in records]
     return FinishedRun(
         new_run(config),
         "done",

@@ -230,6 +230,19 @@ def test_megabytes_count_both_directions() -> None:
     assert costs.spent(totals).to_numpy().tolist() == [[1, 4, 5, 2]]
 
 
+def test_the_simulated_clock_is_read_not_added_up() -> None:
+    clock = {costs.SIMULATED_CLOCK: [0.0, 2.0, 5.0]}
+    lines = curves_over_seeds.data(series("a", 0, mean=[0.1, 0.5, 0.6], seconds=[0, 1, 1], **clock), x="simulated_s")
+    assert lines["x"].tolist() == [0, 2, 5]
+    rounds = series("a", 7, **clock)[["run", "round", "value"]]
+    assert costs.simulated(rounds, {7: 1}).to_dict() == {7: 2.0}
+
+
+def test_simulated_seconds_are_offered_only_where_they_are_recorded() -> None:
+    assert "simulated_s" in costs.offered(costs.COST_CHOICES, True)
+    assert "simulated_s" not in costs.offered(costs.COST_CHOICES, False)
+
+
 def test_seeds_are_averaged_at_equal_cost() -> None:
     slow = series("a", 0, mean=[0.0, 0.5, 1.0], seconds=[0, 2, 2])
     fast = series("a", 1, mean=[0.0, 0.5, 1.0], seconds=[0, 1, 1])

@@ -127,6 +127,21 @@ def test_symbols_options_and_addresses_are_formatted() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("phi'_i, x'", "<i>φ</i>′<sub>i</sub>, <i>x</i>′"),
+        ("psi's and v_i's steps", "<i>ψ</i>'s and <i>v</i><sub>i</sub>'s steps"),
+        ("(-alpha_i), grad f_i", "(-<i>α</i><sub>i</sub>), ∇ <i>f</i><sub>i</sub>"),
+        ("the sum of sum_i p_i", "the sum of ∑<sub>i</sub> <i>p</i><sub>i</sub>"),
+        ("Sigma^{-1}", "<i>Σ</i><sup>-1</sup>"),
+        ("own_share and a_ii", "<code>own_share</code> and <i>a</i><sub>ii</sub>"),
+    ],
+)
+def test_symbols_in_sentences_are_set_as_in_formulas(text: str, shown: str) -> None:
+    assert sentences(text) == shown
+
+
 def test_an_address_in_a_citation_is_a_link() -> None:
     link = '<a href="https://arxiv.org/abs/1" target="_blank" rel="noopener">https://arxiv.org/abs/1</a>'
     assert citation("A & B. https://arxiv.org/abs/1, Algorithm 1.") == f"A &amp; B. {link}, Algorithm 1."

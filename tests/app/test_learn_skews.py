@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from app.stories.accuracy_run import steps
-from app.stories.figures import client_images, skew_costs
+from app.stories.figures import client_images, row_ends
 from app.stories.skews import (
     ALONE,
     EVERY,
+    HOW,
     ROUNDS,
     SHOWN,
     SKEWS,
@@ -113,9 +114,9 @@ def test_a_client_with_more_data_has_a_longer_row() -> None:
 
 
 def test_the_run_is_on_its_row() -> None:
-    ends = [(0.9, 0.01)] * 3
-    fig, moves = skew_costs.figure(["a", "b", "c"], ends, ends), skew_costs.moving(1, (0.5, 0.7))
+    fig = row_ends.figure(["a", "b", "c"], dict.fromkeys(HOW, [(0.9, 0.01)] * 3), "accuracy, %")
+    moves = row_ends.moving(HOW, {1: (0.5, 0.7)})
     assert moves["together"]["x"] == [50] and moves["alone"]["x"] == [70]
     assert all(round(move["y"][0]) == -1 for move in moves.values())
     assert set(moves) <= {trace.name for trace in fig.data}
-    assert skew_costs.moving(1, None) == {}
+    assert row_ends.moving(HOW, {}) == {}

@@ -37,6 +37,7 @@ def test_runs_start_in_order_on_the_first_free_slot(run: RunRecord) -> None:
     waiting = [at(run, 3), at(run, 4), at(run, 5)]  # 7.5 s each
     found = forecast(running, waiting, 2, Pace(running))
     assert found.starts_s == {3: 5.0, 4: 10.0, 5: 12.5}
+    assert found.ends_s == {1: 10.0, 2: 5.0, 3: 12.5, 4: 17.5, 5: 20.0}
     assert found.end_s == 20.0
 
 

@@ -62,3 +62,20 @@ def test_a_picture_is_an_address_that_needs_no_request() -> None:
 
 def test_nothing_drawn_is_no_picture() -> None:
     assert sketch(lambda: None) == ""
+
+
+def test_levels_of_a_contour_are_one_path_each_with_a_gap_where_values_are_missing() -> None:
+    contour = go.Contour(
+        x=[0, 1, 2, 3, 4],
+        y=[0, 1],
+        z=[[0, 0, np.nan, 1, 1]] * 2,
+        coloraxis="coloraxis",
+        contours={"start": 0, "end": 1, "size": 0.5},
+    )
+    svg = drawn(contour, coloraxis={"colorscale": [(0, "#000000"), (1, "#ffffff")], "cmin": 0, "cmax": 1})
+    paths = re.findall(r'd="(M[^"]*z)" fill="(rgb[^"]*)"', svg)
+    assert [color for _, color in paths] == ["rgb(64, 64, 64)", "rgb(191, 191, 191)"]
+    left, right = ([float(x) for x in re.findall(r"M([\d.]+) ", path)] for path, _ in paths)
+    step = (RIGHT - LEFT) / 4
+    assert set(left) == {LEFT} and min(right) >= LEFT + 3 * step - 1
+    assert {abs(float(w) - step) < 2 for w in re.findall(r"h([\d.]+)v", paths[0][0])} == {True}

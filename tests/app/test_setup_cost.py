@@ -13,7 +13,11 @@ from app.setup import cost
 from app.setup.cost import Cost, Timed
 from app.setup.measure import r_hat
 from engine.config.schema import RunConfig, Training, parse_experiment
+from engine.simulation.simulate import Simulation
+from storage import Store
+from tests.app.pages import words
 from tests.app.samples import DIGITS
+from tests.app.test_setup import opened
 
 
 def a_run(**changes: object) -> RunConfig:
@@ -35,17 +39,42 @@ def test_epochs_are_counted_in_steps():
 
 
 def test_runs_are_spread_over_slots_without_splitting_one():
-    short, long = Cost(2.0, 10.0, 1.0), Cost(8.0, 30.0, 1.0)
-    assert cost.together([short, long], 1) == Cost(10.0, 30.0, 2.0)
-    assert cost.together([short, long], 2) == Cost(8.0, 40.0, 2.0)
-    assert cost.together([short, Cost(None, 1.0, 1.0)], 1).seconds == 2.0
-    assert cost.together([Cost(None, 1.0, 1.0)], 1).seconds is None
+    short, long = Cost(2.0, 5.0, 10.0, 1.0), Cost(8.0, 7.0, 30.0, 1.0)
+    assert cost.together([short, long], 1) == Cost(10.0, 12.0, 30.0, 2.0)
+    assert cost.together([short, long], 2) == Cost(8.0, 12.0, 40.0, 2.0)
+    assert cost.together([short, Cost(None, None, 1.0, 1.0)], 1) == Cost(2.0, 5.0, 10.0, 2.0)
+    assert cost.together([Cost(None, None, 1.0, 1.0)], 1) == Cost(None, None, 1.0, 1.0)
 
 
 def test_a_run_costs_time_memory_and_disk():
     estimate = cost.cost_of(a_run())
     assert estimate.seconds is not None and math.isfinite(estimate.seconds) and estimate.seconds > 0
     assert estimate.memory_bytes > 0 and estimate.disk_bytes > 0
+
+
+def test_gradients_are_those_that_a_run_computes():
+    run = a_run()
+    computed = [result.scalars["gradient_evaluations"] for result in Simulation(run).rounds()]
+    assert cost.cost_of(run).gradients == sum(computed) == 5 * 10 * 5 * 20, "rounds, clients, steps, samples"
+
+
+def test_a_budget_of_gradients_is_shown_as_trials(empty_store: Store):
+    partition = DIGITS["partition"] | {"val_fraction": 0.2}
+    study = {"splits": [0, 1], "seeds": [0], "partition": partition, "algorithms": [{"name": "fedavg"}]}
+    page = opened(DIGITS | study | {"tune": {"gradients": 25_000}})
+    text = words(page).replace("\u2009", "")
+    assert (
+        "About 10 trials on validation data, 25000 gradients per method and split, then at most 4 final runs." in text
+    )
+    assert "<dt>Runs</dt><dd>14</dd>" in text and "<dt>Gradients</dt><dd>about 70000</dd>" in text
+
+
+def test_trials_too_slow_to_time_are_at_least_two(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cost, "MAX_STATE_BYTES", 10)
+    partition = DIGITS["partition"] | {"val_fraction": 0.2}
+    study = {"splits": [0], "seeds": [0], "partition": partition, "algorithms": [{"name": "fedavg"}]}
+    page = opened(DIGITS | study | {"training": {"rounds": 5, "lr": 0.0771}, "tune": {"gradients": 25_000}})
+    assert "At least 2 trials on validation data" in words(page)
 
 
 def test_models_of_more_clients_need_more_disk():

@@ -54,11 +54,12 @@ def is_valid(config: dict[str, Any]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("changes", (VALUES | WHOLE).values(), ids=VALUES | WHOLE)
-def test_problems_of_a_damaged_link_are_short_lines(changes: dict[str, Any]) -> None:
-    lines = problems_in(GOOD | changes)
-    assert bool(lines) != is_valid(GOOD | changes)
-    assert len(lines) <= 2 * MAX_PROBLEMS and all(len(line) <= MAX_MESSAGE for line in lines)
+@pytest.mark.parametrize("damaged", (VALUES | {"whole": WHOLE}).values(), ids=[*VALUES, "whole"])
+def test_problems_of_a_damaged_link_are_short_lines(damaged: dict[str, dict[str, Any]]) -> None:
+    for name, changes in damaged.items():
+        lines = problems_in(GOOD | changes)
+        assert bool(lines) != is_valid(GOOD | changes), name
+        assert len(lines) <= 2 * MAX_PROBLEMS and all(len(line) <= MAX_MESSAGE for line in lines), name
 
 
 @pytest.mark.parametrize("name", ON_THE_PAGE)
@@ -78,13 +79,3 @@ def test_a_link_with_thousands_of_options_in_a_sweep_fills_one_page() -> None:
     sweep = {f"training.{i}": [1] for i in range(3000)}
     draft, dropped = drawable(GOOD | {"algorithms": [{"name": "ditto", "sweep": sweep}]})
     assert draft["algorithms"] == [{"name": "ditto"}] and "3,000 options" in dropped[0]
-
-
-def test_settings_without_a_field_are_kept(empty_store: Store) -> None:
-    dials = {"attack": {"name": "sign_flip", "share": 0.3}, "compression": {"name": "top_k", "share": 0.1}}
-    entry = {"name": "fedavg", "aggregator": {"name": "median"}}
-    page = open_page("setup", config=packed(GOOD | dials | {"algorithms": [entry]}))
-    draft = page.session_state["setup.draft"]
-    assert {name: draft[name] for name in dials} == dials
-    assert draft["algorithms"][0]["aggregator"] == {"name": "median"}
-    assert not page.warning

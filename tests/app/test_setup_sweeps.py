@@ -59,14 +59,18 @@ def test_a_value_is_read_as_it_was_written(value):
 LR = {"training.lr": [0.1, 0.2]}
 
 
+def of(entries: list[dict]) -> dict:
+    return {"algorithms": entries}
+
+
 def test_methods_share_a_sweep_of_training_that_all_have():
-    assert shared([{"sweep": LR}, {"sweep": LR | {"lam": [1]}}]) == LR
-    assert shared([{"sweep": LR}, {}]) == {}
-    assert shared([{"sweep": LR}, {"sweep": {"training.lr": [0.1]}}]) == {}
-    assert shared([{"sweep": LR}, {"training": {"lr": 1}}]) == LR
-    assert shared([{"training": {"lr": 1}, "sweep": LR}]) == {}
-    assert shared([{"sweep": {"lam": [1]}}]) == {}
-    assert shared([]) == {}
+    assert shared(of([{"sweep": LR}, {"sweep": LR | {"lam": [1]}}])) == LR
+    assert shared(of([{"sweep": LR}, {}])) == {}
+    assert shared(of([{"sweep": LR}, {"sweep": {"training.lr": [0.1]}}])) == {}
+    assert shared(of([{"sweep": LR}, {"training": {"lr": 1}}])) == LR
+    assert shared(of([{"training": {"lr": 1}, "sweep": LR}])) == {}
+    assert shared(of([{"sweep": {"lam": [1]}}])) == {}
+    assert shared(of([])) == {}
 
 
 def test_sweeps_keep_their_order():

@@ -135,7 +135,7 @@ def test_the_sentences_sort_methods_by_what_their_interval_allows() -> None:
         "FedAvg (−3.4 ± 2.0 points) is behind.",
         "Tuning was worth 42.0 points to CGPFL and 1.5 points to LocalTrain.",
         "The lowest 10 % of the clients are as low as chance alone makes them, under every method.",
-        "This generalizes to new splits of this data set, cut in this way (Digits · 20 clients), and no further.",
+        "This generalizes to new splits of this data set, divided in this way (Digits · 20 clients), and no further.",
     ]
 
 
@@ -209,5 +209,5 @@ def test_the_latex_table_has_intervals_and_dashes_for_the_reference() -> None:
 
 def test_the_heading_counts_methods_below_the_reference() -> None:
     rows = pd.DataFrame({"method": ["A", "B", "LocalTrain"], "default": [0.5, 0.6, 0.8], "tuned": [0.9, 0.7, 0.85]})
-    assert finals.heading(rows, "LocalTrain") == "With defaults 2 of 2 methods are below LocalTrain, tuned 1"
+    assert finals.heading(rows, "LocalTrain") == "With defaults, 2 of 2 methods are below LocalTrain; tuned, 1"
     assert finals.heading(rows, None) == "Final runs"

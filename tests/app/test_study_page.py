@@ -4,6 +4,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from app.actions.run_config import experiment_of_all
 from app.charts.printed.sheet import problem
 from app.data import queries
 from app.report.study import report
-from app.study import choosing, finals, finding, numbers, price, progress, ranks, settings, tuning
+from app.study import choosing, finals, finding, numbers, price, progress, ranks, settings, time_left, tuning
 from app.study.study import Study
 from engine.config.schema import parse_experiment
 from storage import Store
@@ -233,3 +234,26 @@ def test_what_settings_were_chosen_on_is_shown(empty_store: Store) -> None:
         "Settings were chosen at 1 of 2 rounds." in text and "Settings were chosen on split 0 and used on all" in text
     )
     assert "Settings were chosen by validation loss" in text and "chosen by validation loss, retrained" in text
+
+
+def test_the_expected_end_counts_the_finals_that_are_not_queued_yet(empty_store: Store) -> None:
+    """Two slots: 18 trials of 2 rounds and at most 18 final runs, at a second per round."""
+    queue_study(empty_store)
+    study = choosing.study_of(empty_store.experiments.get(1))
+    assert time_left.left_s(study) is None, "nothing is timed"
+    with empty_store._database.write() as connection:
+        connection.exec_driver_sql("UPDATE runs SET seconds_per_round = 1.0, status = 'done', round = 2 WHERE id = 1")
+    empty_store.engines.heartbeat(host="here", pid=1, device="cpu", slots=2, running=0)
+    study = choosing.study_of(empty_store.experiments.get(1))
+    coming = list(time_left.to_come(study))
+    assert len(coming) == 18 and len({run.id for run in coming}) == 18
+    now = datetime(2026, 11, 25, 23, 59, 30, tzinfo=UTC)
+    lock = empty_store.try_dispatcher_lock()
+    assert lock is not None
+    with lock:
+        left = time_left.left_s(study)
+        (line,) = progress.sentences(study, now)
+    assert left == pytest.approx((17 + 18) * 2 / 2, abs=1)
+    assert line.endswith("final runs wait for 3 methods; expected to end on 26 Nov 2026 at about 00:00 UTC.")
+    empty_store.queue.request([2], "cancel")
+    assert time_left.left_s(choosing.study_of(empty_store.experiments.get(1))) is None, "it waits for the retry"

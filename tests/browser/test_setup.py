@@ -7,6 +7,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from app.setup.draft import DEFAULT
 from app.state.links import pack_config
+from tests.browser.accessible import violations
 from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server
 
 CONTRAST = """button => {
@@ -55,3 +56,22 @@ def test_the_disabled_button_is_readable(scheme: Literal["light", "dark"], page:
     button = opened(page, server, DEFAULT | {"training": {"lr": -1}})
     expect(button).to_be_disabled()
     assert button.evaluate(CONTRAST) >= 4.5
+
+
+def test_a_dial_is_switched_on_by_keyboard_and_all_of_them_are_accessible(
+    page: Page, server: Server, page_problems: PageProblems
+) -> None:
+    opened(page, server, DEFAULT | {"algorithms": [{"name": "fedavg"}], "training": {"rounds": 2}})
+    toggles = [page.get_by_role("switch", name=dial) for dial in ("Attack", "Aggregator", "Compression", "System")]
+    for toggle in toggles:
+        expect(toggle).not_to_be_checked()
+        toggle.focus()
+        page.keyboard.press("Space")
+        expect(toggle).to_be_checked()
+        page.wait_for_selector(READY, timeout=LOAD_MS)
+    expect(page.get_by_role("combobox", name="Kind of attack")).to_be_visible()
+    page.wait_for_function("location.search.includes('config=')")
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page_problems == PageProblems()

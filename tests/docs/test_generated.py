@@ -36,7 +36,7 @@ def test_the_configuration_page_has_the_keys_of_the_schema() -> None:
 def test_the_keys_of_an_algorithm_on_the_configuration_page_are_accepted() -> None:
     entry = {"name": "ditto", "label": "D", "sweep": {"lam": [1, 2]}, "tune": {"lam": [0.1, 1, "log"]}}
     entry |= {"training": {"lr": 0.1}, "attack": "sign_flip", "aggregator": "median", "compression": "top_k"}
-    entry |= {"system": {"compute_s": 0.01}}
+    entry |= {"privacy": {"noise": 2}, "system": {"compute_s": 0.01}}
     assert list(entry) == list(configuration.ENTRY)
     base = {"dataset": "digits", "partition": "iid", "model": "mlr"}
     assert len(parse_experiment({**base, "algorithms": [_without(entry, "tune")]}).runs()) == 2

@@ -73,6 +73,7 @@ def test_a_password_is_not_shown_in_messages() -> None:
     assert "secret" in store.url
 
 
+@pytest.mark.usefixtures("waiting_for_the_disk")
 def test_connections_use_safe_settings(sqlite_store: Store) -> None:
     with sqlite_store._database.read() as connection:
         settings = {

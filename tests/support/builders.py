@@ -1,6 +1,8 @@
 """Tiny federations and runs for tests of the engine."""
 
+import json
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -8,6 +10,7 @@ import torch
 
 from engine.config.schema import RunConfig, parse_experiment
 from engine.core.errors import Unsupported
+from engine.core.registry import ALGORITHMS
 from engine.datasets import Pool
 from engine.federation.clients import Federation, lay_out
 from engine.partitioners import Partition
@@ -79,8 +82,15 @@ def config(algorithm: dict[str, Any] | str, *, model: dict[str, Any] | str = "ml
 
 def supports(algorithm: dict[str, Any] | str, model: dict[str, Any] | str) -> bool:
     """Whether the method can train this model."""
+    choice = {"name": algorithm} | FEWER.get(algorithm, {}) if isinstance(algorithm, str) else algorithm
+    return _supports(ALGORITHMS.get(choice["name"]).make, json.dumps(choice), json.dumps(model))
+
+
+@cache
+def _supports(method: type, algorithm: str, model: str) -> bool:
+    """``method`` is the class, since a plugin of another test may have the same name."""
     try:
-        simulation(algorithm, model=model)
+        simulation(json.loads(algorithm), model=json.loads(model))
     except Unsupported:
         return False
     return True

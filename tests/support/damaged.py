@@ -1,6 +1,6 @@
 """Damaged configurations and files, in a fixed order: each is refused or is a valid run.
 
-VALUES   experiments with one invalid value, by name
+VALUES   experiments with one invalid value, by the method, data set, ... that has the option, and by name
 WHOLE    experiments that are invalid as a whole
 TEXTS    invalid contents of a configuration file
 CHANGES  invalid arguments of ``--set``
@@ -54,7 +54,8 @@ def _placed(section: str, name: str) -> Placed:
     return placed
 
 
-def _values() -> Iterator[tuple[str, dict[str, Any]]]:
+def _values() -> dict[str, dict[str, dict[str, Any]]]:
+    found: dict[str, dict[str, dict[str, Any]]] = {}
     for name, options, placed in every_options_class():
         for parameter in Entry(name, "", "", options, options).parameters:
             at = f"{name}.{parameter.name}"
@@ -63,7 +64,9 @@ def _values() -> Iterator[tuple[str, dict[str, Any]]]:
                 wrong.append(10**300 if name in ("training", "machine") else parameter.maximum * 2 + 1)
             if parameter.minimum is not None:
                 wrong.append(parameter.minimum - 1)
-            yield from ((f"{at}={value!r:.20}", placed({parameter.name: value})) for value in wrong)
+            damaged = {f"{at}={value!r:.20}": placed({parameter.name: value}) for value in wrong}
+            found.setdefault(name, {}).update(damaged)
+    return found
 
 
 def _nested(levels: int) -> Any:
@@ -73,7 +76,7 @@ def _nested(levels: int) -> Any:
     return value
 
 
-VALUES = dict(_values())
+VALUES = _values()
 WHOLE: dict[str, dict[str, Any]] = {
     "a name of 5,000 characters": {"name": LONG},
     "a name of two lines": {"name": "a\nb"},

@@ -4,20 +4,26 @@ import itertools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+import torch
 
+from engine.cli import run as cli
+from engine.cli.progress import reporter
 from engine.config.schema import parse_experiment
 from engine.core.errors import InvalidConfig
 from engine.exchange.bundle import CHOICES, write_bundle
 from engine.exchange.import_runs import import_file
 from engine.exchange.records import new_runs
+from engine.federation.clients import Federation, build
+from engine.simulation import simulate
 from engine.worker import Dispatcher
 from engine.worker.study import advance
-from engine.worker.study_progress import progress_of
+from engine.worker.study_progress import StudyProgress, progress_of
 from storage import BUNDLE, Archive, Store, new_archive
 from storage.database import Database
 from tests.worker.samples import rows
@@ -157,6 +163,39 @@ def test_a_study_killed_after_every_transaction_has_the_same_choices_and_finals(
     assert lives > 5 and outcome(store, disturbed) == expected
 
 
+def test_choices_are_the_same_if_the_labels_of_the_test_data_are_noise(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    several = {"tune": {"trials": 4}, "training": {"rounds": 2, "local_steps": 3, "lr": 0.05}}
+    true = queued(store, **several)
+    run_to_the_end(store)
+
+    def with_noise(*given: Any) -> Federation:
+        data = build(*given)
+        noise = torch.randint(data.num_classes, data.test.rows.shape, generator=torch.Generator().manual_seed(0))
+        return replace(data, test=replace(data.test, relabelled=noise))
+
+    monkeypatch.setattr(simulate, "build", with_noise)
+    noisy = queued(store, **several)
+    run_to_the_end(store)
+    (choices, finals), (chosen, again) = outcome(store, true), outcome(store, noisy)
+    assert chosen == choices and {trial for _, _, trial, *_ in chosen} != {0}
+    assert [run[:-1] for run in again] == [run[:-1] for run in finals]
+    for run in runs_of(store, noisy):
+        twin = next(r for r in runs_of(store, true) if r.position == run.position)
+        last = [store.metrics.array_at(r.id, "personalized.val_accuracy") for r in (run, twin)]
+        assert last[0].tolist() == last[1].tolist()
+    accuracies = [
+        [
+            store.metrics.array_at(r.id, "personalized.accuracy")
+            for r in runs_of(store, one)
+            if r.study["role"] == "final"
+        ]
+        for one in (true, noisy)
+    ]
+    assert all(a.mean() > b.mean() for a, b in zip(*accuracies, strict=True)), "the final runs did read the noise"
+
+
 def test_a_cancelled_trial_holds_its_method_and_the_finals_until_it_is_retried(store: Store) -> None:
     experiment_id = queued(store)
     first = runs_of(store, experiment_id)[0]
@@ -204,6 +243,36 @@ def test_a_dispatcher_of_given_runs_also_computes_the_finals_of_their_study(stor
     assert any(run.study["role"] == "final" for run in runs_of(store, experiment_id))
     assert {run.status for run in runs_of(store, experiment_id)} == {"done"}
     assert {run.status for run in runs_of(store, other)} == {"queued"}
+
+
+def test_the_command_does_not_end_before_the_finals_if_the_last_trial_ends_while_it_looks(
+    store: Store, trials_done: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_ids = [run.id for run in runs_of(store, trials_done)]
+
+    def set_last(status: str) -> None:
+        with store._database.write() as connection:
+            connection.exec_driver_sql(f"UPDATE runs SET status = '{status}' WHERE id = {run_ids[-1]}")
+
+    def reading(store: Store, experiment_id: int) -> StudyProgress:
+        found = progress_of(store, experiment_id)
+        set_last("done")  # right after it was seen as running
+        return found
+
+    class Driver:
+        turns = 0
+
+        def turn(self) -> None:
+            self.turns += 1
+            if self.turns > 1:
+                advance(store, trials_done)
+                run_to_the_end(store)
+
+    set_last("running")
+    monkeypatch.setattr(cli, "progress_of", reading)
+    cli._follow(store, run_ids, [trials_done], reporter(True), Driver(), [])
+    finals = [run for run in runs_of(store, trials_done) if run.study["role"] == "final"]
+    assert finals and {run.id for run in finals} <= set(run_ids) and {run.status for run in finals} == {"done"}
 
 
 def test_an_experiment_that_cannot_be_read_any_more_does_not_stop_the_dispatcher(

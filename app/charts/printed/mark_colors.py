@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
 from app.charts.printed.looks import color_map, each, rgba
@@ -16,13 +17,18 @@ def mark_colors(panel: Panel, trace: Spec, n: int) -> list[Any]:
     opacities = [float(o) * float(trace.get("opacity", 1.0)) for o in each(given.get("opacity"), n, 1.0)]
     values = each(chosen, n, "#1f77b4")
     if values and not any(isinstance(value, str) for value in values):
-        scale = scale_of(panel, given)
-        low, high = scale.get("cmin"), scale.get("cmax")
         numbers = np.asarray(values, float)
-        norm = Normalize(np.nanmin(numbers) if low is None else low, np.nanmax(numbers) if high is None else high)
-        mapped = color_map(scale.get("colorscale", "Cividis"))(norm(numbers))
+        colors = scalar_colors(scale_of(panel, given), numbers)
+        mapped = colors.cmap(colors.norm(numbers))
         return [(*rgba_of[:3], opacity) for rgba_of, opacity in zip(mapped, opacities, strict=True)]
     return [rgba(value, opacity) for value, opacity in zip(values, opacities, strict=True)]
+
+
+def scalar_colors(scale: Spec, numbers: np.ndarray) -> ScalarMappable:
+    """The colors of numbers on a scale, whose ends are those of the numbers unless they are given."""
+    low, high = scale.get("cmin"), scale.get("cmax")
+    norm = Normalize(np.nanmin(numbers) if low is None else low, np.nanmax(numbers) if high is None else high)
+    return ScalarMappable(norm, color_map(scale.get("colorscale", "Cividis")))
 
 
 def scale_of(panel: Panel, given: Spec) -> Spec:

@@ -9,7 +9,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
 from app.charts.printed.looks import DASHES, SCALES, TRANSPARENT, color_map, each, marker, rgba
-from app.charts.printed.mark_colors import mark_colors, scale_of
+from app.charts.printed.mark_colors import mark_colors, scalar_colors, scale_of
 from app.charts.printed.panel import Panel, Spec, Unprintable, names_of
 from app.charts.printed.text import words
 
@@ -162,6 +162,9 @@ def _markers(panel: Panel, ax: Axes, trace: Spec, x: np.ndarray, y: np.ndarray, 
             clip_on=bool(trace.get("cliponaxis", True)),
             zorder=MARK + above,
         )
+    if given.get("showscale"):
+        numbers = np.asarray(each(given.get("color"), n, np.nan), float)
+        _color_bar(panel, ax, scalar_colors(scale_of(panel, given), numbers), given.get("colorbar", {}))
 
 
 def _inside(panel: Panel, symbol: str, color: Any, is_hollow: bool) -> Any:

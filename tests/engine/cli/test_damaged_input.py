@@ -57,9 +57,10 @@ def written(folder: Path, changes: dict[str, Any]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("changes", VALUES.values(), ids=VALUES)
-def test_an_invalid_value_of_an_option_is_refused(call: Call, tmp_path: Path, changes: dict[str, Any]) -> None:
-    refused(call, tmp_path, "run", written(tmp_path, changes))
+@pytest.mark.parametrize("owner", VALUES)
+def test_an_invalid_value_of_an_option_is_refused(call: Call, tmp_path: Path, owner: str) -> None:
+    for changes in VALUES[owner].values():
+        refused(call, tmp_path, "run", written(tmp_path, changes))
 
 
 @pytest.mark.parametrize("changes", WHOLE.values(), ids=WHOLE)

@@ -180,3 +180,31 @@ def test_a_split_with_the_number_of_the_seed_is_the_same_run() -> None:
 def test_bad_splits_are_reported_by_their_name() -> None:
     assert problems(splits=[1, 1])[0].startswith("splits: [1, 1], must be a list of distinct whole numbers")
     assert "10000 runs" in problems(splits=list(range(200)), seeds=list(range(60)))[0]
+
+
+def test_an_entry_without_a_name_changes_single_options_of_a_dial():
+    entries = [
+        {"name": "fedavg", "attack": {"share": 0.5}},
+        {"name": "ditto", "attack": {"name": "gaussian"}},
+        {"name": "apfl", "attack": None},
+        {"name": "fedprox", "sweep": {"attack.scale": [1, 2], "system.drop_out": [0.5]}},
+    ]
+    shared = {"attack": {"name": "sign_flip", "share": 0.1}, "system": {"compute_s": 1.0}}
+    runs = parse_experiment(experiment(algorithms=entries, seeds=[0], **shared)).runs()
+    attacks = [run.attack and (run.attack.name, *run.attack.options.model_dump().values()) for run in runs]
+    assert attacks == [
+        ("sign_flip", 0.5, 1.0),
+        ("gaussian", 0.2, 1.0),
+        None,
+        ("sign_flip", 0.1, 1.0),
+        ("sign_flip", 0.1, 2.0),
+    ]
+    assert [(run.system.compute_s, run.system.drop_out) for run in runs] == [(1.0, 0.0)] * 3 + [(1.0, 0.5)] * 2
+    assert [run.label for run in runs][3:] == [f"fedprox attack.scale={s} drop_out=0.5" for s in (1, 2)]
+
+
+def test_a_dial_of_an_entry_needs_a_name_where_the_experiment_has_none():
+    (problem,) = problems(algorithms=[{"name": "fedavg", "attack": {"share": 0.5}}])
+    assert problem.startswith("algorithms.0.attack: {'share': 0.5}, must be a mapping with a `name`")
+    named = parse_experiment(experiment(algorithms=[{"name": "fedavg", "aggregator": {"f": 1}}], aggregator="krum"))
+    assert named.runs()[0].aggregator.to_dict() == {"name": "krum", "f": 1}

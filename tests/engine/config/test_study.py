@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from engine.config.sampler import MAX_TRIALS
 from engine.config.schema import RunConfig, parse_experiment
 from engine.config.study import Study, spaces_of
 from engine.config.tune import StudyRun, Tune
@@ -218,3 +219,10 @@ def test_the_plan_counts_all_runs_of_a_study() -> None:
     most = len(s.config.runs()) + len(list(s.finals(dict.fromkeys(s.tuned, 1))))
     assert sum(count for _, count in planned) == most
     assert sum(count for _, count in study(tune={"trials": 1}).planned()) == 2 * 2 * (1 + 3)
+
+
+def test_a_budget_of_gradients_pays_for_as_many_trials_as_it_takes_to_spend_it() -> None:
+    s = study(tune={"gradients": 1e6, "seeds": [5, 6]})
+    assert [s.num_trials(gradients) for gradients in (None, 1e5, 1.2e5, 1e7, 1.0)] == [2, 5, 5, 2, MAX_TRIALS]
+    (_, trials), *_ = s.planned(lambda run: 1e5 if run.label == "fedavg trial 0" else None)
+    assert trials == 5 * 2 * len(s.splits)

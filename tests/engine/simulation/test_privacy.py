@@ -55,6 +55,18 @@ def test_training_alone_is_bit_identical_and_costs_no_epsilon():
     assert any("nothing travels, so clients are private as it is" in note for note in run.task.notes)
 
 
+def test_the_guarantee_of_a_run_is_known_before_it_starts():
+    run, rounds = finished(privacy={"noise": 1.0})
+    spent = scalar(rounds[-1], "privacy.epsilon")
+    (note,) = [note for note in run.task.notes if "guarantees" in note]
+    assert (
+        note.startswith(f"privacy: noise z = 1 guarantees ε = {spent:.3g} at δ = ")
+        and f"{len(rounds) - 1} rounds" in note
+    )
+    without, _ = finished(privacy={"noise": 0, "clip": 1e6})
+    assert "privacy: without noise nothing is guaranteed" in without.task.notes
+
+
 def test_epsilon_rises_from_round_to_round():
     _, rounds = finished(privacy={"noise": 1.0})
     spent = [scalar(r, "privacy.epsilon") for r in rounds]

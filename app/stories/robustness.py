@@ -1,0 +1,376 @@
+"""Malicious clients: what a robust rule costs, and why a model of one's own is no shield without one.
+
+Forty clients with five digits each; eight of them are malicious, or none, or eighteen. The server takes the mean of the
+updates, their median, or multi-Krum's choice, for one model (FedAvg) or beneath personal models (Ditto).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from app.components.moving_figure import Moves, Picture, are_results_hidden, moving_figure, still
+from app.stories import method_rows
+from app.stories.compared import meaning, side, word
+from app.stories.dial_example import DialExample, load
+from app.stories.figures import client_changes, dial_curve
+from app.stories.method_rows import LOWEST, MEAN
+from app.stories.questions import Choice, Estimate, Exercise
+from app.stories.story import Dial, Mark, Place, Scene, reading
+from app.wording import percent, points
+
+if TYPE_CHECKING:
+    from app.stories.dial_run import DialRun, DialStep
+
+CLIENTS, FEW, MANY = 40, 8, 18  # all, and how many of them are malicious
+ROUNDS = 40
+CLASSES = 5
+DIFFERENT = ("10", "8", "5", "3")  # classes of a client, where nobody attacks
+FEDAVG, MEDIAN, KRUM = "FedAvg", "FedAvg, median", "FedAvg, multi-Krum"
+DITTO, SMALL, DITTO_MEDIAN, DITTO_KRUM = "Ditto", "Ditto, λ = 0.1", "Ditto, median", "Ditto, multi-Krum"
+ALONE = "Alone"
+METHODS: Mapping[str, Mapping[str, Any]] = {
+    FEDAVG: {"name": "fedavg"},
+    MEDIAN: {"name": "fedavg", "aggregator": "median"},
+    KRUM: {"name": "fedavg", "aggregator": "multi_krum"},
+    DITTO: {"name": "ditto", "lam": 1.0},
+    SMALL: {"name": "ditto", "lam": 0.1},
+    DITTO_MEDIAN: {"name": "ditto", "lam": 1.0, "aggregator": "median"},
+    DITTO_KRUM: {"name": "ditto", "lam": 1.0, "aggregator": "multi_krum"},
+    ALONE: {"name": "local_train"},
+}
+COSTLY = {method: METHODS[method] for method in (FEDAVG, MEDIAN, DITTO, DITTO_MEDIAN)}
+KEPT = "share of malicious clients in multi-Krum's update"
+MNIST = "The preset dial-robust asks the same of MNIST."
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What malicious clients do."""
+
+    title: str  # on the dial
+    num_malicious: int
+    name: str
+    options: Mapping[str, Any]
+    compared: tuple[str, str]  # the methods whose difference the scene is about
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return {"name": self.name, "share": self.num_malicious / CLIENTS, **self.options}
+
+
+ATTACKS = {  # weak to strong
+    "none": Attack("nobody attacks", FEW, "sign_flip", {"scale": -1}, (MEDIAN, FEDAVG)),  # they send what they trained
+    "labels": Attack("8: random labels", FEW, "labels", {"how": "random"}, (DITTO_MEDIAN, MEDIAN)),
+    "flip": Attack("8: flipped × 5", FEW, "sign_flip", {"scale": 5}, (DITTO, ALONE)),
+    "replace": Attack("8: scaled × 40", FEW, "replace", {"scale": "S"}, (DITTO_KRUM, ALONE)),
+    "many": Attack("18: random labels", MANY, "labels", {"how": "random"}, (DITTO_KRUM, DITTO)),
+}
+
+
+class Robustness:
+    order = 70
+    slug = "robustness"
+    short = "Malicious clients"
+    kicker = f"Digits · {CLIENTS} clients · {CLASSES} digits each · 13 to 27 training images · linear model"
+    title = "Does a personal model protect from attacks?"
+    lead = (
+        "Some clients send harmful updates. The server can combine updates by a robust rule, such as the median, that "
+        "a few cannot move far. Or each client can keep a model of its own: Ditto pulls it towards the shared model, "
+        "with strength λ."
+    )
+
+    @cached_property
+    def scenes(self) -> Sequence[Scene]:
+        return [_nobody(), _labels(), _flipped(), _both(), _many()]
+
+    @cached_property
+    def exercises(self) -> Sequence[Exercise]:
+        return _exercises()
+
+    def dials(self, place: Place) -> Sequence[Dial]:
+        return [Dial("attack", "What malicious clients send", {stop: own.title for stop, own in ATTACKS.items()})]
+
+    def steps(self, place: Place) -> Iterator["DialStep"]:
+        from app.stories.dial_run import steps
+
+        return steps(self.config(place))
+
+    def pace(self, round: int) -> float:
+        return 6 + round / 4
+
+    def draw(self, place: Place, run: "DialRun | None", marks: Sequence[Mark]) -> None:
+        stop, picture = place["attack"], self.picture(place, run, marks)
+        ours, theirs = ATTACKS[stop].compared
+        wide, side = st.columns([3, 2], gap="large")
+        with wide:
+            st.header(picture.title, anchor=False)
+            picture.draw()
+        with side:
+            st.header(f"{ours} instead of {theirs}: change for each client", anchor=False)
+            reach, df = _reach(stop), _changes(stop, run)
+            moves: Moves = {} if df is None else client_changes.moving(df, reach)
+            alt = "Change for each client; this run has not started" if df is None else client_changes.finding(df)
+            count = CLIENTS - ATTACKS[stop].num_malicious
+            figure = _still_changes(count, reach)
+            moving_figure(figure, moves, key="changes_figure", alt=alt, name="robustness-clients")
+            reading(self, place, picture.now)
+
+    def picture(self, place: Place, run: "DialRun | None" = None, marks: Sequence[Mark] = ()) -> Picture:
+        stop = place["attack"]
+        now = method_rows.standing(list(METHODS), ATTACKS[stop].compared, run)
+        return method_rows.picture("robustness", list(METHODS), stop, run, alt=_alt(stop), now=now)
+
+    def config(self, place: Place) -> Mapping[str, Any]:
+        return experiment(place["attack"])
+
+    def setup_label(self, place: Place) -> str:
+        return f"these {len(METHODS)} methods, {ATTACKS[place['attack']].title}"
+
+    def table(self) -> pd.DataFrame:
+        return dial_curve.data(example())
+
+    @property
+    def caption(self) -> str:
+        return (
+            "The colored marks are trained live on real digits of 8 x 8 pixels. Gray marks are example results that "
+            f"ship with Fedscape, after {ROUNDS} rounds: means over {example().over}, computed by "
+            f"`{example().command}`; lines: ± one standard deviation over the seeds. Malicious clients are left out: "
+            f"n = {CLIENTS - FEW} clients, the same ones where nobody attacks, and {CLIENTS - MANY} beside {MANY} "
+            "malicious ones. Each has 12 to 27 test images, and the lowest 5 % are two clients, or one. The change for "
+            "each client is one seed: of this run, or before it starts the shipped seed 0. Multi-Krum knows how many "
+            "clients are malicious."
+        )
+
+
+STORY = Robustness()
+
+
+def experiment(stop: str, methods: Mapping[str, Mapping[str, Any]] = METHODS, classes: int = CLASSES) -> dict[str, Any]:
+    """Methods under an attack."""
+    return {
+        "name": f"Malicious clients: {ATTACKS[stop].title}",
+        "dataset": {"name": "digits"},
+        "partition": {
+            "name": "classes_per_client",
+            "num_clients": CLIENTS,
+            "classes_per_client": classes,
+            "sizes": [30, 58],
+            "test_fraction": 0.5,
+        },
+        "model": {"name": "mlr"},
+        "training": {"rounds": ROUNDS, "local_steps": 10, "batch_size": 10, "lr": 0.1},
+        "attack": ATTACKS[stop].config,
+        "algorithms": [{**entry, "label": label} for label, entry in methods.items()],
+        "seeds": [0],
+        "device": "cpu",
+    }
+
+
+def example() -> DialExample:
+    return load("robustness")
+
+
+def different() -> DialExample:
+    """Where nobody attacks, by the number of classes of a client."""
+    return load("robustness_classes")
+
+
+def _nobody() -> Scene:
+    answers = ("It rises", "No clear change", "It falls")
+    gap = side(_values(MEDIAN, "none", LOWEST), _values(FEDAVG, "none", LOWEST))
+    return Scene(
+        "Nobody attacks",
+        {"attack": "none"},
+        "The median takes, for each weight of the model, the middle one of all updates. Where few clients have a "
+        "digit, theirs is never in the middle. The more clients differ, the more that costs: with "
+        f"{_listed(DIFFERENT)} digits a client, it takes {_costs(MEAN)} points from FedAvg's mean and {_costs(LOWEST)} "
+        "from its lowest 5 %.",
+        f"Nobody attacks: FedAvg's lowest 5 % end at {_pm(MEDIAN, 'none', LOWEST)} with the median, at "
+        f"{_pm(FEDAVG, 'none', LOWEST)} with the mean ({example().over}).",
+        Choice(
+            "Nobody attacks. The server takes the median of all updates, not their mean. What happens to the lowest 5 "
+            "%?",
+            answers,
+            word(gap, answers),
+        ),
+        "Protection has a price, and not everyone pays the same. Ask which clients a median cannot see: those whose "
+        f"updates are unlike the others'. {MNIST}",
+    )
+
+
+def _labels() -> Scene:
+    return Scene(
+        "Random labels",
+        {"attack": "labels"},
+        f"{FEW} of {CLIENTS} clients train on random labels. The mean hardly suffers ({_pm(FEDAVG, 'labels')}); under "
+        f"the median FedAvg loses {_loss(MEDIAN, FEDAVG, 'labels')}, but Ditto only "
+        f"{_loss(DITTO_MEDIAN, DITTO, 'labels')}: a personal model still learns what the median removed. Where nobody "
+        f"attacks these losses are {_loss(MEDIAN, FEDAVG, 'none')} and {_loss(DITTO_MEDIAN, DITTO, 'none')}.",
+        f"A personal model takes most of it back: under the median, Ditto ends at {_pm(DITTO_MEDIAN, 'labels')}, "
+        f"FedAvg at {_pm(MEDIAN, 'labels')} ({example().over}).",
+        Estimate(
+            f"{FEW} clients have random labels. Under the median FedAvg reaches {_pm(MEDIAN, 'labels')}. And personal "
+            "models (Ditto)?",
+            _values(DITTO_MEDIAN, "labels"),
+            example().over,
+            _measured(DITTO_MEDIAN),
+        ),
+        "A weak attack: the cure is worse than the disease. The personal model repairs the cure. Look at the bars for "
+        "the clients that gain most.",
+    )
+
+
+def _flipped() -> Scene:
+    return Scene(
+        "No shield",
+        {"attack": "flip"},
+        f"{FEW} clients send their update backwards and five times as large. The shared model is driven away from "
+        f"everyone's data, and the personal models are pulled after it. A weaker pull helps a little: λ = 0.1 ends at "
+        f"{_pm(SMALL, 'flip')}, which is still below learning alone.",
+        f"Flipped updates take Ditto from {_pm(DITTO, 'none')} to {_pm(DITTO, 'flip')}; learning alone reaches "
+        f"{_pm(ALONE, 'flip')} ({example().over}).",
+        Estimate(
+            f"{FEW} clients send five times their update, backwards. Alone, clients reach {_pm(ALONE, 'flip')}. What "
+            "does Ditto reach?",
+            _values(DITTO, "flip"),
+            example().over,
+            _measured(DITTO),
+        ),
+        "The turning point of the story. A personal model is only as safe as what it is pulled towards. Ask what λ = 0 "
+        "would do: it is learning alone.",
+    )
+
+
+def _both() -> Scene:
+    return Scene(
+        "Rule and model",
+        {"attack": "replace"},
+        f"Now {FEW} clients train on random labels and send {CLIENTS} times their update. Multi-Krum keeps the updates "
+        f"that lie closest together, which are not these. With one model the rule ends at {_pm(KRUM, 'replace')}; a "
+        "personal model adds to that what fits its client.",
+        f"With multi-Krum, Ditto ends at {_pm(DITTO_KRUM, 'replace')} and at {_pm(DITTO_KRUM, 'none')} without an "
+        f"attack; alone: {_pm(ALONE, 'replace')} ({example().over}).",
+        Choice.between(
+            f"{FEW} clients send {CLIENTS} times their update. Which ends higher: Ditto with multi-Krum, or learning "
+            "alone?",
+            "Ditto, multi-Krum",
+            "Learning alone",
+            side(_values(DITTO_KRUM, "replace"), _values(ALONE, "replace")),
+        ),
+        "The two do different things: the rule keeps attackers out of the shared model, the personal model keeps "
+        "unusual clients served. Neither replaces the other.",
+    )
+
+
+def _many() -> Scene:
+    share = float(example().values_at(KEPT, "many").mean())
+    return Scene(
+        "Nearly half",
+        {"attack": "many"},
+        f"Multi-Krum was told how many clients are malicious, here {MANY} of {CLIENTS}. It keeps updates that are "
+        "close together, and updates from random labels resemble one another more than those of clients with different "
+        f"digits do: {percent(share, 0)} of what it keeps is malicious. The mean contains "
+        f"{percent(MANY / CLIENTS, 0)}.",
+        f"With {MANY} of {CLIENTS} on random labels, FedAvg ends at {_pm(KRUM, 'many')} with multi-Krum, at "
+        f"{_pm(FEDAVG, 'many')} with the mean ({example().over}).",
+        Choice.between(
+            f"{MANY} of {CLIENTS} clients have random labels, and multi-Krum knows how many. Which rule serves the "
+            "others better?",
+            "The mean",
+            "Multi-Krum",
+            side(_values(FEDAVG, "many"), _values(KRUM, "many")),
+        ),
+        "A rule that looks for agreement finds the attackers when they agree more than honest clients do. Every robust "
+        "rule assumes something about honest clients; ask what this one assumes.",
+    )
+
+
+def _exercises() -> Sequence[Exercise]:
+    attacks = [stop for stop in ATTACKS if stop != "none"]
+    better = [ATTACKS[stop].title for stop in attacks if side(_values(KRUM, stop), _values(FEDAVG, stop)) > 0]
+    fewest, most = DIFFERENT[-1], DIFFERENT[0]
+    return [
+        Exercise(
+            f"Where nobody attacks, what does the median cost the lowest 5 % with {most} and with {fewest} digits a "
+            "client? Why does it depend on that?",
+            f"{_cost(most, LOWEST)} and {_cost(fewest, LOWEST)} points. With few digits a client, the weights of a "
+            "digit are trained by a minority, and the median follows the majority, which leaves them as they are.",
+        ),
+        Exercise(
+            "Under which attacks is multi-Krum clearly better than the mean for one model?",
+            f"{'; '.join(better) or 'None'}: {meaning(example().over)}.",
+        ),
+        Exercise(
+            "Which λ is safer under flipped updates, 1 or 0.1, and what does it cost where nobody attacks?",
+            f"0.1: {_pm(SMALL, 'flip')} against {_pm(DITTO, 'flip')}. Where nobody attacks it ends at "
+            f"{_pm(SMALL, 'none')} against {_pm(DITTO, 'none')}.",
+        ),
+    ]
+
+
+def _measured(method: str) -> Any:
+    """Reads the mean of a method off a run."""
+    at = list(METHODS).index(method)
+    return lambda run: run.now.scores[at][0]
+
+
+def _values(method: str, stop: str, what: str = MEAN) -> np.ndarray:
+    return method_rows.values(example(), method, stop, what)
+
+
+def _pm(method: str, stop: str, what: str = MEAN) -> str:
+    return method_rows.pm(example(), method, stop, what)
+
+
+def _loss(method: str, before: str, stop: str) -> str:
+    """``23 points``: how far a method's mean is below another's."""
+    return points(float((_values(before, stop) - _values(method, stop)).mean()), samples=100)
+
+
+def _cost(classes: str, what: str) -> str:
+    """Points that the median takes from FedAvg where nobody attacks."""
+    mean, median = (method_rows.values(different(), method, classes, what) for method in (FEDAVG, MEDIAN))
+    return f"{100 * float((mean - median).mean()):.0f}"
+
+
+def _costs(what: str) -> str:
+    return _listed([_cost(classes, what) for classes in DIFFERENT])
+
+
+def _listed(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _alt(stop: str) -> str:
+    ours, theirs = ATTACKS[stop].compared
+    return f"{ATTACKS[stop].title.capitalize()}: {ours} ends at {_pm(ours, stop)}, {theirs} at {_pm(theirs, stop)}"
+
+
+def _changes(stop: str, run: "DialRun | None") -> pd.DataFrame | None:
+    """The change for each client in this run; before it starts the shipped one, unless it is to be predicted."""
+    pair = ATTACKS[stop].compared
+    if run:
+        ours, theirs = (run.now.accuracies[list(METHODS).index(method)] for method in pair)
+        return client_changes.data(ours, theirs)
+    return None if are_results_hidden() else _shipped_changes(stop)
+
+
+def _shipped_changes(stop: str) -> pd.DataFrame:
+    ended = example().clients_at(stop)
+    ours, theirs = (ended[method] for method in ATTACKS[stop].compared)
+    return client_changes.data(ours, theirs)
+
+
+def _reach(stop: str) -> float:
+    return float(np.ceil(_shipped_changes(stop)["change"].abs().max()))
+
+
+@still
+def _still_changes(count: int, reach: float) -> go.Figure:
+    return client_changes.figure(count, reach)

@@ -1,0 +1,46 @@
+"""When a study will be finished: its runs in the queue, and the final runs that follow them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+
+from app.data import forecast, queries
+from app.study.study import Study, place
+from storage import RunRecord
+
+
+def left_s(study: Study) -> float | None:
+    """Estimated seconds until all final runs have ended; None if that cannot be said.
+
+    That is so while no worker runs or no run has been timed, while a run is paused or a cancelled trial holds up the
+    final runs, and while a budget of gradients may still add trials.
+    """
+    progress = study.progress
+    if progress.held_up or (study.plan.tune.gradients and progress.undecided):
+        return None
+    store, following = queries.store(), list(to_come(study))
+    found = forecast.of_queue(store, [*store.queue.waiting(), *following])
+    own = [run for run in (*study.runs, *following) if not run.is_finished]
+    ends = [found.ends_s.get(run.id) for run in own]
+    return max((end for end in ends if end is not None), default=None) if None not in ends else None
+
+
+def to_come(study: Study) -> Iterator[RunRecord]:
+    """The final runs that are not queued yet, with ids that no run has: at most so many, at the pace of their trials.
+
+    A choice that is still open may be other settings than the defaults, which are trained as well.
+    """
+    if study.finals:
+        return
+    ids = count(-1, -1)
+    first = {(own["entry"], run.split): run for run in reversed(study.trials) for own in [place(run)]}
+    for entry in study.plan.entries:
+        for split in study.splits:
+            like, choice = first.get((entry, split)) or first[entry, study.splits[0]], study.choice(entry, split)
+            is_default = study.plan.max_trials == 1 or (choice is not None and choice.trial == 0)
+            for _ in range((1 if is_default else 2) * len(study.seeds)):
+                yield _queued(like, study.plan.entries[entry].training.rounds, next(ids))
+
+
+def _queued(like: RunRecord, rounds: int, run_id: int) -> RunRecord:
+    return replace(like, id=run_id, status="queued", rounds=rounds, round=-1, seconds_per_round=None)

@@ -1,0 +1,276 @@
+"""Dials in Set up: switched on one by one, with what the chosen methods refuse or cannot use."""
+
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.setup import draft as drafts
+from app.setup.dial_options import in_words
+from app.setup.dial_problems import at_dial, dial_of, refused
+from app.setup.dials import FIRST, MEANINGS, meaning
+from app.setup.sweeps import num_points, shared
+from engine.config.schema import DIAL_KEYS, DIALS, parse_experiment
+from engine.core.registry import AGGREGATORS, ATTACKS, COMPRESSORS
+from storage import Store
+from tests.app.pages import words
+from tests.app.samples import DIGITS
+from tests.app.test_setup import expand, expanders, messages, opened, queue_button, written
+
+SMALL = DIGITS | {"algorithms": [{"name": "fedavg"}, {"name": "local_train"}], "seeds": [0]}
+ATTACK = {"name": "sign_flip", "share": 0.3, "scale": 2.0}
+SYSTEM = {"compute_s": 0.01, "deadline_s": 2.0, "over_select": 1.5}
+UNTIMED = {"training": {"rounds": 0}}  # a mistake, so that no method is timed
+
+
+def switch(page: AppTest, dial: str, on: bool = True) -> AppTest:
+    page.toggle(key=f"setup_form.{dial}.on").set_value(on).run()
+    assert not page.exception
+    return page
+
+
+def plain_messages(page: AppTest) -> list[str]:
+    return [message.replace("\\", "") for message in messages(page)]
+
+
+def captions(page: AppTest) -> list[str]:
+    return [caption.value.replace("\\", "") for caption in page.caption]
+
+
+def test_every_dial_has_a_sentence_and_something_to_start_with():
+    assert set(MEANINGS) == set(FIRST) == set(DIALS)
+    assert all(FIRST[dial] in DIALS[dial] for dial in DIALS)
+    for dial in DIAL_KEYS:
+        assert meaning(dial).endswith(".") and meaning(dial).count(". ") == 0 and len(meaning(dial)) < 120
+
+
+def test_all_dials_are_listed_and_off(empty_store: Store):
+    page = opened()
+    toggles = {toggle.key.split(".")[1]: toggle for toggle in page.toggle}
+    assert list(toggles) == list(DIAL_KEYS) and not any(toggle.value for toggle in toggles.values())
+    for dial, toggle in toggles.items():
+        assert toggle.label.replace("\\", "").endswith(meaning(dial))
+    assert not set(DIAL_KEYS) & set(written(page))
+
+
+@pytest.mark.parametrize("dial", DIAL_KEYS)
+def test_a_dial_is_switched_on_and_off_again(dial: str, empty_store: Store):
+    page = opened(SMALL)
+    before = written(page)
+    switch(page, dial)
+    assert set(written(page)) - set(before) == {dial} and "config" in page.query_params
+    parse_experiment(written(page))
+    assert getattr(parse_experiment(written(page)).runs()[0], dial) is not None
+    assert not queue_button(page).disabled
+    assert written(switch(page, dial, on=False)) == before
+
+
+@pytest.mark.parametrize(
+    ("dial", "kind"),
+    [(dial, kind) for dial, known in DIALS.items() for kind in known.names()],
+)
+def test_every_kind_draws_its_options(dial: str, kind: str, empty_store: Store):
+    page = switch(opened(SMALL | UNTIMED), dial)
+    page.selectbox(key=f"setup_form.{dial}.name").set_value(kind).run()
+    assert not page.exception
+    (entry,) = [entry for entry in DIALS[dial] if entry.name == kind]
+    assert written(page)[dial] == {"name": kind, **entry.options().model_dump(mode="json")}
+
+
+def test_a_link_with_dials_opens_with_the_same_runs(empty_store: Store):
+    config = SMALL | {"attack": ATTACK, "aggregator": "krum", "compression": {"name": "qsgd"}, "system": SYSTEM}
+    page = opened(config)
+    same = [run.digest for run in parse_experiment(config).runs()]
+    assert [run.digest for run in parse_experiment(written(page)).runs()] == same
+    expand(page, "system")
+    assert [run.digest for run in parse_experiment(written(page)).runs()] == same
+    assert page.number_input(key="setup_form.system.over_select").value == 1.5
+
+
+def test_another_kind_has_its_own_defaults(empty_store: Store):
+    page = opened(SMALL | UNTIMED | {"attack": ATTACK})
+    page.selectbox(key="setup_form.attack.name").set_value("gaussian").run()
+    assert written(page)["attack"] == {"name": "gaussian", "share": 0.2, "scale": 1.0}
+
+
+def test_what_is_closed_names_what_differs(empty_store: Store):
+    page = opened(SMALL | UNTIMED | {"system": SYSTEM})
+    assert "More · over-selection 1.5" in expanders(page)
+
+
+def test_a_mistake_in_a_dial_is_shown_at_its_field(empty_store: Store):
+    page = opened(SMALL | {"attack": ATTACK | {"share": 2.0}, "system": {"over_select": 3.0}})
+    assert page.session_state["expander.setup_form.system"], "its section is open"
+    assert sum("less than" in message for message in messages(page)) == 2
+    assert "Fix the problems first: attack.share and system.over select." in plain_messages(page)
+
+
+@pytest.mark.parametrize(
+    ("given", "warning"),
+    [
+        ({"attack": "sign_flipp"}, "no attack named 'sign_flipp'; attack is off"),
+        ({"aggregator": [1]}, "no aggregator named '[1]'; aggregator is off"),
+        ({"system": 5}, "system: 5 is not a mapping"),
+        ({"attack": None, "system": None}, None),
+    ],
+    ids=str,
+)
+def test_a_dial_that_cannot_be_drawn_is_off(given: dict[str, Any], warning: str | None, empty_store: Store):
+    page = opened(SMALL | UNTIMED | given)
+    assert not set(given) & set(written(page))
+    assert [w.value.replace("\\", "").startswith(warning or "") for w in page.warning] == [True] * (warning is not None)
+
+
+def test_a_refusal_is_shown_at_the_dial_before_anything_is_timed(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("app.setup.cost.cost_of", lambda _: pytest.fail("a method was timed"))
+    page = opened(SMALL | {"algorithms": ["fedproto", "scaffold"], "aggregator": "krum"})
+    assert plain_messages(page) == [
+        "fedproto does not average models, so aggregator: krum has nothing to act on; take aggregator: mean  \n"
+        "scaffold sends two things, and krum might keep different clients for each; take aggregator: mean, or median",
+        "Fix the problems first: aggregator.",
+    ]
+    assert queue_button(page).disabled
+
+
+def test_a_method_is_shown_with_the_dials_of_its_own_and_what_refuses_them(empty_store: Store):
+    methods = [{"name": "fedavg", "aggregator": "median"}, {"name": "fedproto", "aggregator": {"name": "median"}}]
+    page = opened(SMALL | {"algorithms": [*methods, {"name": "ditto", "system": {"drop_out": 0.5}}]})
+    assert captions(page).count("Own dials: aggregator Median.") == 2
+    assert "Own dials: system, drop-out 0.5." in captions(page)
+    assert plain_messages(page)[0].startswith("aggregator: fedproto does not average models")
+    assert [entry.get("aggregator") for entry in written(page)["algorithms"]] == ["median", {"name": "median"}, None]
+
+
+def problems_of(**config: Any) -> list[str]:
+    raw = {"name": "x"} | SMALL | config
+    return refused(raw, parse_experiment(raw).runs())
+
+
+def test_refusals_name_the_dial_or_the_method_that_sets_it():
+    swept = {"name": "fedproto", "sweep": {"aggregator": ["mean", "krum"], "predict": ["head", "prototype"]}}
+    (own,) = problems_of(algorithms=[{"name": "fedavg"}, swept])
+    assert own.startswith("algorithms.1.aggregator: fedproto does not average models")
+    of_all = {"attack": "labels", "aggregator": "median"}
+    (shown,) = problems_of(algorithms=[{"name": "fedproto"}, {"name": "ditto"}], **of_all)
+    assert shown.startswith("aggregator: fedproto")
+    assert problems_of(**of_all) == []
+
+
+def test_a_refusal_of_two_dials_together_is_shown_at_both(monkeypatch: pytest.MonkeyPatch):
+    from engine.core.errors import Unsupported
+
+    def refuse(run: Any) -> None:
+        if run.attack and run.compression:
+            raise Unsupported("not together")
+
+    monkeypatch.setattr("app.setup.dial_problems.refuse", refuse)
+    three = {"attack": "labels", "aggregator": "median", "compression": "top_k"}
+    assert problems_of(**three) == ["attack: not together", "compression: not together"]
+
+
+def test_a_dial_without_effect_says_so_beside_it(empty_store: Store):
+    page = opened(SMALL | {"attack": ATTACK, "system": {"over_select": 2.0}})
+    assert "Note: local_train: nothing travels; attack has no effect." in captions(page)
+    assert any(text.startswith("Note: system.over_select=2: all clients") for text in captions(page))
+    drawn = [element.value for element in page.main if element.type == "caption"]
+    place = next(i for i, text in enumerate(drawn) if "attack has no effect" in text)
+    assert "trained" not in drawn[place] and place < len(drawn) - 1
+    assert words(page).count("attack has no effect") == 1 and not queue_button(page).disabled
+
+
+def test_a_note_belongs_to_the_dial_that_it_names():
+    on = {"attack": ATTACK, "system": SYSTEM}
+    assert dial_of("nothing travels; attack has no effect", on) == "attack"
+    assert dial_of("nothing travels; aggregator has no effect", on) is None
+    assert dial_of("system.tie=size: all clients are equally fast", on) == "system"
+    assert dial_of("batch_size=400: 3 of 4 clients have only 9 attackers", on) is None
+    assert at_dial("system.tie: 'context', but ...", on) == "system.tie: 'context', but ..."
+    assert at_dial("system.tie=size, but ...", on) == "system.tie: system.tie=size, but ..."
+    assert at_dial("no attack here", on) == "attack: no attack here" and at_dial("a model", on) is None
+
+
+def test_a_tie_to_contexts_that_the_data_do_not_have_is_reported_at_the_dial(empty_store: Store):
+    page = opened(SMALL | {"partition": "iid", "system": {"compute_s": 0.01, "tie": "context"}})
+    assert any("these data have no contexts" in message for message in messages(page))
+    assert "Fix the problems first: system.tie." in plain_messages(page)
+
+
+def test_privacy_that_few_clients_do_not_allow_is_reported_at_its_option(empty_store: Store):
+    page = opened(SMALL | {"privacy": {"clip": "adaptive", "noise": 1.0}})
+    assert any("10 clients a round are too few to count privately" in message for message in plain_messages(page))
+    assert "Fix the problems first: privacy.clip." in plain_messages(page) and queue_button(page).disabled
+    page.number_input(key="setup_form.privacy.noise").set_value(0.5).run()
+    assert not queue_button(page).disabled, "timing short rounds of few clients is no reason to refuse it"
+
+
+def test_the_guarantee_of_private_clients_is_shown_at_the_dial(empty_store: Store):
+    (note,) = [text for text in captions(opened(SMALL | {"privacy": {"noise": 2.0}})) if "guarantees" in text]
+    assert note.startswith("Note: ") and "fedavg: noise z = 2 guarantees ε = " in note.replace("Note: ", "")
+
+
+def test_an_option_of_a_dial_is_swept_for_all_methods(empty_store: Store):
+    page = switch(opened(SMALL), "attack")
+    page.button(key="setup_form.training.swept.attack.share").click().run()
+    assert [entry["sweep"] for entry in written(page)["algorithms"]] == [{"attack.share": [0.1, 0.2, 0.3]}] * 2
+    assert queue_button(page).label == "Queue 6 runs"
+    page.selectbox(key="setup_form.add").set_value("ditto").run()
+    assert written(page)["algorithms"][2]["sweep"] == {"attack.share": [0.1, 0.2, 0.3]}
+    switch(page, "attack", on=False)
+    assert not any("sweep" in entry for entry in written(page)["algorithms"])
+
+
+def test_a_swept_option_that_is_empty_in_a_link_has_its_default(empty_store: Store):
+    swept = {"name": "fedavg", "sweep": {"attack.share": [0.1, 0.4], "training.lr": [0.1]}}
+    empty = {"attack": {"name": "labels", "share": None}, "training": {"rounds": 0, "lr": None}}
+    page = opened(SMALL | empty | {"algorithms": [swept]})
+    assert [warning.value for warning in page.warning] == ["Must not be empty; using the default."] * 2
+    assert written(page)["attack"]["share"] == 0.2 and written(page)["training"]["lr"] == 0.05
+
+
+def test_a_sweep_ends_with_the_kind_that_has_its_option(empty_store: Store):
+    swept = {"name": "fedavg", "sweep": {"attack.how": ["random", "next"], "attack.share": [0.1, 0.4]}}
+    page = opened(SMALL | UNTIMED | {"attack": "labels", "algorithms": [swept]})
+    assert page.multiselect(key="setup_form.training.sweep.attack.how").value == ["random", "next"]
+    page.selectbox(key="setup_form.attack.name").set_value("alie").run()
+    assert "sweep" not in written(page)["algorithms"][0]
+
+
+def test_options_of_dials_are_shared_where_the_dial_is_on_and_no_method_has_its_own():
+    sweep = {"sweep": {"system.drop_out": [0, 0.5]}}
+    assert shared({"algorithms": [sweep, sweep], "system": {}}) == sweep["sweep"]
+    assert shared({"algorithms": [sweep, sweep]}) == {}
+    assert shared({"algorithms": [sweep, {"system": None}], "system": {}}) == sweep["sweep"]
+    assert shared({"algorithms": [sweep, {}], "system": {}}) == {}
+    assert shared({"algorithms": [{"sweep": {"attack.shares": [0.1]}}], "attack": {"name": "labels"}}) == {}
+
+
+def test_points_of_a_sweep_are_counted():
+    assert [num_points(entry) for entry in ({}, {"sweep": {}}, {"sweep": {"a": [1, 2], "b": [3, 4, 5]}})] == [1, 1, 6]
+
+
+@pytest.mark.parametrize(
+    ("dial", "value", "expected"),
+    [
+        ("attack", None, "no attack"),
+        ("aggregator", "median", "aggregator Median"),
+        ("attack", ATTACK, "attack Sign flip, malicious share 0.3, scale 2"),
+        ("attack", {"share": 0.3}, "attack"),
+        ("compression", [1], "compression [1]"),
+        ("system", SYSTEM, "system, seconds per gradient 0.01, deadline (s) 2, over-selection 1.5"),
+        ("system", 5, "system"),
+    ],
+    ids=str,
+)
+def test_a_dial_of_one_method_in_words(dial: str, value: Any, expected: str):
+    assert in_words(dial, value) == expected
+
+
+def test_titles_of_kinds_are_distinct():
+    for known in (ATTACKS, AGGREGATORS, COMPRESSORS):
+        assert len({entry.title for entry in known}) == len(known.names())
+
+
+def test_a_dial_is_dropped_from_a_draft_only_with_a_message():
+    draft, dropped = drafts.drawable(SMALL | {"attack": "sign_flip", "system": {}, "aggregator": "nope"})
+    assert draft["attack"] == {"name": "sign_flip"} and draft["system"] == {} and "aggregator" not in draft
+    assert dropped == ["no aggregator named 'nope'; aggregator is off"]
