@@ -47,11 +47,11 @@ def test_runs_are_listed_in_queue_order_with_paused_ones_last(store: Store) -> N
 
 def test_known_start_and_end_times_are_shown(store: Store) -> None:
     waiting = store.queue.waiting()
-    rows = up_next.data(Turns([], waiting, []), Forecast({1: 0.0, 2: 90.0}, 200.0))
+    rows = up_next.data(Turns([], waiting, []), Forecast({1: 0.0, 2: 90.0}, {}, 200.0))
     assert list(rows["starts"]) == ["now", "in 2 min", "–", "–"]
-    summary = up_next.summary(Turns(waiting[:1], waiting[1:], []), Forecast({}, 200.0))
+    summary = up_next.summary(Turns(waiting[:1], waiting[1:], []), Forecast({}, {}, 200.0))
     assert summary == "1 running, 3 queued. Estimated time left: 3 min."
-    assert up_next.summary(Turns([], waiting[:1], waiting[2:]), Forecast({}, None)) == "1 queued, 2 paused."
+    assert up_next.summary(Turns([], waiting[:1], waiting[2:]), Forecast({}, {}, None)) == "1 queued, 2 paused."
 
 
 @pytest.mark.parametrize(("to", "moved"), [("first", [3, 1, 2, 4]), ("earlier", [1, 3, 2, 4]), ("last", [1, 2, 4, 3])])
