@@ -30,7 +30,7 @@ ON, OFF = "on", "off"
 
 @dataclass(frozen=True)
 class Touched:
-    """What the marks show by their color: ``words`` as in ``clients with larger updates``; a flag is told by shape."""
+    """What the marks show by their color: ``words`` as in ``clients with larger updates``; a flag is shown by shape."""
 
     title: str
     words: str

@@ -273,7 +273,7 @@ def _many() -> Scene:
     return Scene(
         "Nearly half",
         {"attack": "many"},
-        f"Multi-Krum was told how many clients are malicious, here {MANY} of {CLIENTS}. It keeps updates that are "
+        f"Multi-Krum knows how many clients are malicious, here {MANY} of {CLIENTS}. It keeps updates that are "
         "close together, and updates from random labels resemble one another more than those of clients with different "
         f"digits do: {percent(share, 0)} of what it keeps is malicious. The mean contains "
         f"{percent(MANY / CLIENTS, 0)}.",

@@ -10,7 +10,7 @@ from storage import RunRecord
 
 
 def left_s(study: Study) -> float | None:
-    """Estimated seconds until all final runs have ended; None if that cannot be said.
+    """Estimated seconds until all final runs have ended; None if that is unknown.
 
     That is so while no worker runs or no run has been timed, while a run is paused or a cancelled trial holds up the
     final runs, and while a budget of gradients may still add trials.

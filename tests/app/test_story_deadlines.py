@@ -101,6 +101,6 @@ def test_clients_that_are_never_used_are_crosses() -> None:
     assert moves["never used"] == {"x": [8.0], "y": [20.0], "customdata": [1]}
     assert moves["pairs"]["y"][:3] == [90.0, 80.0, None]
     assert set(moves) <= {trace.name for trace in used_clients.figure("FedAvg", "Ditto", "#000000").data}
-    said = used_clients.finding(df, "FedAvg", "Ditto")
-    assert said == "FedAvg never uses an upload of 1 of 2 clients, who reach 20 % with it and 70 % with Ditto"
+    found = used_clients.finding(df, "FedAvg", "Ditto")
+    assert found == "FedAvg never uses an upload of 1 of 2 clients, who reach 20 % with it and 70 % with Ditto"
     assert used_clients.finding(df.head(1), "FedAvg", "Ditto") == "FedAvg uses uploads of all 1 clients"
