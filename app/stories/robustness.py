@@ -254,8 +254,8 @@ def _both() -> Scene:
         f"Now {FEW} clients train on random labels and send {CLIENTS} times their update. Multi-Krum keeps the updates "
         f"that lie closest together, which are not these. With one model the rule ends at {_pm(KRUM, 'replace')}; a "
         "personal model adds to that what fits its client.",
-        f"With multi-Krum, Ditto ends at {_pm(DITTO_KRUM, 'replace')} and at {_pm(DITTO_KRUM, 'none')} without an "
-        f"attack; alone: {_pm(ALONE, 'replace')} ({example().over}).",
+        f"With multi-Krum, Ditto ends at {_pm(DITTO_KRUM, 'replace')}, without an attack at "
+        f"{_pm(DITTO_KRUM, 'none')}; alone: {_pm(ALONE, 'replace')} ({example().over}).",
         Choice.between(
             f"{FEW} clients send {CLIENTS} times their update. Which ends higher: Ditto with multi-Krum, or learning "
             "alone?",

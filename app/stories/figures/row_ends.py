@@ -50,7 +50,7 @@ def figure(rows: Sequence[str], ends: Mapping[str, Ends], title: str) -> go.Figu
         )
     palette.base_layout(fig, height=AROUND + ROW * len(rows))
     fig.update_layout(showlegend=False, margin_t=8)
-    fig.update_xaxes(range=[0, 102], title_text=title, fixedrange=True)
+    fig.update_xaxes(range=[-2, 102], title_text=title, fixedrange=True)
     fig.update_yaxes(
         range=[0.5 - len(rows), 0.5], tickvals=y, ticktext=list(rows), showgrid=False, fixedrange=True, ticks=""
     )
