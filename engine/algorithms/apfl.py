@@ -45,7 +45,6 @@ from engine.core.params import (
     broadcast,
     clone,
     dot,
-    each,
     gather,
     lerp_each,
     map_params,
@@ -125,12 +124,11 @@ class Apfl(PersonalModels):
 
         def step(c: Live, batch: Batch) -> Tensor:
             loss, g = task.staying.grad(lerp_each(c.w, c.v, c.alpha), batch)
-            own = {n: each(c.alpha, slope) * slope for n, slope in g.items()}
-            if self.hparams.adaptive:
-                along = dot(g, map_params(torch.sub, c.v, c.w))
-                c.alpha.sub_(along, alpha=float(self.hparams.alpha_lr)).clamp_(0, 1)
+            along = dot(g, map_params(torch.sub, c.v, c.w)) if self.hparams.adaptive else 0.0
             sgd.step(c, "w", batch)
-            sgd.step_along(c, "v", own)
+            sgd.step_along(c, "v", g, shares=c.alpha)
+            if self.hparams.adaptive:
+                c.alpha.sub_(along, alpha=float(self.hparams.alpha_lr)).clamp_(0, 1)
             return loss
 
         return for_each_client(task, cohort.plan, {"w": w, "v": v, "alpha": alpha}, step)

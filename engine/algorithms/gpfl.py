@@ -59,6 +59,7 @@ from engine.models import Model, Params
 from engine.task import Diagnostics, Forward, Predictor, Task
 from engine.training.body_head import part, require_body
 from engine.training.features import feature_width
+from engine.training.guidance import Slopes, guided_slopes
 from engine.training.local import Trained, local_sgd
 from engine.training.roles import SplitModels
 
@@ -157,7 +158,8 @@ class Gpfl(SplitModels):
         conditions = torch.stack([embeddings.mean(0).expand_as(personal), personal], dim=-2)  # g and p_i
         extras = broadcast({"received": embeddings}, cohort.size) | {"conditions": conditions}
         guidance = [n for n in received if n not in task.model.names]
-        objective = OnFeatures(partial(_loss, self.hparams), l2=dict.fromkeys(guidance, self.hparams.mu))
+        decay = dict.fromkeys(guidance, self.hparams.mu)
+        objective = OnFeatures(partial(_loss, self.hparams), decay, partial(_slopes, self.hparams))
         return local_sgd(task, broadcast(received, cohort.size) | heads, cohort, objective=objective, extras=extras)
 
 
@@ -171,6 +173,14 @@ def _loss(
     gap = generic - of_classes(extras["received"], y)
     guidance = angle + h.lam * _magnitude(gap, weight, h.mlg)
     return add_silently(mean_cross_entropy(logits, y, weight), guidance)
+
+
+def _slopes(
+    h: Hparams, model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras
+) -> Slopes:
+    """The gradient of ``_loss``, derived by hand."""
+    conditions, targets = extras["conditions"], of_classes(extras["received"], y)
+    return guided_slopes(params, features, y, weight, conditions, targets, h.lam, h.mlg == "frobenius")
 
 
 def valves(params: Params, features: Float[Tensor, "*A B F"], conditions: Float[Tensor, "*A K F"]) -> Sequence[Tensor]:

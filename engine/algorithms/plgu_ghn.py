@@ -48,6 +48,7 @@ from engine.training.hypernetwork import (
     descend,
     initial_server,
     pull_back,
+    pull_back_moved,
     send_changes,
     train_emitted,
 )
@@ -97,7 +98,7 @@ class PlguGhn(EmittedModels):
         rows = rows[arrived.rows]
         slope = pull_back(state.psi, rows, arrived.params)
         length = slope.norm()
-        uphill = slope.move(state.psi, self.hparams.rho / length.where(length > 0, 1.0))  # psi + eps
-        pull = pull_back(uphill, rows, arrived.params)
+        radius = self.hparams.rho / length.where(length > 0, 1.0)
+        pull = pull_back_moved(state.psi, rows, slope, radius)  # at psi + eps
         new = State(*descend(state.psi, state.embeddings, pull, cohort.clients[arrived.rows], self.hparams))
         return new, Diagnostics(trained.loss, trained.gradient_evaluations)

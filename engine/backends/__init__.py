@@ -30,10 +30,17 @@ class OnFeatures:
     ``loss(model, params [A, ...], features [A, B, F], y [A, B], weight [A, B], extras [A, ...]) -> [A]`` is that of A
     clients at once. The fused backend differentiates it at the features, by autograd, and the body by hand. ``l2`` adds
     the gradient of l2/2 ||p||^2 for the parameters that it names, which the loss leaves out.
+
+    ``slopes`` may give what autograd finds, derived by hand: (losses [A], gradients by name, gradient at the features),
+    from the arguments of ``loss``. It is used where the head is one linear layer with a bias.
     """
 
     loss: Callable[[Model, ClientParams, Tensor, Tensor, Tensor, Extras], Float[Tensor, "A"]]
     l2: Mapping[str, float] = field(default_factory=dict)
+    slopes: (
+        Callable[[Model, ClientParams, Tensor, Tensor, Tensor, Extras], tuple[Float[Tensor, "A"], ClientParams, Tensor]]
+        | None
+    ) = None
 
     def __call__(
         self, model: Model, params: SharedParams, x: Tensor, y: Tensor, weight: Tensor, extras: Extras
@@ -62,8 +69,11 @@ class Backend(Protocol):
     def name(self) -> str:
         """The name in the configuration."""
 
-    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
-        """Clients to train together so that their live state stays in the cache (CPU) or memory (GPU)."""
+    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, models: int = 1) -> int:
+        """Clients to train together so that their live state stays in the cache (CPU) or memory (GPU).
+
+        Each of them trains ``models`` models.
+        """
 
     def accumulate(
         self,
@@ -130,14 +140,21 @@ def cross_entropy(model: Model, params: SharedParams, x: Tensor, y: Tensor, weig
 
 def cross_entropy_error(logits: Tensor, batch: Batch) -> tuple[Float[Tensor, "A"], Float[Tensor, "A B C"]]:
     """Mean cross-entropy of each client and its derivative at the logits."""
+    return softmax_error(logits, batch.y, batch.weight)
+
+
+def softmax_error(
+    logits: Float[Tensor, "A B C"], y: Int[Tensor, "A B"], weight: Float[Tensor, "A B"] | None
+) -> tuple[Float[Tensor, "A"], Float[Tensor, "A B C"]]:
+    """``cross_entropy_error`` of labels and weights; without weights every batch is full."""
     log_p = logits.log_softmax(-1)
-    target = batch.y[..., None]
+    target = y[..., None]
     chosen = log_p.gather(-1, target)[..., 0]
     error = log_p.exp_()
     error.scatter_add_(-1, target, error.new_full((1, 1, 1), -1.0).expand(target.shape))
-    if batch.weight is None:
-        return -chosen.mean(-1), error.mul_(1 / batch.y.shape[1])
-    return -(chosen * batch.weight).sum(-1), error.mul_(batch.weight[..., None])
+    if weight is None:
+        return -chosen.mean(-1), error.mul_(1 / y.shape[1])
+    return -(chosen * weight).sum(-1), error.mul_(weight[..., None])
 
 
 def mean_cross_entropy(logits: Float[Tensor, "A B C"], y: Tensor, weight: Tensor) -> Float[Tensor, "A"]:

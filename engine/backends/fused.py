@@ -64,8 +64,14 @@ class Fused(Backend):
         """The number of layers of the body."""
         return sum(f"{layer}.weight" in self.model.body for layer in self.chain)
 
-    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
-        return live_chunk(model, batch_bytes, device, copies=1)  # steps write no gradients
+    @cached_property
+    def _has_plain_head(self) -> bool:
+        """Whether the head is one linear layer with a bias."""
+        is_one_layer = self._depth == len(self.chain) - 1 and not self.is_one_column
+        return is_one_layer and f"{self.chain[-1]}.bias" in self.model.head
+
+    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, models: int = 1) -> int:
+        return live_chunk(model, batch_bytes, device, copies=models)  # steps write no gradients
 
     def accumulate(
         self,
@@ -102,26 +108,48 @@ class Fused(Backend):
         objective: OnFeatures,
         extras: Extras | None,
     ) -> Float[Tensor, "A"]:
-        """Differentiate the loss at the features by autograd, and the body by hand."""
+        """Differentiate the loss at the features by its own slopes or by autograd, and the body by hand."""
         inputs = self._inputs(params, batch.x.flatten(2), self._depth)
         features = inputs.pop().detach()
         body = {n: p for n, p in out.items() if n in self.model.body}
-        rest = {n: p for n, p in params.items() if n not in self.model.body}
-        trained = {n: rest[n].detach().requires_grad_() for n in out if n in rest}
-        with torch.enable_grad():
-            leaf = features.requires_grad_(bool(body))
-            own = {**rest, **trained}
-            losses = objective.loss(self.model, own, leaf, batch.y, batch_weight(batch), extras or {})
-        leaves = [*trained.values(), *([leaf] if body else [])]
-        gradients = torch.autograd.grad(losses.sum(), leaves, materialize_grads=True)
+        if objective.slopes is not None and self._has_plain_head:
+            given = (self.model, params, features, batch.y, batch_weight(batch), extras or {})
+            losses, gradients, error = objective.slopes(*given)
+        else:
+            losses, gradients, error = self._slopes_at_features(out, params, batch, features, objective, extras)
         if body:
-            errors = self._backward(body, params, inputs, gradients[-1].mul_(features > 0))
+            errors = self._backward(body, params, inputs, error.mul_(features > 0))
         scale_out(out, params, alpha, beta, {**self.model.l2_of, **objective.l2})
         if body:
             self._add_gradients(body, inputs, errors, alpha, 1.0)
-        for name, gradient in zip(trained, gradients, strict=False):
-            out[name].add_(gradient, alpha=alpha)
-        return losses.detach()
+        for name, gradient in gradients.items():
+            if name in out:
+                out[name].add_(gradient, alpha=alpha)
+        return losses
+
+    def _slopes_at_features(
+        self,
+        out: ClientParams,
+        params: ClientParams,
+        batch: Batch,
+        features: Tensor,
+        objective: OnFeatures,
+        extras: Extras | None,
+    ) -> tuple[Tensor, ClientParams, Tensor]:
+        """By autograd: the losses, the gradients by what ``out`` trains above the body, and that at the features.
+
+        The last one is arbitrary where no part of the body is trained.
+        """
+        has_body = any(n in self.model.body for n in out)
+        rest = {n: p for n, p in params.items() if n not in self.model.body}
+        trained = {n: rest[n].detach().requires_grad_() for n in out if n in rest}
+        with torch.enable_grad():
+            leaf = features.detach().requires_grad_(has_body)
+            own = {**rest, **trained}
+            losses = objective.loss(self.model, own, leaf, batch.y, batch_weight(batch), extras or {})
+        leaves = [*trained.values(), *([leaf] if has_body else [])]
+        gradients = torch.autograd.grad(losses.sum(), leaves, materialize_grads=True)
+        return losses.detach(), dict(zip(trained, gradients, strict=False)), gradients[-1]
 
     def proximal_steps(
         self, theta: ClientParams, anchor: ClientParams, batch: Batch, lr: float, lam: float, steps: int

@@ -82,18 +82,21 @@ class Pull:
 
     inputs: dict[str, Tensor]  # of each layer, [S, width]
     errors: dict[str, Tensor]  # at the outputs of each layer, [S, outputs]
+    pairs: dict[str, Tensor]  # <e_i, e_j> of these errors, [S, S]
+    back: Float[Tensor, "S hidden"]  # the error at z, where the output layers meet
     embeddings: Float[Tensor, "S d"]  # each client's own
 
     def norm(self) -> Tensor:
         """The length of psi's direction: ||sum_i e_i (z_i, 1)^T||^2 = sum_ij <e_i, e_j> (<z_i, z_j> + 1)."""
-        pairs = [((e @ e.T).double() * (self.inputs[n] @ self.inputs[n].T + 1)).sum() for n, e in self.errors.items()]
-        length = torch.stack(pairs).sum().clamp(min=0).sqrt() / len(self.embeddings)
+        sums = [(e.double() * (self.inputs[n] @ self.inputs[n].T + 1)).sum() for n, e in self.pairs.items()]
+        length = torch.stack(sums).sum().clamp(min=0).sqrt() / len(self.embeddings)
         return length.to(self.embeddings.dtype)
 
-    def move(self, psi: SharedParams, rate: float | Tensor) -> SharedParams:
-        """psi + rate times its direction."""
+    def move(self, psi: SharedParams, rate: float | Tensor, kind: str = "") -> SharedParams:
+        """psi + rate times its direction, in the layers whose names begin with ``kind``."""
         moved = dict(psi)
-        for layer, error in self.errors.items():
+        for layer in (n for n in self.errors if n.startswith(kind)):
+            error = self.errors[layer]
             weight, bias = psi[f"{layer}.weight"], psi[f"{layer}.bias"]
             scaled = self.inputs[layer] * (rate / len(error))
             moved[f"{layer}.weight"] = torch.addmm(weight.flatten(0, -2), error.T, scaled).view_as(weight)
@@ -131,15 +134,36 @@ def emit(psi: SharedParams, embeddings: Float[Tensor, "S d"]) -> ClientParams:
 
 def pull_back(psi: SharedParams, embeddings: Float[Tensor, "S d"], change: ClientParams) -> Pull:
     """The vector-Jacobian products of the emitted models with ``change`` = w_i,0 - w_i,E."""
-    *inputs, z = _activations(psi, embeddings)
     errors = {f"output.{n}": c.flatten(1) for n, c in change.items()}
-    seen = dict.fromkeys(errors, z)
-    error = torch.stack([e @ psi[f"{n}.weight"].flatten(0, -2) for n, e in errors.items()]).sum(0)
+    back = torch.stack([e @ psi[f"{n}.weight"].flatten(0, -2) for n, e in errors.items()]).sum(0)
+    return _through_hidden(psi, embeddings, errors, {n: e @ e.T for n, e in errors.items()}, back)
+
+
+def pull_back_moved(psi: SharedParams, embeddings: Float[Tensor, "S d"], slope: Pull, rate: Tensor) -> Pull:
+    """``pull_back`` of the same change at psi + rate times ``slope``, itself a pull at psi.
+
+    The output layers there are not built: with A + rate/S sum_j e_j z_j^T instead of A, the error at z grows by
+    rate/S sum_j <e_i, e_j> z_j.
+    """
+    errors = {n: e for n, e in slope.errors.items() if n.startswith("output.")}
+    pairs = {n: slope.pairs[n] for n in errors}
+    growth = torch.stack([pairs[n] @ slope.inputs[n] for n in errors]).sum(0)
+    back = slope.back + rate / len(embeddings) * growth
+    return _through_hidden(slope.move(psi, rate, "hidden."), embeddings, errors, pairs, back)
+
+
+def _through_hidden(
+    psi: SharedParams, embeddings: Tensor, errors: dict[str, Tensor], pairs: dict[str, Tensor], back: Tensor
+) -> Pull:
+    """The whole pull, from the errors at the output layers and at z."""
+    *inputs, z = _activations(psi, embeddings)
+    seen, errors, pairs, error = dict.fromkeys(errors, z), dict(errors), dict(pairs), back
     hidden = zip(_layers(psi, "hidden."), inputs, [*inputs[1:], z], strict=True)
     for layer, x, out in reversed(list(hidden)):
         seen[layer], errors[layer] = x, error * (out > 0)
+        pairs[layer] = errors[layer] @ errors[layer].T
         error = errors[layer] @ psi[f"{layer}.weight"]
-    return Pull(seen, errors, error)
+    return Pull(seen, errors, pairs, back, error)
 
 
 def train_emitted(

@@ -81,7 +81,8 @@ def for_each_client(
     the chunks; one that does not fit the memory of a GPU is halved.
     """
     plans = [plans] if isinstance(plans, Plan) else list(plans)
-    count, size, chunks, begin = len(plans[0].steps), chunk_size(task, plans[0]), [], 0
+    models = sum(not isinstance(value, Tensor) for value in start.values())
+    count, size, chunks, begin = len(plans[0].steps), chunk_size(task, plans[0], models), [], 0
     while begin < count:
         end = min(begin + size, count)
         try:
@@ -96,10 +97,10 @@ def for_each_client(
     return Outcome(values, torch.cat([chunk.loss for chunk in chunks]))
 
 
-def chunk_size(task: Task, plan: Plan) -> int:
-    """Clients to train together: the backend's estimate, or less where that did not fit."""
+def chunk_size(task: Task, plan: Plan, models: int = 1) -> int:
+    """Clients to train ``models`` of together: the backend's estimate, or less where that did not fit."""
     size = _batch_bytes(task, plan)
-    estimate = task.backend.chunk_size(task.model, size, task.device)
+    estimate = task.backend.chunk_size(task.model, size, task.device, models)
     return min(estimate, task.fitting.get(size, estimate))
 
 
@@ -176,18 +177,28 @@ class SGD:
                 p.add_(drift[n], alpha=-self.lr)
         return loss
 
-    def step_along(self, c: Live, name: str, gradient: ClientParams) -> None:
-        """The same step of ``c.<name>`` with a given gradient: p <- p - lr [gradient + weight_decay p]."""
+    def step_along(self, c: Live, name: str, gradient: ClientParams, shares: Float[Tensor, "A"] | None = None) -> None:
+        """The same step of ``c.<name>`` with a given gradient: p <- p - lr [share gradient + weight_decay p].
+
+        Each client has its own share; 1 without ``shares``.
+        """
         params: ClientParams = getattr(c, name)
         velocity = c.velocity(name) if self.momentum else {}
         for n, p in params.items():
             if self.momentum:
-                v = velocity[n].mul_(self.momentum).add_(gradient[n]).add_(p, alpha=self.weight_decay)
-                p.add_(v, alpha=-self.lr)
+                v = _add_shares(velocity[n].mul_(self.momentum), gradient[n], shares, 1.0)
+                p.add_(v.add_(p, alpha=self.weight_decay), alpha=-self.lr)
             else:
                 if self.weight_decay:
                     p.mul_(1 - self.lr * self.weight_decay)
-                p.add_(gradient[n], alpha=-self.lr)
+                _add_shares(p, gradient[n], shares, -self.lr)
+
+
+def _add_shares(p: Tensor, gradient: Tensor, shares: Tensor | None, alpha: float) -> Tensor:
+    """p <- p + alpha share gradient, in one pass."""
+    if shares is None:
+        return p.add_(gradient, alpha=alpha)
+    return p.addcmul_(gradient, each(shares, p), value=alpha)
 
 
 def _pulls(
