@@ -1,11 +1,12 @@
 """Every method, compared with FedAvg and with the fastest matrix product of the machine.
 
     OMP_NUM_THREADS=1 python -m benchmarks.roofline [--models mlr dnn cnn] [--methods ditto pfedme] [--repeats 5]
+        [--clients 20] [--samples 640]
 
-20 clients with 640 samples of MNIST's shape (random pixels), batch 32, one epoch, one thread; each method with its
-defaults. Training and aggregation only, without evaluation, in seconds of the processor. Repeats of a method, of FedAvg
-and of a matrix product of 1024 x 1024 floats take turns, so that a slower minute slows all three. For each method, a
-line of a Markdown table:
+20 clients with 640 samples each unless given, of MNIST's shape (random pixels), batch 32, one epoch, one thread; each
+method with its defaults. Training and aggregation only, without evaluation, in seconds of the processor. Repeats of a
+method, of FedAvg and of a matrix product of 1024 x 1024 floats take turns, so that a slower minute slows all three.
+For each method, a line of a Markdown table:
 
 - ms: median of a round
 - MFLOP: floating-point operations of matrix products and convolutions in a round, counted by torch
@@ -55,10 +56,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--methods", nargs="+", choices=ALGORITHMS.names(), default=list(ALGORITHMS.names()))
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--clients", type=int, default=CLIENTS)
+    parser.add_argument("--samples", type=int, default=SAMPLES, help="training samples of each client")
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    data = federation()
-    print(f"{CLIENTS} clients, {SAMPLES} samples each, batch {BATCH}, 1 thread, torch {torch.__version__}")
+    data = federation(given.clients, given.samples)
+    print(f"{given.clients} clients, {given.samples} samples each, batch {BATCH}, 1 thread, torch {torch.__version__}")
     for model in given.models:
         print(f"\n{model}\n\n| method | ms | MFLOP | peak | per gradient | per FLOP | products | gathers | rest |")
         print("|---|" + "--:|" * 8)
@@ -171,21 +174,21 @@ def timed(compute: Callable[[], object]) -> float:
     return time.process_time() - started
 
 
-def federation() -> Federation:
+def federation(clients: int = CLIENTS, samples: int = SAMPLES) -> Federation:
     """Return clients with random images and labels, and public images."""
     rng = np.random.default_rng(0)
-    own = SAMPLES + TEST_SAMPLES
-    total = CLIENTS * own + PUBLIC_SAMPLES
+    own = samples + TEST_SAMPLES
+    total = clients * own + PUBLIC_SAMPLES
     pool = Pool(rng.integers(0, 256, (total, 1, 28, 28), np.uint8), rng.integers(0, 10, total), 10, scale=1 / 255)
-    parts = tuple(_ranges(own))
-    train, test = tuple(part[:SAMPLES] for part in parts), tuple(part[SAMPLES:] for part in parts)
+    parts = tuple(_ranges(clients, own))
+    train, test = tuple(part[:samples] for part in parts), tuple(part[samples:] for part in parts)
     none = tuple(np.zeros(0, np.int64) for _ in parts)
-    public = np.arange(CLIENTS * own, total)
+    public = np.arange(clients * own, total)
     return lay_out(pool, Partition(train, none, test, None, public=public), torch.float32, torch.device("cpu"))
 
 
-def _ranges(own: int) -> Iterator[np.ndarray]:
-    for client in range(CLIENTS):
+def _ranges(clients: int, own: int) -> Iterator[np.ndarray]:
+    for client in range(clients):
         yield np.arange(client * own, (client + 1) * own)
 
 

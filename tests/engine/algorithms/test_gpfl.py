@@ -81,9 +81,11 @@ def test_two_rounds_follow_the_paper(mlg):
 def test_the_norm_over_a_batch_excludes_padding(batch_size):
     states = [
         trained({"name": "gpfl", "lam": 0.5, "mlg": "frobenius"}, model=DNN, batch_size=batch_size, backend=b).state
-        for b in ("loop", "batched")
+        for b in ("loop", "batched", "fused")
     ]
-    assert_close(states[0].shared_params, states[1].shared_params, EXACT)
+    for state in states[1:]:
+        assert_close(states[0].shared_params, state.shared_params, EXACT)
+        assert_close(states[0].personal_params, state.personal_params, EXACT)
 
 
 def test_both_magnitude_losses_agree_on_batches_of_one():
@@ -129,7 +131,7 @@ def test_a_vector_of_zeros_has_cosine_zero_and_no_gradient():
     torch.testing.assert_close(rows.grad, torch.tensor([[0.0, 0.0], [0.128, -0.096]], dtype=torch.float64))
 
 
-@pytest.mark.parametrize("backend", ["loop", "batched"])
+@pytest.mark.parametrize("backend", ["loop", "batched", "fused"])
 @pytest.mark.parametrize("mlg", ["mean", "frobenius"])
 def test_zero_features_and_embeddings_have_finite_gradients(backend, mlg):
     """With all embeddings and features zero, every cosine and norm is taken at zero."""
