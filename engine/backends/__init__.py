@@ -69,11 +69,8 @@ class Backend(Protocol):
     def name(self) -> str:
         """The name in the configuration."""
 
-    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, models: int = 1) -> int:
-        """Clients to train together so that their live state stays in the cache (CPU) or memory (GPU).
-
-        Each of them trains ``models`` models.
-        """
+    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
+        """Clients to train together so that their live state stays in the cache (CPU) or memory (GPU)."""
 
     def accumulate(
         self,

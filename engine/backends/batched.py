@@ -33,8 +33,8 @@ class Batched(Backend):
     model: Model
     name: str = "batched"
 
-    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, models: int = 1) -> int:
-        return live_chunk(model, batch_bytes, device, copies=models + 2)
+    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
+        return live_chunk(model, batch_bytes, device)
 
     def accumulate(
         self,
@@ -125,7 +125,7 @@ class Batched(Backend):
         return loss
 
 
-def live_chunk(model: Model, batch_bytes: int, device: torch.device, copies: int) -> int:
+def live_chunk(model: Model, batch_bytes: int, device: torch.device, copies: int = 3) -> int:
     """Clients whose ``copies`` of the parameters and batch fit the cache (CPU), or the free memory (GPU)."""
     if device.type == "cuda":
         per_client = 4 * 3 * model.num_parameters + 2 * batch_bytes

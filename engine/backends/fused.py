@@ -70,8 +70,8 @@ class Fused(Backend):
         is_one_layer = self._depth == len(self.chain) - 1 and not self.is_one_column
         return is_one_layer and f"{self.chain[-1]}.bias" in self.model.head
 
-    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, models: int = 1) -> int:
-        return live_chunk(model, batch_bytes, device, copies=models)  # steps write no gradients
+    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
+        return live_chunk(model, batch_bytes, device, copies=1)  # steps write no gradients
 
     def accumulate(
         self,

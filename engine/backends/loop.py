@@ -20,7 +20,7 @@ class Loop(Backend):
     model: Model
     name: str = "loop"
 
-    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, models: int = 1) -> int:
+    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
         return 1
 
     def accumulate(

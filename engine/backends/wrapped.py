@@ -23,8 +23,8 @@ class Wrapped(Backend):
     def name(self) -> str:
         return self.inner.name
 
-    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, models: int = 1) -> int:
-        return self.inner.chunk_size(model, batch_bytes, device, models)
+    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
+        return self.inner.chunk_size(model, batch_bytes, device)
 
     def clipped_sum(
         self,

@@ -81,8 +81,7 @@ def for_each_client(
     the chunks; one that does not fit the memory of a GPU is halved.
     """
     plans = [plans] if isinstance(plans, Plan) else list(plans)
-    models = sum(not isinstance(value, Tensor) for value in start.values())
-    count, size, chunks, begin = len(plans[0].steps), chunk_size(task, plans[0], models), [], 0
+    count, size, chunks, begin = len(plans[0].steps), chunk_size(task, plans[0]), [], 0
     while begin < count:
         end = min(begin + size, count)
         try:
@@ -97,10 +96,10 @@ def for_each_client(
     return Outcome(values, torch.cat([chunk.loss for chunk in chunks]))
 
 
-def chunk_size(task: Task, plan: Plan, models: int = 1) -> int:
-    """Clients to train ``models`` of together: the backend's estimate, or less where that did not fit."""
+def chunk_size(task: Task, plan: Plan) -> int:
+    """Clients to train together: the backend's estimate, or less where that did not fit."""
     size = _batch_bytes(task, plan)
-    estimate = task.backend.chunk_size(task.model, size, task.device, models)
+    estimate = task.backend.chunk_size(task.model, size, task.device)
     return min(estimate, task.fitting.get(size, estimate))
 
 
