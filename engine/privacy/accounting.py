@@ -99,7 +99,7 @@ def noise_of_updates(noise: float, count_noise: float) -> float:
 def _epsilon_of_gaussian(noise: float, delta: float) -> float:
     """Exact epsilon of one release: the root of
 
-        delta = Phi(1/(2 z) - epsilon z) - exp(epsilon) Phi(-1/(2 z) - epsilon z)
+    delta = Phi(1/(2 z) - epsilon z) - exp(epsilon) Phi(-1/(2 z) - epsilon z)
     """
 
     def excess(epsilon: float) -> float:
