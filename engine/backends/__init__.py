@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from engine.backends.narrow import log_softmax
 from engine.core.params import ClientParams, SharedParams
 from engine.federation.batches import Batch
 from engine.models import Model
@@ -130,7 +131,7 @@ def cross_entropy(model: Model, params: SharedParams, x: Tensor, y: Tensor, weig
 
 def cross_entropy_error(logits: Tensor, batch: Batch) -> tuple[Float[Tensor, "A"], Float[Tensor, "A B C"]]:
     """Mean cross-entropy of each client and its derivative at the logits."""
-    log_p = logits.log_softmax(-1)
+    log_p = log_softmax(logits)
     target = batch.y[..., None]
     chosen = log_p.gather(-1, target)[..., 0]
     error = log_p.exp_()
