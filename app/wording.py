@@ -193,16 +193,26 @@ def kicker(what: RunRecord | Mapping[str, Any] | Sequence[RunRecord]) -> str:
 
 
 def setting(what: RunRecord | Mapping[str, Any] | Sequence[RunRecord]) -> str:
-    """``MNIST · 40 clients · 3 classes each · 3 seeds`` of a configuration, a run, or runs of one experiment."""
+    """``MNIST · 40 clients · 3 classes each · 3 seeds`` of a configuration, a run, or runs of one experiment.
+
+    ``5 splits · 3 seeds`` where several runs have seeds of their own for the data.
+    """
+    splits: Any = []
     if isinstance(what, Mapping):
-        config, seeds = what, what.get("seeds") or [what.get("seed", 0)]
+        config, seeds, splits = what, what.get("seeds") or [what.get("seed", 0)], what.get("splits")
     elif isinstance(what, RunRecord):
         config, seeds = what.config, [what.seed]
     else:
         config, seeds = (what[0].config if what else {}), {run.seed for run in what}
-    seeds = seeds if isinstance(seeds, list | tuple | set) else [seeds]
-    parts = [*_data_words(config), plural(len(seeds), "seed")]
-    return " · ".join(parts)
+        splits = {run.split for run in what if "data_seed" in run.config}
+    drawn = {"split": splits or [], "seed": seeds}
+    counts = {name: len(own) if isinstance(own, list | tuple | set) else 1 for name, own in drawn.items()}
+    return " · ".join([data_setting(config), *(plural(n, name) for name, n in counts.items() if n)])
+
+
+def data_setting(config: Mapping[str, Any]) -> str:
+    """``MNIST · 40 clients · 3 classes each``."""
+    return " · ".join(_data_words(config))
 
 
 def unbroken(text: str) -> str:

@@ -1,7 +1,8 @@
-"""Results of the stories on attacks and deadlines: ``python -m benchmarks.trade_off_stories``, minutes on one core.
+"""Results of three stories on dials: ``python -m benchmarks.trade_off_stories``, minutes on one core.
 
-Writes robustness.json, robustness_classes.json and deadlines.json in assets/examples for the Learn page: mean and
-lowest 5 % after the last round of every method, for every stop of a dial and every seed, and the clients of seed 0.
+Writes privacy.json, privacy_population.json, robustness.json, robustness_classes.json and deadlines.json in
+assets/examples for the Learn page: mean and lowest 5 % after the last round of every method, for every stop of a dial
+and every seed, and the clients of seed 0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from app.stories import deadlines, robustness
+from app.stories import deadlines, privacy, robustness
 from app.stories.dial_run import DialStep, counted, step_of
 from app.stories.method_rows import WHAT, line
 from benchmarks.first_stories import write
@@ -23,8 +24,19 @@ Stops = Mapping[str, Sequence[DialStep]]
 
 
 def main() -> None:
+    noises()
     attacks()
     waits()
+
+
+def noises() -> None:
+    private = {stop: ended(privacy.experiment(stop)) for stop in privacy.NOISES}
+    methods = list(privacy.METHODS)
+    save("privacy", "Accuracy of clients by noise", lines(private, methods), private, clients(private, methods))
+    only = {privacy.FEDAVG: privacy.METHODS[privacy.FEDAVG]}
+    larger = {str(privacy.MANY): ended(privacy.experiment("8", only, privacy.MANY))}
+    title = "Accuracy of clients with the noise of a larger population"
+    save("privacy_population", title, lines(larger, list(only)), larger, {})
 
 
 def attacks() -> None:

@@ -42,13 +42,13 @@ def data(runs: pd.DataFrame, until: Mapping[int, int], spent: pd.DataFrame) -> p
     """A row per method: the mean cost to reach the target, over the ``seeds`` of all ``seeds_run`` that reached it.
 
     ``runs`` [run, method, algorithm, split, seed, options]; ``spent`` [run, megabytes, gradient_evaluations], with
-    simulated_s if all runs record it.
+    simulated_s if runs record it; it counts only if all do.
 
     ``is_complete``: every seed reached it. ``path`` is equal for methods that differ only in local work per round, and
     sorted by it. ``few_<cost>``: the complete methods that may need the least of this cost (``comparison.ranking``).
     """
     there = runs.merge(spent, on="run").assign(rounds=lambda rows: rows["run"].map(until))
-    known = [cost for cost in COSTS if cost in there]
+    known = [cost for cost in COSTS if cost in there and there[cost].notna().all()]
     rows = per_method(there, known)
     given = runs.drop_duplicates("method").set_index("method")["options"]
     seeds_run = runs.groupby("method").size()

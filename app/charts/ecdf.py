@@ -14,7 +14,8 @@ from app.charts.plot.method_styles import Look, looks
 from app.charts.plot.palette import base_layout, ground
 from app.data.comparison import REFERENCES
 from app.data.thinning import evenly
-from app.wording import names, percent, plural
+from app.wording import clients as in_words
+from app.wording import names, percent
 
 MAX_LINES, MAX_STEPS = 12, 300
 HEIGHTS = (0.0, 102.0)
@@ -34,12 +35,12 @@ def data(clients: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(ordered)[columns].reset_index(drop=True) if ordered else pd.DataFrame(columns=columns)
 
 
-def finding(df: pd.DataFrame, drawn: Sequence[str]) -> str:
+def finding(df: pd.DataFrame, drawn: Sequence[str], are_benign: bool = False) -> str:
     """``Distribution of the accuracy of 20 clients in each of 3 runs under FedAvg and Ditto``."""
     own = df[df["method"].isin(drawn)]
-    clients, seeds = own.groupby("run")["client"].nunique().max(), own.groupby("method")["run"].nunique().max()
+    count, seeds = own.groupby("run")["client"].nunique().max(), own.groupby("method")["run"].nunique().max()
     each = f" in each of {seeds} runs" if seeds > 1 else ""
-    who = plural(int(clients), "client")
+    who = in_words(int(count), are_benign)
     return f"Distribution of the accuracy of {who}{each} under {names(drawn, 12)}"
 
 

@@ -9,7 +9,8 @@ import plotly.graph_objects as go
 from app.charts.plot.method_styles import Look, looks
 from app.charts.plot.palette import base_layout, ground, translucent
 from app.charts.plot.segments import joined
-from app.wording import percent, plural, points
+from app.wording import clients as in_words
+from app.wording import percent, points
 from engine.core.statistics import t_interval
 
 ROW_PX = 48
@@ -142,8 +143,8 @@ def _floor(row: Any, tail: str) -> str:
     return f"{row.method}: {tail} by chance alone {percent(row.floor, 1)}<br>95 % of draws from {low} to {high}"
 
 
-def note(share: float, clients: int, has_band: bool) -> str:
+def note(share: float, clients: int, has_band: bool, are_benign: bool = False) -> str:
     """What the marks mean."""
-    tail = f"lower row: lowest {100 * share:g} % of {plural(clients, 'client')}"
+    tail = f"lower row: lowest {100 * share:g} % of {in_words(clients, are_benign)}"
     band_note = "; band: 95 % interval of the tuned LocalTrain over splits" if has_band else ""
     return f"Ring: defaults; filled: chosen settings; {tail}, vertical tick: its chance floor{band_note}."

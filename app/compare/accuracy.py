@@ -105,7 +105,7 @@ def stairs(view: View, method: str, clients: Sequence[int]) -> Shown:
     return Shown(
         figure_cache.figure(ecdf.figure, steps, view.share, shown[-ecdf.MAX_LINES :], method, against, clients),
         steps,
-        ecdf.finding(steps, drawn),
+        ecdf.finding(steps, drawn, view.has_malicious),
         "Share of clients at or below an accuracy",
         f"{view.rule.capitalize()}; further right is better. One step per client and run."
         f"{more(view.clients()['method'].nunique(), len(drawn))}",

@@ -14,7 +14,8 @@ import pandas as pd
 
 from app.data.comparison import REFERENCES, Ranking, ranking
 from app.statistics.bayesian import ROPE
-from app.wording import capital, decimals, names, percent, plural, points
+from app.wording import capital, decimals, names, percent, points
+from app.wording import clients as in_words
 from engine.core.statistics import MIN_BLOCKS, ROUNDING, Interval, interval_over_clients
 
 MAX_VALUES = 6  # in one sentence
@@ -67,10 +68,11 @@ def _listed(methods: Sequence[str], percents: dict[str, str]) -> str:
     return " and ".join(f"{method} ({percents[method]})" for method in methods)
 
 
-def headline(runs: pd.DataFrame, share: float, clients: pd.DataFrame) -> str:
+def headline(runs: pd.DataFrame, share: float, clients: pd.DataFrame, are_benign: bool = False) -> str:
     """``CGPFL K=4 leads by 3.2 points on mean accuracy (95 % interval 1.1 to 5.3, 5 seeds); on the lowest 5 % ...``
 
-    ``runs`` as ``per_run`` gives them, of ``clients`` [method, seed, client, accuracy].
+    ``runs`` as ``per_run`` gives them, of ``clients`` [method, seed, client, accuracy]; ``are_benign``: malicious ones
+    are left out.
     """
     if runs["method"].nunique() < 2:
         only = f"Only {runs.iloc[0]['method']}" if len(runs) else "No method"
@@ -78,7 +80,7 @@ def headline(runs: pd.DataFrame, share: float, clients: pd.DataFrame) -> str:
     mean, tail = Part(runs, "mean", "samples"), Part(runs, "lowest", "tail_samples")
     worst = f"lowest {100 * share:g} %"
     if mean.found.seeds < MIN_BLOCKS:
-        return _too_few(mean, tail, worst, clients)
+        return _too_few(mean, tail, worst, clients, are_benign)
     first, seeds = mean.found.first, mean.found.over
     if mean.found.is_clear:
         lead = f"{first} leads by {mean.lead} on mean accuracy ({mean.reach(mean.found.lead)}, {seeds})"
@@ -143,7 +145,7 @@ class Part:
         return f"{what} the best may be any of {tied} (within {apart}"
 
 
-def _too_few(mean: Part, tail: Part, worst: str, clients: pd.DataFrame) -> str:
+def _too_few(mean: Part, tail: Part, worst: str, clients: pd.DataFrame, are_benign: bool) -> str:
     """The result of one or two seeds, with the note that these are too few for a conclusion."""
     found, gap = mean.found, mean.found.lead
     if not found.seeds:
@@ -152,7 +154,7 @@ def _too_few(mean: Part, tail: Part, worst: str, clients: pd.DataFrame) -> str:
         seen = f"{found.first} and {found.second} have the same mean accuracy"
     elif found.seeds == 1:
         here = of_these_clients(clients, found.first, found.second)
-        over = f" ({mean.reach(here)} over these {plural(here.n, 'client')})" if here.n > 1 else ""
+        over = f" ({mean.reach(here)} over these {in_words(here.n, are_benign)})" if here.n > 1 else ""
         seen = f"{found.first} is ahead of {found.second} by {mean.lead} on mean accuracy{over}"
     elif found.standing.won == found.standing.blocks:
         seen = f"{found.first} is ahead in both {found.unit}s, by {mean.lead} on mean accuracy"

@@ -8,10 +8,10 @@ import pandas as pd
 
 from app.data import table_files
 from app.data.comparison import SUMMARIES, per_method, ranking
-from app.data.costs import COST_NAMES
+from app.data.costs import COST_NAMES, SIMULATED
 from app.data.latex import booktabs, escape
 from app.data.thinning import evenly
-from app.wording import MODELS, WHEN, decimals_pm
+from app.wording import MISSING, MODELS, WHEN, decimals_pm
 
 NUMBERS = (*SUMMARIES, *COST_NAMES)
 INTERNAL = ("samples", "tail_samples", "may_be_best")  # columns that no file has
@@ -25,13 +25,14 @@ def data(runs: pd.DataFrame) -> pd.DataFrame:
     """[model, when, run, method, ..., <summaries>, <costs>] -> a row a method, model and rule, with ± over seeds.
 
     Values are fractions; ``<name>_pm`` is the sample deviation over seeds, NaN for one seed. ``may_be_best`` names the
-    numbers of a row that may be the best of their column and rule (``comparison.ranking``).
+    numbers of a row that may be the best of their column and rule (``comparison.ranking``). Simulated seconds are a
+    column if some runs record them.
     """
-    parts = []
+    parts, numbers = [], (*NUMBERS, *([SIMULATED] if SIMULATED in runs else []))
     for (model, when), own in runs.groupby(["model", "when"], sort=False):
-        rows = per_method(own, NUMBERS)
+        rows = per_method(own, numbers)
         parts.append(rows.assign(model=model, when=when, may_be_best=_may_be_best(rows["method"], own)))
-    spreads = [name for column in NUMBERS for name in (column, f"{column}_pm")]
+    spreads = [name for column in numbers for name in (column, f"{column}_pm")]
     columns = ["method", "algorithm", "model", "when", *spreads, "clients", "tail", "seeds", *INTERNAL]
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
@@ -56,7 +57,7 @@ def for_screen(table: pd.DataFrame, clients: pd.DataFrame) -> pd.DataFrame:
             shown[f"{name}_pm"] = 100 * table[f"{name}_pm"]
     bars = {row: _bars(100 * own["accuracy"].to_numpy()) for row, own in clients.groupby(keys)}
     shown["bars"] = [bars.get(row, []) for row in table[keys].itertuples(index=False, name=None)]
-    for name in (*COST_NAMES, "clients", "seeds"):
+    for name in (*COST_NAMES, *([SIMULATED] if SIMULATED in table else []), "clients", "seeds"):
         shown[name] = table[name].round() if name == "gradient_evaluations" else table[name]
     return shown
 
@@ -79,15 +80,17 @@ def to_csv(table: pd.DataFrame) -> str:
 def to_latex(table: pd.DataFrame, tail: int, caption: str) -> str:
     """Rows of one model and rule as a booktabs table, in percent; in bold the means and tails that may be best."""
     rows = [
-        [escape(row["method"]), *cells, f"{row['cv']:.3f}", f"{row['megabytes']:.2f}", str(row["seeds"])]
+        [escape(row["method"]), *cells, f"{row['cv']:.3f}", *_spent(row), str(row["seeds"])]
         for row, cells in _printed(table, _latex_cell, r"\pm")
     ]
-    return booktabs([escape(title) for title in _print_titles(tail)], rows, "l" + "r" * 8, escape(caption))
+    titles = _print_titles(tail, table)
+    return booktabs(list(map(escape, titles)), rows, _alignment(titles), escape(caption))
 
 
 def to_markdown(table: pd.DataFrame, tail: int, caption: str) -> str:
     """The same rows and numbers as in LaTeX, the same in bold."""
-    return table_files.pipes(_print_titles(tail), _markdown_rows(table), "l" + "r" * 8, caption)
+    titles = _print_titles(tail, table)
+    return table_files.pipes(titles, _markdown_rows(table), _alignment(titles), caption)
 
 
 def for_print(table: pd.DataFrame, tail: int) -> pd.DataFrame:
@@ -99,24 +102,35 @@ def for_print(table: pd.DataFrame, tail: int) -> pd.DataFrame:
             WHEN.get(row["when"], row["when"]),
             *cells,
             f"{row['cv']:.3f}",
-            f"{row['megabytes']:.2f}",
+            *_spent(row),
             f"{row['seconds']:.1f}",
             f"{row['clients']}",
             f"{row['seeds']}",
         ]
         for row, cells in _printed(table, _text_cell)
     ]
-    method, *numbers, seeds = _print_titles(tail)
+    method, *numbers, seeds = _print_titles(tail, table)
     return pd.DataFrame(rows, columns=[method, "Model", "Round", *numbers, "Seconds", "n", seeds])
 
 
-def _print_titles(tail: int) -> list[str]:
-    return ["Method", "Mean", "Weighted mean", f"Lowest {tail} %", f"Top {tail} %", "Std", "CV", "MB", "Seeds"]
+def _print_titles(tail: int, table: pd.DataFrame) -> list[str]:
+    summaries = ["Mean", "Weighted mean", f"Lowest {tail} %", f"Top {tail} %", "Std", "CV"]
+    return ["Method", *summaries, "MB", *(["Simulated s"] if SIMULATED in table else []), "Seeds"]
+
+
+def _alignment(titles: Sequence[str]) -> str:
+    return "l" + "r" * (len(titles) - 1)
+
+
+def _spent(row: dict[Hashable, Any]) -> list[str]:
+    """Megabytes, and simulated seconds in a table that has them."""
+    simulated = [MISSING if pd.isna(row[SIMULATED]) else f"{row[SIMULATED]:.1f}"] if SIMULATED in row else []
+    return [f"{row['megabytes']:.2f}", *simulated]
 
 
 def _markdown_rows(table: pd.DataFrame) -> list[list[str]]:
     return [
-        [table_files.unmarked(row["method"]), *cells, f"{row['cv']:.3f}", f"{row['megabytes']:.2f}", str(row["seeds"])]
+        [table_files.unmarked(row["method"]), *cells, f"{row['cv']:.3f}", *_spent(row), str(row["seeds"])]
         for row, cells in _printed(table, _markdown_cell)
     ]
 
@@ -172,6 +186,7 @@ def column_titles(tail: int) -> dict[str, str]:
         "megabytes": "MB",
         "gradient_evaluations": "Gradients",
         "seconds": "Seconds",
+        "simulated_s": "Simulated s",
         "clients": "n",
         "seeds": "Seeds",
     }

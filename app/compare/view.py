@@ -167,9 +167,9 @@ class View:
         return self.per_run(model, when).merge(self.costs_until(until), on="run", how="left")
 
     def costs_until(self, until: Mapping[int, int]) -> pd.DataFrame:
-        """[run, megabytes, gradient_evaluations, seconds] up to round ``until[run]``; simulated_s if all have it."""
+        """[run, megabytes, gradient_evaluations, seconds] up to round ``until[run]``; simulated_s if some have it."""
         costs = spent(self.source.scalar_totals(until, COSTS))
-        if not self.is_simulated:
+        if self._clock.empty:
             return costs
         return costs.assign(simulated_s=costs["run"].map(simulated(self._clock, until)))
 

@@ -109,6 +109,7 @@ def _to_come(figure: Mapping[str, Any], moves: Moves) -> dict[str, Any]:
         "y": 0.5,
         "showarrow": False,
         "font": {"color": palette.ground().muted},
+        "bgcolor": palette.ground().paper,  # or a line through the middle strikes it out
     }
     layout = {**figure["layout"], "annotations": [*figure["layout"]["annotations"], note]}
     return {**figure, "layout": layout}

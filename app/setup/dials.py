@@ -47,37 +47,52 @@ def _dial(form: Form, dial: str, given: Mapping[str, Any] | None, swept: Sweeps)
         if not st.toggle(label, **form.start(f"{form.prefix}.{dial}.on", given is not None)):
             swept.drop(f"{dial}.")
             return None
-        return _kind(form, dial, given, swept) if dial in DIALS else _fields(form, dial, given or {}, swept)
+        return settings(form, dial, given, swept, dial, dial)
 
 
-def _kind(form: Form, dial: str, given: Mapping[str, Any] | None, swept: Sweeps) -> dict[str, Any]:
+def settings(
+    form: Form, dial: str, given: Mapping[str, Any] | None, swept: Sweeps, path: str, key: str
+) -> dict[str, Any]:
+    """The fields of a dial that is on, at its ``path`` in the configuration."""
+    if dial in DIALS:
+        return _kind(form, dial, given or first(dial), swept, path, key)
+    form.placeholder(path)
+    return _fields(form, dial, given or first(dial), swept, path, key)
+
+
+def first(dial: str) -> dict[str, Any]:
+    """What a dial starts with when it is switched on."""
+    return {"name": FIRST[dial]} if dial in DIALS else {}
+
+
+def _kind(form: Form, dial: str, given: Mapping[str, Any], swept: Sweeps, path: str, key: str) -> dict[str, Any]:
     """A dial that is one of several kinds, with the options of this one."""
-    registry, given = DIALS[dial], given or {"name": FIRST[dial]}
-    name = pick(form, registry, given["name"], f"Kind of {dial}", dial)
+    registry = DIALS[dial]
+    name = pick(form, registry, given["name"], f"Kind of {dial}", path, key=f"{key}.name")
     if name != given["name"]:
         swept.drop(f"{dial}.")
         given = {"name": name}
     st.caption(plain(text_of(registry.get(name)).summary))
-    form.placeholder(dial)  # below the text, not above it
-    return {"name": name, **_fields(form, dial, given, swept)}
+    form.placeholder(path)  # below the text, not above it
+    return {"name": name, **_fields(form, dial, given, swept, path, key)}
 
 
-def _fields(form: Form, dial: str, values: Mapping[str, Any], swept: Sweeps) -> dict[str, Any]:
+def _fields(form: Form, dial: str, values: Mapping[str, Any], swept: Sweeps, path: str, key: str) -> dict[str, Any]:
     """The options of a dial; rarely changed ones are in a collapsed section."""
-    if dial in OPTION_DIALS:
-        form.placeholder(dial)
     options = options_of(dial, values)
-    key = ".".join([dial, *([values["name"]] if dial in DIALS else [])])
-    how: dict[str, Any] = {"key": key, "draw": swept.draw(f"{dial}.")}
-    chosen = form.options(options, values, dial, only=first_level(options), **how)
+    own_key = f"{key}.{values['name']}" if dial in DIALS else key
+    how: dict[str, Any] = {"key": own_key, "draw": swept.draw(f"{dial}.")}
+    chosen = form.options(options, values, path, only=first_level(options), **how)
     if not options.advanced:
         return chosen
     own = [name.removeprefix(f"{dial}.") for name in swept.given if name.startswith(f"{dial}.")]
     set_here = {name: value for name, value in values.items() if name not in own}
     changed = changes(options, set_here, options.advanced)
     changed += [sweeps.in_words(name, options) for name in own if name in options.advanced]
-    more = form.expander("More", dial, changed, "compact")
-    if not form.is_open(dial):
+    more = form.expander("More", key, changed, "compact")
+    if not form.is_open(key):
+        hidden = [f"{dial}.{name}" for name in own if name in options.advanced]
+        swept.values |= {name: swept.given[name] for name in hidden}
         return chosen | kept(options, values, options.advanced)
     with more:
-        return chosen | form.options(options, values, dial, only=options.advanced, **how)
+        return chosen | form.options(options, values, path, only=options.advanced, **how)

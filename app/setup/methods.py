@@ -1,6 +1,6 @@
 """The methods of Set up: their hyper-parameters and sweeps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from app.setup import draft as drafts
 from app.setup import sweeps
 from app.setup.dial_options import in_words as dial_in_words
 from app.setup.local_training import training_fields
+from app.setup.own_dials import own_dials, swept_options
 from app.setup.sections import first_level, pick
 from app.setup.sweep_fields import Sweeps
 from app.setup.sweeps import OF_TRAINING
@@ -26,13 +27,13 @@ OWN = {f"{OF_TRAINING}{p.name}": p for p in parameters_of(Training)}  # options 
 MAX_LETTERS = 30  # of a method's label in the label of its section
 
 
-def methods_section(form: Form, draft: Mapping[str, Any], training: Mapping[str, Any]) -> list[dict[str, Any]]:
+def methods_section(form: Form, draft: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The methods with their own sweeps, without those that all methods share."""
     st.header("Methods", anchor=False)
     form.placeholder("algorithms")
     shared = sweeps.shared(draft)
-    places = zip(drafts.ids(), draft["algorithms"], strict=True)
-    drawn = [_method(form, place, uid, entry, training, shared) for place, (uid, entry) in enumerate(places)]
+    places = enumerate(zip(drafts.ids(), draft["algorithms"], strict=True))
+    drawn = [_method(form, place, uid, entry, draft, shared) for place, (uid, entry) in places]
     if "tune" in draft:
         drawn = [_tuned(new, old) for new, old in zip(drawn, draft["algorithms"], strict=True)]
     st.selectbox(
@@ -72,10 +73,11 @@ def _method(
     place: int,
     uid: str,
     entry: Mapping[str, Any],
-    training: Mapping[str, Any],
+    draft: Mapping[str, Any],
     shared: Mapping[str, Any],
 ) -> dict[str, Any]:
     """One method: its name and main hyper-parameters; its other options are in a collapsed section."""
+    training = draft["training"]
     path = f"algorithms.{place}"
     with st.container(key=f"{form.prefix}.{uid}.card", gap="xsmall"):
         remove = partial(_remove_button, f"{form.prefix}.{uid}.remove", place)
@@ -83,23 +85,25 @@ def _method(
         name = pick(form, ALGORITHMS, entry["name"], title, path, key=f"{uid}.name", beside=remove)
         st.caption(plain(_reason(ALGORITHMS.get(name))))
         values = entry if entry["name"] == name else {}
-        dials = {dial: values[dial] for dial in DIAL_KEYS if dial in values}  # no field draws these
+        dials = {dial: values[dial] for dial in DIAL_KEYS if dial in values}
         if dials:
             st.caption(plain(f"Own dials: {'; '.join(dial_in_words(dial, own) for dial, own in dials.items())}."))
         given = {option: swept for option, swept in (values.get("sweep") or {}).items() if option not in shared}
         options, key = ALGORITHMS.get(name).options, f"{uid}.{name}"
+        of_dials = swept_options(dials, draft)
         swept = Sweeps(form, given, lambda _: [place], key)
         how: dict[str, Any] = {"key": key, "stand_ins": _stand_ins(options, training), "draw": swept.draw()}
         chosen = form.options(options, values, path, only=first_level(options), **how)
         for option in given:
-            if option not in (*options.model_fields, *OWN):
+            if option not in (*options.model_fields, *OWN) and option not in of_dials:
                 swept.unknown(option)
-        more_options = form.expander("More", uid, _changed(options, values, given), "compact")
+        more_options = form.expander("More", uid, _changed(options, values, given, of_dials), "compact")
         if form.is_open(uid):
             with more_options:
                 extra = _label(form, path, key, name, values)
                 chosen |= form.options(options, values, path, only=options.advanced, **how)
                 extra |= _own_training(form, path, key, values, training, swept)
+                dials = own_dials(form, path, key, values, draft, swept)
         else:
             extra = {option: values[option] for option in ("label", "training") if values.get(option)}
             chosen |= kept(options, values, options.advanced)
@@ -137,15 +141,18 @@ def _remove_button(key: str, place: int) -> None:
     st.button("Remove", key=key, type="tertiary", on_click=drafts.remove_algorithm, args=(place,))
 
 
-def _changed(options: type[Options], values: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
-    """The values in a method's section that differ from the defaults, in words."""
+def _changed(
+    options: type[Options], values: Mapping[str, Any], given: Mapping[str, Any], of_dials: Collection[str]
+) -> list[str]:
+    """The values in a method's section that differ from the defaults, in words; its own dials have a line."""
     label = [f"label “{cut(str(values['label']), MAX_LETTERS)}”"] if values.get("label") else []
     set_here = {option: value for option, value in values.items() if option not in given}
     found = label + changes(options, set_here, options.advanced)
     own = {f"{OF_TRAINING}{option}": value for option, value in (values.get("training") or {}).items()}
     found += [in_words(OWN[option], value) for option, value in own.items() if option in OWN and option not in given]
     more_options = (*options.advanced, *OWN)
-    return found + [sweeps.in_words(option, options) for option in given if option in more_options]
+    found += [sweeps.in_words(option, options) for option in given if option in more_options]
+    return found + [f"{option} swept" for option in given if option in of_dials]
 
 
 def _label(form: Form, path: str, key: str, name: str, values: Mapping[str, Any]) -> dict[str, Any]:

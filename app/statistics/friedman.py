@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import inf, nan
 
 import numpy as np
-from scipy.special import chdtrc, fdtrc
+from scipy.special import fdtrc
 
 from app.statistics.signed_rank import mean_ranks
 from engine.core.streams import numpy_stream
@@ -33,18 +33,6 @@ class Omnibus:
     p: float
     is_permuted: bool
     blocks: int
-
-    @property
-    def chi2_p(self) -> float:
-        return float(chdtrc(len(self.mean_ranks) - 1, self.chi2))
-
-    @property
-    def chi2_ties_p(self) -> float:
-        return float(chdtrc(len(self.mean_ranks) - 1, self.chi2_ties))
-
-    @property
-    def F_p(self) -> float:
-        return iman_davenport_p(self.F, self.blocks, len(self.mean_ranks))
 
 
 def block_ranks(values: np.ndarray, is_higher_better: bool = True) -> np.ndarray:

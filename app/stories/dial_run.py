@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ class DialStep:
     accuracies: list[np.ndarray]  # [n] of these clients
     used: list[np.ndarray]  # [N] in how many rounds the server used a client's upload
     seconds: list[float]  # simulated so far; 0 without devices
+    epsilons: list[float]  # so far; infinite without privacy
     is_settled: bool
 
     @property
@@ -53,6 +55,7 @@ def step_of(trained: Trained, used: list[np.ndarray]) -> DialStep:
         [result.arrays["personalized.accuracy"][is_benign] for result in trained.results],
         used,
         [result.scalars.get("diagnostics.simulated_s", 0.0) for result in trained.results],
+        [result.scalars.get("diagnostics.privacy.epsilon", inf) for result in trained.results],
         trained.is_over,
     )
 

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 
-from app.components.moving_figure import Moves, Picture, are_results_hidden, moving_figure, still
-from app.stories import method_rows
+from app.components.moving_figure import Picture
+from app.stories import method_changes, method_rows
 from app.stories.compared import meaning, side, word
 from app.stories.dial_example import DialExample, load
-from app.stories.figures import client_changes, dial_curve
+from app.stories.figures import dial_curve
 from app.stories.method_rows import LOWEST, MEAN
 from app.stories.questions import Choice, Estimate, Exercise
 from app.stories.story import Dial, Mark, Place, Scene, reading
@@ -106,19 +105,13 @@ class Robustness:
 
     def draw(self, place: Place, run: "DialRun | None", marks: Sequence[Mark]) -> None:
         stop, picture = place["attack"], self.picture(place, run, marks)
-        ours, theirs = ATTACKS[stop].compared
         wide, side = st.columns([3, 2], gap="large")
         with wide:
             st.header(picture.title, anchor=False)
             picture.draw()
         with side:
-            st.header(f"{ours} instead of {theirs}: change for each client", anchor=False)
-            reach, df = _reach(stop), _changes(stop, run)
-            moves: Moves = {} if df is None else client_changes.moving(df, reach)
-            alt = "Change for each client; this run has not started" if df is None else client_changes.finding(df)
             count = CLIENTS - ATTACKS[stop].num_malicious
-            figure = _still_changes(count, reach)
-            moving_figure(figure, moves, key="changes_figure", alt=alt, name="robustness-clients")
+            method_changes.draw("robustness", list(METHODS), ATTACKS[stop].compared, stop, run, count)
             reading(self, place, picture.now)
 
     def picture(self, place: Place, run: "DialRun | None" = None, marks: Sequence[Mark] = ()) -> Picture:
@@ -350,27 +343,3 @@ def _listed(words: Sequence[str]) -> str:
 def _alt(stop: str) -> str:
     ours, theirs = ATTACKS[stop].compared
     return f"{ATTACKS[stop].title.capitalize()}: {ours} ends at {_pm(ours, stop)}, {theirs} at {_pm(theirs, stop)}"
-
-
-def _changes(stop: str, run: "DialRun | None") -> pd.DataFrame | None:
-    """The change for each client in this run; before it starts the shipped one, unless it is to be predicted."""
-    pair = ATTACKS[stop].compared
-    if run:
-        ours, theirs = (run.now.accuracies[list(METHODS).index(method)] for method in pair)
-        return client_changes.data(ours, theirs)
-    return None if are_results_hidden() else _shipped_changes(stop)
-
-
-def _shipped_changes(stop: str) -> pd.DataFrame:
-    ended = example().clients_at(stop)
-    ours, theirs = (ended[method] for method in ATTACKS[stop].compared)
-    return client_changes.data(ours, theirs)
-
-
-def _reach(stop: str) -> float:
-    return float(np.ceil(_shipped_changes(stop)["change"].abs().max()))
-
-
-@still
-def _still_changes(count: int, reach: float) -> go.Figure:
-    return client_changes.figure(count, reach)

@@ -9,7 +9,7 @@ from app.statistics.verdicts import ends, too_few_blocks
 from app.study import numbers
 from app.study.numbers import Difference
 from app.study.study import SELECT, Study
-from app.wording import capital, decimals, names, plural, points, setting
+from app.wording import capital, data_setting, decimals, names, plural, points
 from engine.core.statistics import MIN_BLOCKS, Interval
 
 MAX_NAMED = 8
@@ -35,7 +35,7 @@ def of(study: Study) -> Finding:
 
 def data_in_words(study: Study) -> str:
     """``Digits · 20 clients · 4 classes each``."""
-    return setting(study.experiment.config).rpartition(" · ")[0]
+    return data_setting(study.experiment.config)
 
 
 def title(table: pd.DataFrame, differences: Mapping[str, Difference], reference: str | None, splits: int) -> str:

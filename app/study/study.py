@@ -111,6 +111,11 @@ class Study:
         return "mean" if self.plan.tune.select == "loss" else self.plan.tune.select
 
     @property
+    def has_malicious(self) -> bool:
+        """Whether some clients are malicious, which summaries leave out."""
+        return any(entry.dials["attack"] is not None for entry in self.plan.entries.values())
+
+    @property
     def is_finished(self) -> bool:
         """Whether all settings are chosen, and every final run has ended."""
         return bool(self.finals) and all(run.is_finished for run in self.finals)

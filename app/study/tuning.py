@@ -27,7 +27,7 @@ def worth(study: Study) -> Shown:
         key="tuned",
         name="defaults-and-tuned",
         title="Defaults ▸ tuned, on test data",
-        also=tuned.note(SHARE, clients, band is not None),
+        also=tuned.note(SHARE, clients, band is not None, study.has_malicious),
     )
 
 

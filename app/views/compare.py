@@ -91,12 +91,12 @@ def finding(view: View) -> tuple[str, str]:
     if not view.is_ranked:
         return "These runs cannot be ranked", "They differ in data or clients, as listed below."
     if runs["method"].nunique() < 2:
-        return QUESTION, headline(runs, view.share, view.clients())
+        return QUESTION, headline(runs, view.share, view.clients(), view.has_malicious)
     return view.keep("headline", lambda: (title(runs), in_words(runs, view)))
 
 
 def in_words(runs: pd.DataFrame, view: View) -> str:
-    return f"{headline(runs, view.share, view.clients())} {sharing(runs)}".strip()
+    return f"{headline(runs, view.share, view.clients(), view.has_malicious)} {sharing(runs)}".strip()
 
 
 def too_few(runs: list[RunRecord], chosen: list[RunRecord], absent: list[str]) -> None:

@@ -53,7 +53,7 @@ def configuration(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
             facts = pools.facts_of(preview.first_run({"dataset": dataset, "partition": "iid"}))
         sections.fit_partition(form, draft, dataset, facts.has_clients if facts else None)
         partition = sections.heterogeneity_section(form, draft, advanced, facts.num_classes if facts else None)
-        entries = methods.methods_section(form, draft, draft["training"])
+        entries = methods.methods_section(form, draft)
         swept = methods.shared_sweeps(form, draft)
         model, training, evaluation, drawn = sections.training_section(form, draft, advanced, swept)
         dials = dials_section(form, draft, swept)

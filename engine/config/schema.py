@@ -560,7 +560,7 @@ def _entry(
         if override.get(one) is not None and override.get(other) is None:
             merged.pop(other, None)
     training = _options(Training, merged, f"{path}.training", problems if override else [])
-    own = _own_dials(entry, base)
+    own = own_dials(entry, base)
     dials = _dials({**base, **own}, f"{path}.", problems if own else [])
     own_keys = ("training", *DIAL_KEYS)
     choice = _choice(ALGORITHMS, {k: v for k, v in entry.items() if k not in own_keys}, path, problems)
@@ -575,7 +575,7 @@ def _entry(
     return AlgorithmEntry(choice, label, training, dials, frozenset(given), tune)
 
 
-def _own_dials(entry: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+def own_dials(entry: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
     """The dials that an entry sets. Without a ``name`` it changes single keys of the experiment's; null removes it."""
     own = {}
     for name in (name for name in DIAL_KEYS if name in entry):

@@ -1,18 +1,22 @@
-"""Epsilon of a sequence of noisy sums, by privacy loss distributions (dp-accounting; Koskela et al., AISTATS 2020).
+"""Epsilon of a sequence of noisy sums.
 
 A release is a sum of contributions, each of norm at most C, plus N(0, (z C)^2 I). z is the noise multiplier.
 Neighboring data differ by one contributor: added or removed where contributors are drawn independently (Poisson),
 replaced where their number is fixed.
 
-dp-accounting takes seconds to import, so it is imported when the first epsilon is computed.
+Where everyone contributes, T releases are one Gaussian release with z / sqrt(T), whose epsilon is known exactly (Balle,
+Wang, ICML 2018, Theorem 8). Where contributors are drawn, epsilon is computed from privacy loss distributions
+(dp-accounting; Koskela et al., AISTATS 2020). dp-accounting takes seconds to import, so it is imported when it is first
+needed.
 """
 
 from collections.abc import Callable
 from functools import lru_cache
-from math import inf
+from math import exp, inf, log, log1p, sqrt
 from typing import Any
 
 from scipy.optimize import brentq
+from scipy.special import log_ndtr
 
 INTERVAL = (
     1e-3  # of the privacy losses at z >= 1: epsilon grows by less than 0.001 against 1e-4, in a tenth of the time
@@ -31,11 +35,11 @@ def epsilon(rate: float, noise: float, releases: int, delta: float) -> float:
         return 0.0
     if noise == 0:
         return inf
-    dp, accountant = _library(), _pld_accountant(noise)
-    event = dp.GaussianDpEvent(noise)
-    if rate < 1:
-        event = dp.PoissonSampledDpEvent(rate, event)
-    return float(accountant.compose(event, releases).get_epsilon(delta))
+    if rate == 1:
+        return _epsilon_of_gaussian(noise / sqrt(releases), delta)
+    dp = _library()
+    event = dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise))
+    return float(_pld_accountant(noise).compose(event, releases).get_epsilon(delta))
 
 
 @lru_cache(maxsize=4096)
@@ -49,11 +53,10 @@ def epsilon_of_fixed_size(participants: int, clients: int, noise: float, release
         return 0.0
     if noise == 0:
         return inf
-    dp = _library()
-    plain = _pld_accountant(noise, dp.NeighboringRelation.REPLACE_ONE).compose(dp.GaussianDpEvent(noise), releases)
-    bound = float(plain.get_epsilon(delta))
+    bound = _epsilon_of_gaussian(noise / 2 / sqrt(releases), delta)
     if participants == clients:
         return bound
+    dp = _library()
     from dp_accounting.rdp import RdpAccountant
 
     event = dp.SampledWithoutReplacementDpEvent(clients, participants, dp.GaussianDpEvent(noise / 2))
@@ -93,15 +96,34 @@ def noise_of_updates(noise: float, count_noise: float) -> float:
     return float((noise**-2 - (2 * count_noise) ** -2) ** -0.5)
 
 
+def _epsilon_of_gaussian(noise: float, delta: float) -> float:
+    """Exact epsilon of one release: the root of
+
+    delta = Phi(1/(2 z) - epsilon z) - exp(epsilon) Phi(-1/(2 z) - epsilon z)
+    """
+
+    def excess(epsilon: float) -> float:
+        """log delta at this epsilon, less that of the target; in logarithms because exp(epsilon) overflows."""
+        with_it, without = (float(log_ndtr(side / (2 * noise) - epsilon * noise)) for side in (1, -1))
+        ratio = exp(min(epsilon + without - with_it, 0.0))
+        return with_it + (log1p(-ratio) if ratio < 1 else -inf) - log(delta)
+
+    high = 1.0
+    if excess(0.0) <= 0:
+        return 0.0
+    while excess(high) > 0:
+        high *= 2
+    return float(brentq(excess, 0.0, high, xtol=1e-12))
+
+
 def _library() -> Any:
     import dp_accounting
 
     return dp_accounting
 
 
-def _pld_accountant(noise: float, relation: Any = None) -> Any:
+def _pld_accountant(noise: float) -> Any:
     from dp_accounting.pld import PLDAccountant
 
-    kind = {} if relation is None else {"neighboring_relation": relation}
     interval = INTERVAL * max(1.0, noise**-2)  # losses grow with 1/z^2, and so would the time
-    return PLDAccountant(value_discretization_interval=interval, **kind)
+    return PLDAccountant(value_discretization_interval=interval)

@@ -9,7 +9,7 @@ from engine.aggregators.mean import Mean
 from engine.attacks import Attack
 from engine.channel.dials import Dials
 from engine.compressors.none import Uncompressed
-from engine.config.schema import DIALS, RunConfig
+from engine.config.schema import DIAL_KEYS, DIALS, RunConfig
 from engine.config.system import System
 from engine.core.registry import AGGREGATORS, ATTACKS, COMPRESSORS
 from engine.federation.clients import Federation
@@ -33,10 +33,10 @@ def systems(config: RunConfig, data: Federation) -> Systems | None:
 
 
 def dials(config: RunConfig, data: Federation, device: torch.device, systems: Systems | None = None) -> Dials | None:
-    """What happens to uploads; None if nothing is set."""
-    privacy = _client_level(config, data.num_clients)
-    if all(getattr(config, name) is None for name in DIALS) and systems is None and privacy is None:
+    """What happens to uploads; None if nothing is set. Privacy of samples changes none, but records them."""
+    if all(getattr(config, name) is None for name in DIAL_KEYS):
         return None
+    privacy = _client_level(config, data.num_clients)
     is_malicious = None if data.malicious is None else torch.from_numpy(data.malicious).to(device)
     rule = Mean() if config.aggregator is None else _made(AGGREGATORS, config.aggregator)
     compressor = Uncompressed() if config.compression is None else _made(COMPRESSORS, config.compression)

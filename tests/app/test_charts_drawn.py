@@ -79,7 +79,9 @@ def test_the_ecdf_counts_clients_once_over_seeds() -> None:
     assert ecdf.finding(three, ["a", "b"]) == (
         "Distribution of the accuracy of 20 clients in each of 3 runs under a and b"
     )
-    assert "of 20 clients under a" in ecdf.finding(ecdf.data(clients(a=[[0.5] * 20])), ["a"])
+    one = ecdf.data(clients(a=[[0.5] * 20]))
+    assert "of 20 clients under a" in ecdf.finding(one, ["a"])
+    assert "of 20 benign clients under a" in ecdf.finding(one, ["a"], are_benign=True)
 
 
 def test_the_ecdf_marks_a_client_at_its_accuracy() -> None:

@@ -129,6 +129,7 @@ def test_the_dumbbell_of_tuning_marks_defaults_choice_and_chance() -> None:
     ]
     assert fig.layout.shapes[0].x0 == 80 and "lowest 10 %, tuned" in tails.hovertext[0]
     assert "band: 95 % interval" in tuned.note(0.1, 20, True) and "band" not in tuned.note(0.1, 20, False)
+    assert "lowest 10 % of 16 benign clients" in tuned.note(0.1, 16, False, are_benign=True)
 
 
 def test_an_axis_places_numbers_words_and_defaults_outside_the_range() -> None:

@@ -172,9 +172,13 @@ def test_runs_that_ended_before_round_one_for_the_same_reason_share_a_sentence()
     ]
 
 
-def _headline(test_size: int = 1000, **accuracies: list[list[float]]) -> str:
+def _headline(test_size: int = 1000, are_benign: bool = False, **accuracies: list[list[float]]) -> str:
     everyone = clients(test_size, **accuracies)
-    return headline(per_run(everyone, 0.05), 0.05, everyone)
+    return headline(per_run(everyone, 0.05), 0.05, everyone, are_benign)
+
+
+def test_the_headline_says_that_malicious_clients_are_left_out() -> None:
+    assert "over these 3 benign clients)" in _headline(are_benign=True, A=[[0.5, 0.7, 0.9]], B=[[0.4, 0.7, 0.6]])
 
 
 def test_the_headline_names_leaders_on_mean_and_lowest_accuracy() -> None:

@@ -59,8 +59,24 @@ def test_the_file_names_the_rule_of_each_number(table: pd.DataFrame) -> None:
     assert "last round" in lines[1] and "best round, chosen on test" in lines[3]
 
 
-def _last(runs: pd.DataFrame) -> pd.DataFrame:
-    costs = {"megabytes": 1.5, "gradient_evaluations": 200.0, "seconds": 0.25}
+def test_simulated_seconds_are_in_every_table_if_some_runs_record_them(table: pd.DataFrame) -> None:
+    found = _last(ACCURACIES, simulated_s=[56.0, 58.0, float("nan"), float("nan")])
+    shown = tables.for_screen(found, ACCURACIES.assign(model="personalized", when="last"))
+    assert shown["simulated_s"].tolist() == pytest.approx([57.0, float("nan")], nan_ok=True)
+    assert tables.formats(["simulated_s"], found) == {"simulated_s": "%.2f"}
+    header, *rows = tables.to_csv(found).splitlines()
+    cells = [dict(zip(header.split(","), row.split(","), strict=True)) for row in rows]
+    assert [row["simulated_s"] for row in cells] == ["57", ""]
+    assert [row["simulated_s_pm"] for row in cells] == ["1.41421", ""]
+    assert r"& 1.50 & 57.0 & 2 \\" in tables.to_latex(found, 5, "") and r"{lrrrrrrrrr}" in tables.to_latex(found, 5, "")
+    *_, first, second = tables.to_markdown(found, 5, "").splitlines()
+    assert first.endswith("| 1.50 | 57.0 | 2 |") and second.endswith("| 1.50 | – | 2 |")
+    assert tables.for_print(found, 5)["Simulated s"].tolist() == ["57.0", "–"]
+    assert "simulated_s" not in table and "Simulated s" not in tables.for_print(table, 5)
+
+
+def _last(runs: pd.DataFrame, **own: list[float]) -> pd.DataFrame:
+    costs = {"megabytes": 1.5, "gradient_evaluations": 200.0, "seconds": 0.25, **own}
     return tables.data(per_run(runs, 0.05).assign(model="personalized", when="last", **costs))
 
 

@@ -38,6 +38,7 @@ FIRST_STEP: dict[str, str] = {  # text of each story's second scene after a roun
     "dial": "This run, round 1: one model for all",
     "contexts": "This run, round 1: K = 2",
     "left-behind": "This run, round 1: ρ = 0.1",
+    "privacy": "This run, round 1: FedAvg ",
     "robustness": "This run, round 1: Ditto, median ",
     "deadlines": "This run, round 1: FedAvg ",
 }

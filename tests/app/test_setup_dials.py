@@ -141,6 +141,78 @@ def test_a_method_is_shown_with_the_dials_of_its_own_and_what_refuses_them(empty
     assert [entry.get("aggregator") for entry in written(page)["algorithms"]] == ["median", {"name": "median"}, None]
 
 
+OWN = {"name": "fedavg", "finetune_steps": 0, "privacy": {"noise": 3.0}, "attack": {"share": 0.1}, "system": None}
+SHARED = {"privacy": {"unit": "client", "noise": 1.0}, "attack": ATTACK, "system": SYSTEM}
+
+
+def own_part(page: AppTest, dial: str, part: str) -> Any:
+    """A widget of a method's own dial; its key has a digest of the experiment's."""
+    kinds = {"on": page.toggle, "noise": page.number_input, "share": page.number_input, "name": page.selectbox}
+    own = [w for w in kinds[part] if w.key.startswith("setup_form.m") and f".{dial}." in w.key]
+    (found,) = [w for w in own if w.key.endswith(part)]
+    return found
+
+
+def open_method(config: dict[str, Any]) -> AppTest:
+    """Set up with the section of the first method open."""
+    page = opened(config)
+    return expand(page, page.session_state[drafts.IDS][0])
+
+
+def test_dials_of_a_method_are_kept_as_they_were_given_and_drawn_in_its_section(empty_store: Store):
+    page = opened(SMALL | SHARED | {"algorithms": [OWN]})
+    assert written(page)["algorithms"][0] == OWN
+    (line,) = [caption for caption in captions(page) if caption.startswith("Own dials: ")]
+    assert "attack" in line and "privacy" in line and "no system" in line
+    page = expand(page, page.session_state[drafts.IDS][0])
+    assert written(page)["algorithms"][0] == OWN
+    assert own_part(page, "privacy", "noise").value == 3.0 and own_part(page, "attack", "share").value == 0.1
+    assert not own_part(page, "system", "on").value and own_part(page, "attack", "name").value == "sign_flip"
+
+
+def test_a_dial_of_a_method_is_edited_switched_off_and_removed(empty_store: Store):
+    page = open_method(SMALL | SHARED | {"algorithms": [OWN]})
+    own_part(page, "privacy", "noise").set_value(2.0).run()
+    entry = written(page)["algorithms"][0]
+    run = parse_experiment({"name": "x", **written(page)}).runs()[0]
+    assert run.privacy.noise == 2.0 and entry["attack"] == OWN["attack"]
+    own_part(page, "attack", "on").set_value(False).run()
+    assert written(page)["algorithms"][0]["attack"] is None
+    (chosen,) = [m for m in page.multiselect if m.label == "Own dials"]
+    chosen.set_value(["system"]).run()
+    assert {dial: own for dial, own in written(page)["algorithms"][0].items() if dial in DIAL_KEYS} == {"system": None}
+
+
+def test_a_method_gets_a_dial_of_its_own_that_others_do_not_have(empty_store: Store):
+    page = open_method(SMALL | {"algorithms": [{"name": "fedavg"}, {"name": "ditto"}]})
+    chosen = next(m for m in page.multiselect if m.label == "Own dials")
+    chosen.set_value(["aggregator"]).run()
+    first, second = parse_experiment({"name": "x", **written(page)}).runs()
+    assert first.aggregator is not None and first.aggregator.name == FIRST["aggregator"] and second.aggregator is None
+
+
+def test_an_own_dial_without_a_key_of_the_experiment_empties_it(empty_store: Store):
+    page = open_method(SMALL | {"system": SYSTEM, "algorithms": [{"name": "fedavg", "system": {}}]})
+    (deadline,) = [w for w in page.number_input if w.key.startswith("setup_form.m") and w.key.endswith("deadline_s")]
+    deadline.set_value(None).run()
+    (run,) = parse_experiment({"name": "x", **written(page)}).runs()
+    assert run.system.deadline_s is None and run.system.compute_s == 0.01
+
+
+def test_a_sweep_of_a_methods_own_dial_is_kept_and_drawn_at_its_field(empty_store: Store):
+    entry = {
+        "name": "fedavg",
+        "finetune_steps": 0,
+        "privacy": {"unit": "client"},
+        "sweep": {"privacy.noise": [1.0, 2.0]},
+    }
+    page = opened(SMALL | {"algorithms": [entry, {"name": "local_train"}]})
+    assert written(page)["algorithms"][0] == entry
+    assert any("privacy.noise swept" in label for label in expanders(page))
+    page = expand(page, page.session_state[drafts.IDS][0])
+    assert written(page)["algorithms"][0] == entry and len([m for m in page.multiselect if "oise" in m.label]) == 1
+
+
 def problems_of(**config: Any) -> list[str]:
     raw = {"name": "x"} | SMALL | config
     return refused(raw, parse_experiment(raw).runs())

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from app.stories import dial_run
+from app.stories import dial_run, method_changes
 from app.stories import robustness as story
 from app.stories.compared import side
 from app.stories.figures import client_changes
@@ -119,5 +119,5 @@ def test_changes_are_sorted_and_counted() -> None:
 
 def test_the_shipped_changes_are_those_of_the_compared_methods() -> None:
     ended = example().clients_at("flip")
-    df = story._changes("flip", None)
+    df = method_changes.changes("robustness", list(METHODS), ATTACKS["flip"].compared, "flip", None)
     assert df is not None and df["change"].max() == pytest.approx(100 * (ended[DITTO] - ended[ALONE]).max())

@@ -99,6 +99,7 @@ def test_the_line_above_a_title_summarizes_the_configuration() -> None:
     }
     assert wording.kicker(config) == "MNIST · 40 CLIENTS · 3 CLASSES EACH · C = 10 % · 3 SEEDS"
     assert wording.setting(config) == "MNIST · 40 clients · 3 classes each · C = 10 % · 3 seeds"
+    assert wording.kicker(config | {"splits": [0, 1]}).endswith("C = 10 % · 2 SPLITS · 3 SEEDS")
 
 
 def test_greek_letters_stay_lower_case_above_a_title() -> None:

@@ -20,6 +20,11 @@ from benchmarks.peers.children.networks import network
 from benchmarks.peers.turns import Turns
 
 NEVER = 1_000_000_000
+QUIET = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_memory_monitor_refresh_ms": "0",  # it kills its workers where other programs fill the memory
+}
 PATIENCE_S = 300  # for the replies of a round, when a worker of Ray has died
 
 
@@ -51,7 +56,7 @@ def main() -> None:
     turns = Turns()
     torch.set_num_threads(1)
     job = turns.job
-    os.environ |= {JOB: json.dumps(asdict(job)), "FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    os.environ |= {JOB: json.dumps(asdict(job)), **QUIET}
     server, client = ServerApp(), ClientApp()
     client.train()(train)
 
@@ -60,6 +65,7 @@ def main() -> None:
         x, _ = job.load()
         strategy = Waits(
             fraction_train=(job.cohort + 0.5) / job.clients,  # it rounds down
+            min_train_nodes=job.cohort,  # the fraction is of the clients that have connected: none yet, at the begin
             fraction_evaluate=0.0,
             min_available_nodes=job.clients,
         )

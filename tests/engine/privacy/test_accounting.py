@@ -1,8 +1,10 @@
 """Epsilon: known answers, exact ones, and those of other accountants."""
 
+import math
 from functools import partial
 
 import pytest
+from scipy.special import log_ndtr
 
 from engine.privacy.accounting import epsilon, epsilon_of_fixed_size, noise_for, noise_of_updates
 
@@ -20,6 +22,27 @@ HUNDRED = 100**-1.1  # delta of 100 clients
 )
 def test_epsilon_has_its_known_values(rate, noise, releases, delta, expected):
     assert epsilon(rate, noise, releases, delta) == pytest.approx(expected, abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("noise", "releases", "delta"), [(0.3, 40, 1e-3), (2, 40, 1e-2), (8, 40, 1e-5), (100, 3, 1e-6)]
+)
+def test_everyone_in_every_release_has_the_delta_of_its_epsilon(noise, releases, delta):
+    z, found = noise / math.sqrt(releases), epsilon(1, noise, releases, delta)
+    first, second = (float(log_ndtr(side / (2 * z) - found * z)) for side in (1, -1))
+    assert math.exp(first) - math.exp(found + second) == pytest.approx(delta, rel=1e-6)
+
+
+def test_everyone_in_every_release_costs_as_much_as_by_privacy_losses():
+    from dp_accounting import GaussianDpEvent
+    from dp_accounting.pld import PLDAccountant
+
+    by_losses = PLDAccountant(value_discretization_interval=1e-3).compose(GaussianDpEvent(8.0), 40)
+    assert epsilon(1, 8, 40, 1e-2) == pytest.approx(by_losses.get_epsilon(1e-2), abs=2e-3)
+
+
+def test_noise_that_hides_everything_costs_nothing():
+    assert epsilon(1, 1e6, 1, 1e-2) == 0 < epsilon(1, 1e-2, 40, 1e-2) < math.inf
 
 
 def test_many_releases_cost_a_hundredth_of_epsilon_for_coarser_losses():

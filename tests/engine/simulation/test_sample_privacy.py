@@ -6,7 +6,7 @@ import pytest
 from engine.backends.fused import Fused
 from engine.core.errors import Unsupported
 from engine.core.params import flatten
-from engine.simulation import sample_privacy
+from engine.simulation import dial_settings, sample_privacy
 from engine.simulation.simulate import Simulation
 from tests.engine.simulation.test_privacy import finished, private
 from tests.support.builders import assert_close, assert_equal, federation, personalized
@@ -102,6 +102,26 @@ def test_epsilon_is_recorded_for_each_client_and_rises_with_its_rounds():
     assert (
         rounds[-1].scalars["diagnostics.privacy.noise_norm"] > 0 < rounds[-1].scalars["diagnostics.privacy.signal_norm"]
     )
+
+
+@pytest.mark.parametrize("method", ["fedavg", "l2gd", "scaffold", "cfl", "fedopt"])
+def test_uploads_arrive_as_they_were_sent_and_their_norms_are_recorded(method, monkeypatch):
+    run, rounds = finished(method, SAMPLE, EQUAL, participation=0.5)
+    result = next(r for r in reversed(rounds) if "diagnostics.update_norm" in r.arrays)
+    took_part = np.isin(range(4), result.cohort)
+    norms = result.arrays["diagnostics.update_norm"]
+    assert (norms[took_part] > 0).all() and np.isnan(norms[~took_part]).all() and took_part.sum() == 2
+    monkeypatch.setattr(dial_settings, "dials", lambda *_: None)
+    direct, plain = finished(method, SAMPLE, EQUAL, participation=0.5)
+    assert_equal(personalized(run), personalized(direct))
+    assert [r.scalars["bytes_up"] for r in rounds] == [r.scalars["bytes_up"] for r in plain]
+
+
+def test_the_norm_of_an_update_is_its_distance_from_the_model_that_was_received():
+    run, (*_, result) = finished("fedavg", SAMPLE, EQUAL[:1], rounds=1)
+    moved = flatten({n: p[None] for n, p in run.models().global_model.items()})
+    before = flatten({n: p[None] for n, p in run.task.initial_model().items()})
+    assert result.arrays["diagnostics.update_norm"].tolist() == pytest.approx([float((moved - before).norm())])
 
 
 @pytest.mark.parametrize("method", ["fedavg", "pfedme", "l2gd", "fedsam"])

@@ -1,0 +1,359 @@
+"""Private clients: one model for all pays for privacy, and a model of one's own pays less.
+
+Forty clients with five digits each. Their updates are clipped and the server adds noise to the sum, so that the shared
+models hide whether a client took part. One model (FedAvg), personal models pulled towards it with three strengths
+(Ditto), and learning alone, which sends nothing.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from app.components.moving_figure import Picture
+from app.stories import method_changes, method_rows
+from app.stories.compared import side, word
+from app.stories.dial_example import DialExample, load
+from app.stories.figures import dial_curve
+from app.stories.method_rows import LOWEST, MEAN
+from app.stories.questions import Choice, Estimate, Exercise
+from app.stories.story import Dial, Mark, Place, Scene, reading
+from app.wording import points
+from engine.privacy import accounting
+
+if TYPE_CHECKING:
+    from app.stories.dial_run import DialRun, DialStep
+
+CLIENTS = 40
+ROUNDS = 40
+CLASSES = 5
+CLIP, DELTA = 1.0, 0.01
+MANY = 400  # clients of a larger federation
+OPEN, FEDAVG, ALONE = "FedAvg, no noise", "FedAvg", "Alone"
+DITTO, WEAK, WEAKEST = "Ditto, λ = 1", "Ditto, λ = 0.3", "Ditto, λ = 0.1"
+METHODS: Mapping[str, Mapping[str, Any]] = {
+    OPEN: {"name": "fedavg"},
+    FEDAVG: {"name": "fedavg"},
+    DITTO: {"name": "ditto", "lam": 1.0},
+    WEAK: {"name": "ditto", "lam": 0.3},
+    WEAKEST: {"name": "ditto", "lam": 0.1},
+    ALONE: {"name": "local_train"},
+}
+PULLED = DITTO, WEAK, WEAKEST
+MNIST = "The preset dial-privacy asks the same of MNIST with 100 clients."
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How much noise the server adds."""
+
+    z: float  # its standard deviation, in units of C; 0 is no privacy at all: nothing is clipped either
+    compared: tuple[str, str]  # the methods whose difference the scene is about
+
+    @property
+    def epsilon(self) -> float:
+        """After all rounds, at ``DELTA``: everyone takes part in each."""
+        return accounting.epsilon(1.0, self.z, ROUNDS, DELTA)
+
+    @property
+    def title(self) -> str:
+        return f"z = {self.z:g}, {_said(self.epsilon)}" if self.z else "no privacy"
+
+
+NOISES = {
+    "off": Noise(0, (DITTO, ALONE)),
+    "1": Noise(1, (FEDAVG, OPEN)),
+    "2": Noise(2, (WEAK, FEDAVG)),
+    "4": Noise(4, (FEDAVG, OPEN)),
+    "8": Noise(8, (WEAKEST, ALONE)),
+}
+
+
+class Privacy:
+    order = 65
+    slug = "privacy"
+    short = "Private clients"
+    kicker = f"Digits · {CLIENTS} clients · {CLASSES} digits each · 13 to 27 training images · linear model"
+    title = "Who pays for privacy?"
+    lead = (
+        "Noise on the sum of all updates hides whether a client took part. ε says how well: the smaller, the better "
+        "hidden. A shared model contains this noise. A personal model stays with its client and needs none, but Ditto "
+        "pulls it towards the shared model, with strength λ."
+    )
+
+    @cached_property
+    def scenes(self) -> Sequence[Scene]:
+        return [_open(), _little(), _own(), _who_pays(), _alone()]
+
+    @cached_property
+    def exercises(self) -> Sequence[Exercise]:
+        return _exercises()
+
+    def dials(self, place: Place) -> Sequence[Dial]:
+        titles = {stop: noise.title for stop, noise in NOISES.items()}
+        return [Dial("privacy", f"Noise (z), and ε after {ROUNDS} rounds", titles)]
+
+    def steps(self, place: Place) -> Iterator["DialStep"]:
+        from app.stories.dial_run import steps
+
+        return steps(self.config(place))
+
+    def pace(self, round: int) -> float:
+        return 6 + round / 4
+
+    def draw(self, place: Place, run: "DialRun | None", marks: Sequence[Mark]) -> None:
+        stop, picture = place["privacy"], self.picture(place, run, marks)
+        wide, side = st.columns([3, 2], gap="large")
+        with wide:
+            st.header(picture.title, anchor=False)
+            picture.draw()
+        with side:
+            method_changes.draw("privacy", list(METHODS), NOISES[stop].compared, stop, run, CLIENTS)
+            reading(self, place, picture.now)
+
+    def picture(self, place: Place, run: "DialRun | None" = None, marks: Sequence[Mark] = ()) -> Picture:
+        stop = place["privacy"]
+        return method_rows.picture("privacy", list(METHODS), stop, run, alt=_alt(stop), now=standing(stop, run))
+
+    def config(self, place: Place) -> Mapping[str, Any]:
+        return experiment(place["privacy"])
+
+    def setup_label(self, place: Place) -> str:
+        return f"these {len(METHODS)} methods, {NOISES[place['privacy']].title}"
+
+    def table(self) -> pd.DataFrame:
+        return dial_curve.data(example())
+
+    @property
+    def caption(self) -> str:
+        return (
+            "The colored marks are trained live on real digits of 8 x 8 pixels. Gray marks are example results that "
+            f"ship with Fedscape, after {ROUNDS} rounds: means over {example().over}, computed by "
+            f"`{example().command}`; lines: ± one standard deviation over the seeds. Each client has 12 to 27 test "
+            f"images, and the lowest 5 % are two of {CLIENTS} clients. The change for each client is one seed: of this "
+            f"run, or before it starts the shipped seed 0. C = {CLIP:g}, δ = {DELTA:g}, everyone in every round. ε "
+            "covers the shared models of one method. It does not cover what this page shows of single clients."
+        )
+
+
+STORY = Privacy()
+
+
+def experiment(
+    stop: str, methods: Mapping[str, Mapping[str, Any]] = METHODS, population: int | None = None
+) -> dict[str, Any]:
+    """Methods with this noise; ``population``: that of so many clients."""
+    noise: dict[str, Any] = {"unit": "client", "clip": CLIP, "noise": NOISES[stop].z, "delta": DELTA}
+    if population:
+        noise["population"] = population
+    privacy = {"privacy": noise} if NOISES[stop].z else {}
+    return {
+        "name": f"Private clients: {NOISES[stop].title}",
+        "dataset": {"name": "digits"},
+        "partition": {
+            "name": "classes_per_client",
+            "num_clients": CLIENTS,
+            "classes_per_client": CLASSES,
+            "sizes": [30, 58],
+            "test_fraction": 0.5,
+        },
+        "model": {"name": "mlr"},
+        "training": {"rounds": ROUNDS, "local_steps": 10, "batch_size": 10, "lr": 0.1},
+        "algorithms": [
+            {**entry, **({} if label == OPEN else privacy), "label": label} for label, entry in methods.items()
+        ],
+        "seeds": [0],
+        "device": "cpu",
+    }
+
+
+def example() -> DialExample:
+    return load("privacy")
+
+
+def larger() -> DialExample:
+    """FedAvg with the most noise, in a federation of ``MANY`` clients."""
+    return load("privacy_population")
+
+
+def _open() -> Scene:
+    return Scene(
+        "No privacy",
+        {"privacy": "off"},
+        f"One model serves these clients better than learning alone ({_pm(FEDAVG, 'off')} against "
+        f"{_pm(ALONE, 'off')}), and a personal model beside it is better still. But everyone sees the shared model, "
+        "and it depends on every client's data. Learning alone reveals nothing, because it sends nothing: ε = 0.",
+        f"Without privacy, Ditto with λ = 1 ends at {_pm(DITTO, 'off')}, learning alone at {_pm(ALONE, 'off')} "
+        f"({example().over}).",
+        Estimate(
+            f"Nobody adds noise. Alone, clients reach {_pm(ALONE, 'off')}. What does Ditto with λ = 1 reach?",
+            _values(DITTO, "off"),
+            example().over,
+            _measured(DITTO),
+        ),
+        "The baseline. Ask what a client gives away by taking part: the story on leaks rebuilds images from an update. "
+        f"The row without noise stays the same in all scenes, and so does Alone. {MNIST}",
+    )
+
+
+def _little() -> Scene:
+    epsilon = NOISES["1"].epsilon
+    return Scene(
+        "A little noise",
+        {"privacy": "1"},
+        f"Each update is scaled down to a norm of at most C = {CLIP:g}, and the server adds noise with standard "
+        f"deviation z C to their sum. ε bounds what the shared models reveal: apart from a chance of δ = {DELTA:g}, "
+        "no outcome is more than e^ε times as likely with a client as without it. "
+        f"With {_said(epsilon)} this factor is about 10^{epsilon / np.log(10):.0f}: hardly a promise.",
+        f"With z = 1, {_said(epsilon)}, FedAvg ends at {_pm(FEDAVG, '1')}; without noise at {_pm(OPEN, '1')} "
+        f"({example().over}).",
+        Estimate(
+            f"The server adds noise with z = 1 in every round. Without noise FedAvg reached {_pm(OPEN, '1')}. And now?",
+            _values(FEDAVG, "1"),
+            example().over,
+            _measured(FEDAVG),
+        ),
+        "Cheap, and weak. ε grows with every round, because every round reveals something: watch it while it trains. "
+        "ε covers a client's whole data against everyone who sees the shared models. It does not cover the server, "
+        "which sees each update before the noise, nor λ and learning rate, which we chose by looking.",
+    )
+
+
+def _own() -> Scene:
+    gap = side(_values(WEAK, "2"), _values(DITTO, "2"))
+    return Scene(
+        "A model of one's own",
+        {"privacy": "2"},
+        f"From no privacy to {_said(NOISES['2'].epsilon)}, FedAvg loses {_loss(FEDAVG, '2')}, Ditto with λ = 0.3 "
+        f"{_loss(WEAK, '2')}. The personal model never leaves its client, so it is trained without noise; what it "
+        "takes from the others comes through the pull, noise included.",
+        f"With {_said(NOISES['2'].epsilon)}, Ditto with λ = 0.3 ends at {_pm(WEAK, '2')}, FedAvg at "
+        f"{_pm(FEDAVG, '2')} ({example().over}).",
+        Choice.between(
+            f"Twice the noise: {_said(NOISES['2'].epsilon)}. Which pull of Ditto serves the clients better?",
+            "λ = 0.3",
+            "λ = 1",
+            gap,
+        ),
+        "Look at the bars: who gains from a personal model? ε is the same for FedAvg and Ditto, because both send the "
+        "same thing. What stays with its client costs nothing.",
+    )
+
+
+def _who_pays() -> Scene:
+    answers = ("They lose more than the mean", "About as much", "They lose less")
+    return Scene(
+        "Who pays",
+        {"privacy": "4"},
+        f"{_said(NOISES['4'].epsilon).capitalize()} takes {_loss(FEDAVG, '4')} from FedAvg's mean and "
+        f"{_loss(FEDAVG, '4', LOWEST)} from its lowest 5 %. Ditto with λ = 0.1 loses {_loss(WEAKEST, '4')} and "
+        f"{_loss(WEAKEST, '4', LOWEST)}. The best of these pulls is now {_best('4')}; without privacy it is "
+        f"{_best('off')}.",
+        f"With {_said(NOISES['4'].epsilon)}, FedAvg's lowest 5 % fall from {_pm(OPEN, '4', LOWEST)} to "
+        f"{_pm(FEDAVG, '4', LOWEST)} ({example().over}).",
+        Choice(
+            f"With {_said(NOISES['4'].epsilon)}, FedAvg's mean loses {_loss(FEDAVG, '4')}. What happens to its lowest "
+            "5 %?",
+            answers,
+            word(side(_losses(FEDAVG, "4", LOWEST), _losses(FEDAVG, "4")), answers),
+        ),
+        "The noise is the same for everyone, its cost is not. The bars compare FedAvg with and without noise, client "
+        "by client. Two clients decide each lowest 5 %, so one seed says little.",
+    )
+
+
+def _alone() -> Scene:
+    gap = side(_values(WEAKEST, "8"), _values(ALONE, "8"))
+    return Scene(
+        "Alone",
+        {"privacy": "8"},
+        f"{_said(NOISES['8'].epsilon).capitalize()} is a promise worth having: no outcome is more than "
+        f"{np.exp(NOISES['8'].epsilon):.1f} times as likely with a client as without it (δ = {DELTA:g}). With "
+        f"{CLIENTS} clients it costs more than the others have to give: the weaker the pull, the better, and the "
+        "weakest is λ = 0, learning alone.",
+        f"With {_said(NOISES['8'].epsilon)}, FedAvg ends at {_pm(FEDAVG, '8')}, Ditto with λ = 0.1 at "
+        f"{_pm(WEAKEST, '8')}, learning alone at {_pm(ALONE, '8')} ({example().over}).",
+        Choice.between(
+            f"{_said(NOISES['8'].epsilon).capitalize()}. Which serves the clients better?",
+            "Ditto with λ = 0.1",
+            "Learning alone",
+            gap,
+        ),
+        f"Privacy depends on how many take part: the noise is added once, to the sum. With {MANY} clients the mean has "
+        f"a tenth of it, at the same ε. The second exercise has the numbers.",
+    )
+
+
+def _exercises() -> Sequence[Exercise]:
+    best = "; ".join(f"{noise.title}: {_best(stop)}" for stop, noise in NOISES.items())
+    many = method_rows.pm(larger(), FEDAVG, str(MANY), MEAN)
+    return [
+        Exercise(
+            "Take learning alone as λ = 0. Which of λ = 1, 0.3, 0.1 and 0 has the highest mean with each noise?",
+            f"{best}. The more noise the others make, the less a client should lean on them.",
+        ),
+        Exercise(
+            f"The same z = 8 with {MANY} clients instead of {CLIENTS}: what becomes of the noise in the mean, of ε at "
+            "this δ, and of FedAvg?",
+            f"The noise in the mean is a tenth, and ε stays {NOISES['8'].epsilon:.1f}. FedAvg ends at {many} instead "
+            f"of {_pm(FEDAVG, '8')}: these {CLIENTS} clients with the noise of {MANY} (`population: {MANY}`), "
+            f"{larger().over}.",
+        ),
+        Exercise(
+            "A clinic asks whether ε protects it from the server. Does it?",
+            "No. The server sees each update before it adds the noise. ε covers those who see the shared models. "
+            "Secure aggregation would hide single updates from the server.",
+        ),
+    ]
+
+
+def _measured(method: str) -> Any:
+    """Reads the mean of a method off a run."""
+    at = list(METHODS).index(method)
+    return lambda run: run.now.scores[at][0]
+
+
+def _values(method: str, stop: str, what: str = MEAN) -> np.ndarray:
+    return method_rows.values(example(), method, stop, what)
+
+
+def _pm(method: str, stop: str, what: str = MEAN) -> str:
+    return method_rows.pm(example(), method, stop, what)
+
+
+def _losses(method: str, stop: str, what: str = MEAN) -> np.ndarray:
+    """[seeds] against the same method without privacy."""
+    return np.asarray(_values(method, "off", what) - _values(method, stop, what))
+
+
+def _loss(method: str, stop: str, what: str = MEAN) -> str:
+    """``23 points``"""
+    return points(float(_losses(method, stop, what).mean()), samples=100)
+
+
+def _best(stop: str) -> str:
+    """``λ = 0.3``: the pull with the highest mean, learning alone being none."""
+    best = max((*PULLED, ALONE), key=lambda method: float(_values(method, stop).mean()))
+    return "λ = 0 (alone)" if best == ALONE else best.removeprefix("Ditto, ")
+
+
+def _said(epsilon: float) -> str:
+    """``ε = 34``, ``ε = 1.7``"""
+    return f"ε = {epsilon:.0f}" if epsilon >= 10 else f"ε = {epsilon:.1f}"
+
+
+def _alt(stop: str) -> str:
+    ours, theirs = NOISES[stop].compared
+    return f"{NOISES[stop].title.capitalize()}: {ours} ends at {_pm(ours, stop)}, {theirs} at {_pm(theirs, stop)}"
+
+
+def standing(stop: str, run: "DialRun | None") -> str:
+    """The methods' means so far, and the guarantee."""
+    words = method_rows.standing(list(METHODS), NOISES[stop].compared, run)
+    if run is None or not NOISES[stop].z:
+        return words
+    return f"{words} · {_said(run.now.epsilons[list(METHODS).index(FEDAVG)])} so far"
