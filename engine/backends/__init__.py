@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from engine.backends.narrow import log_softmax
 from engine.core.params import ClientParams, SharedParams
 from engine.federation.batches import Batch
 from engine.models import Model
@@ -144,7 +145,7 @@ def softmax_error(
     logits: Float[Tensor, "A B C"], y: Int[Tensor, "A B"], weight: Float[Tensor, "A B"] | None
 ) -> tuple[Float[Tensor, "A"], Float[Tensor, "A B C"]]:
     """``cross_entropy_error`` of labels and weights; without weights every batch is full."""
-    log_p = logits.log_softmax(-1)
+    log_p = log_softmax(logits)
     target = y[..., None]
     chosen = log_p.gather(-1, target)[..., 0]
     error = log_p.exp_()

@@ -24,6 +24,7 @@ from engine.backends import (
     clip_factor,
     cross_entropy_error,
     gram,
+    narrow,
     scale_out,
 )
 from engine.backends.batched import Batched, live_chunk
@@ -259,7 +260,7 @@ class Fused(Backend):
         if self.is_one_column:
             slope = torch.cat([torch.zeros_like(slope), slope], dim=-1)
         _, error = cross_entropy_error(logits, batch)
-        shares = logits.softmax(-1)
+        shares = narrow.log_softmax(logits).exp_()
         turn = shares * (slope - (shares * slope).sum(-1, keepdim=True)) * batch_weight(batch)[..., None]
         return (error[..., 1:], turn[..., 1:]) if self.is_one_column else (error, turn)
 
@@ -279,7 +280,7 @@ class Fused(Backend):
     def _outputs(self, params: ClientParams, x: Tensor) -> Tensor:
         """The logits, from the input of the last layer."""
         logits = _linear(params, self.chain[-1], x)
-        return torch.cat([torch.zeros_like(logits), logits], dim=-1) if self.is_one_column else logits
+        return torch.cat([torch.zeros_like(logits.mT), logits.mT], dim=1).mT if self.is_one_column else logits
 
     def _backward(
         self, out: ClientParams, params: ClientParams, inputs: list[Tensor], error: Tensor
@@ -315,9 +316,10 @@ class Fused(Backend):
 def _slope(params: ClientParams, vector: ClientParams, layer: str, x: Tensor, x_slope: Tensor | None) -> Tensor:
     """How a layer's outputs change with its parameters along ``vector`` and its inputs along ``x_slope``."""
     slope = _linear(vector, layer, x)
-    return slope if x_slope is None else slope.baddbmm_(x_slope, params[f"{layer}.weight"].mT)
+    if x_slope is not None:
+        narrow.add_product(slope, x_slope, params[f"{layer}.weight"].mT, 1.0)
+    return slope
 
 
 def _linear(params: ClientParams, layer: str, x: Tensor) -> Tensor:
-    bias, weight = params.get(f"{layer}.bias"), params[f"{layer}.weight"].transpose(1, 2)
-    return x.bmm(weight) if bias is None else torch.baddbmm(bias[:, None], x, weight)
+    return narrow.linear(x, params[f"{layer}.weight"], params.get(f"{layer}.bias"))

@@ -11,6 +11,7 @@ and theta is touched once, at the end. One X X^T a batch makes the steps indepen
 import torch
 from torch import Tensor
 
+from engine.backends import narrow
 from engine.core.params import ClientParams
 
 
@@ -21,8 +22,8 @@ class FirstLayer:
         self.weight, self.bias = theta[f"{layer}.weight"], theta[f"{layer}.bias"]
         self.w, self.w_bias = anchor[f"{layer}.weight"], anchor[f"{layer}.bias"]
         self.x, self.lr, self.q, self.steps = x, lr, 1 - lr * lam, 0
-        self.outputs = torch.baddbmm(self.bias[:, None], x, self.weight.mT)
-        self.pulled = torch.baddbmm(self.w_bias[:, None], x, self.w.mT) * (lr * lam)
+        self.outputs = narrow.linear(x, self.weight, self.bias)
+        self.pulled = narrow.linear(x, self.w, self.w_bias).mul_(lr * lam)
         self.gram = torch.bmm(x, x.mT) + 1
         self.total = torch.zeros_like(self.outputs)
 
@@ -30,7 +31,8 @@ class FirstLayer:
         """A proximal step along the gradient that the ``error`` at the outputs gives."""
         self.steps += 1
         self.total.mul_(self.q).add_(error)
-        self.outputs.mul_(self.q).add_(self.pulled).baddbmm_(self.gram, error, alpha=-self.lr)
+        self.outputs.mul_(self.q).add_(self.pulled)
+        narrow.add_product(self.outputs, self.gram, error, -self.lr)
 
     def write(self) -> None:
         """Bring theta up to date with the steps."""
