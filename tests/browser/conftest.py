@@ -21,6 +21,7 @@ from playwright.sync_api import (
     Request,
     ViewportSize,
     WebError,
+    expect,
     sync_playwright,
 )
 
@@ -44,7 +45,7 @@ VIEWPORT: ViewportSize = {"width": 1280, "height": 900}
 LOAD_MS = 60_000
 READY = "[data-test-script-state=notRunning]"
 PLACEHOLDER = "[data-testid=stSkeleton]"  # the placeholder of an element that is still loading
-START_S = 60
+START_S = 100  # on a machine that may be busy
 STOP_S = 20
 TRAIN_S = 100
 TRAINED = {
@@ -107,6 +108,7 @@ class Server:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
+    expect.set_options(timeout=LOAD_MS)  # 5 s are too few on busy cores, also after a press
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=_chromium(), args=list(FLAGS))
         yield chromium
@@ -246,6 +248,7 @@ def _wait_until_healthy(server: Server) -> None:
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             time.sleep(0.2)
     server.process.kill()
+    server.process.wait()
     pytest.fail(f"the app did not come up; its log:\n{server.log.read_text()[-4000:]}")
 
 

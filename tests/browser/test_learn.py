@@ -145,6 +145,7 @@ def test_keys_lead_through_the_slides(page: Page, server: Server, page_problems:
     sentence = page.get_by_role("heading", level=1)
     expect(sentence).to_have_text(asked.question.text, timeout=LOAD_MS)
     page.wait_for_selector(READY, timeout=LOAD_MS)
+    page.get_by_role("button", name="Each alone").wait_for(timeout=LOAD_MS)  # its key works once it is drawn
     page.keyboard.press("2")
     page.wait_for_selector("[data-testid=stBaseButton-primary]:has-text('Each alone')", timeout=LOAD_MS)
     page.keyboard.press("Space")
