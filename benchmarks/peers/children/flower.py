@@ -20,10 +20,11 @@ from benchmarks.peers.children.networks import network
 from benchmarks.peers.turns import Turns
 
 NEVER = 1_000_000_000
-QUIET = {
+SET = {  # of Flower and Ray
     "FLWR_TELEMETRY_ENABLED": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_memory_monitor_refresh_ms": "0",  # it kills its workers where other programs fill the memory
+    "RAY_worker_niceness": "0",  # by default its workers yield to every other program
 }
 PATIENCE_S = 300  # for the replies of a round, when a worker of Ray has died
 
@@ -56,7 +57,7 @@ def main() -> None:
     turns = Turns()
     torch.set_num_threads(1)
     job = turns.job
-    os.environ |= {JOB: json.dumps(asdict(job)), **QUIET}
+    os.environ |= {JOB: json.dumps(asdict(job)), **SET}
     server, client = ServerApp(), ClientApp()
     client.train()(train)
 
