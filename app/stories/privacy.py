@@ -249,7 +249,7 @@ def _who_pays() -> Scene:
     return Scene(
         "Who pays",
         {"privacy": "4"},
-        f"{_said(NOISES['4'].epsilon).capitalize()} takes {_loss(FEDAVG, '4')} from FedAvg's mean and "
+        f"To reach {_said(NOISES['4'].epsilon)} takes {_loss(FEDAVG, '4')} from FedAvg's mean and "
         f"{_loss(FEDAVG, '4', LOWEST)} from its lowest 5 %. Ditto with λ = 0.1 loses {_loss(WEAKEST, '4')} and "
         f"{_loss(WEAKEST, '4', LOWEST)}. The best of these pulls is now {_best('4')}; without privacy it is "
         f"{_best('off')}.",
@@ -271,20 +271,20 @@ def _alone() -> Scene:
     return Scene(
         "Alone",
         {"privacy": "8"},
-        f"{_said(NOISES['8'].epsilon).capitalize()} is a promise worth having: no outcome is more than "
+        f"With {_said(NOISES['8'].epsilon)} there is a promise worth having: no outcome is more than "
         f"{np.exp(NOISES['8'].epsilon):.1f} times as likely with a client as without it (δ = {DELTA:g}). With "
         f"{CLIENTS} clients it costs more than the others have to give: the weaker the pull, the better, and the "
         "weakest is λ = 0, learning alone.",
         f"With {_said(NOISES['8'].epsilon)}, FedAvg ends at {_pm(FEDAVG, '8')}, Ditto with λ = 0.1 at "
         f"{_pm(WEAKEST, '8')}, learning alone at {_pm(ALONE, '8')} ({example().over}).",
         Choice.between(
-            f"{_said(NOISES['8'].epsilon).capitalize()}. Which serves the clients better?",
+            f"More noise still: {_said(NOISES['8'].epsilon)}. Which serves the clients better?",
             "Ditto with λ = 0.1",
             "Learning alone",
             gap,
         ),
         f"Privacy depends on how many take part: the noise is added once, to the sum. With {MANY} clients the mean has "
-        f"a tenth of it, at the same ε. The second exercise has the numbers.",
+        "a tenth of it, at the same ε. The second exercise has the numbers.",
     )
 
 
@@ -348,7 +348,7 @@ def _said(epsilon: float) -> str:
 
 def _alt(stop: str) -> str:
     ours, theirs = NOISES[stop].compared
-    return f"{NOISES[stop].title.capitalize()}: {ours} ends at {_pm(ours, stop)}, {theirs} at {_pm(theirs, stop)}"
+    return f"With {NOISES[stop].title}: {ours} ends at {_pm(ours, stop)}, {theirs} at {_pm(theirs, stop)}"
 
 
 def standing(stop: str, run: "DialRun | None") -> str:

@@ -43,7 +43,9 @@ def figure(count: int, reach: float) -> go.Figure:
         ticks="",
         fixedrange=True,
     )
-    fig.update_yaxes(range=[-1.3 * most, 1.3 * most], title_text="change, points", fixedrange=True)
+    step = 10 if most <= 30 else 20
+    ticks = [step * at for at in range(-int(most // step), int(most // step) + 1)]  # none behind the counts
+    fig.update_yaxes(range=[-1.3 * most, 1.3 * most], tickvals=ticks, title_text="change, points", fixedrange=True)
     return fig
 
 
