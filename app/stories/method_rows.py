@@ -30,11 +30,11 @@ def pm(there: DialExample, method: str, stop: str, what: str = MEAN) -> str:
 
 
 def standing(methods: Sequence[str], shown: Sequence[str], run: DialRun | None) -> str:
-    """``This run, round 12: FedAvg 80 % · Ditto 88 %``, of the ``shown`` methods."""
+    """``This run, round 12: FedAvg at 80 % · Ditto at 88 %``, of the ``shown`` methods."""
     if run is None:
         return "This run: press Play"
     means = dict(zip(methods, run.now.scores, strict=True))
-    words = " · ".join(f"{method} {percent(means[method][0], 0)}" for method in shown)
+    words = " · ".join(f"{method} at {percent(means[method][0], 0)}" for method in shown)
     return f"This run, round {run.round}: {words}"
 
 

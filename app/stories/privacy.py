@@ -33,7 +33,7 @@ ROUNDS = 40
 CLASSES = 5
 CLIP, DELTA = 1.0, 0.01
 MANY = 400  # clients of a larger federation
-OPEN, FEDAVG, ALONE = "FedAvg, no noise", "FedAvg", "Alone"
+OPEN, FEDAVG, ALONE = "FedAvg without noise", "FedAvg", "Alone"
 DITTO, WEAK, WEAKEST = "Ditto, λ = 1", "Ditto, λ = 0.3", "Ditto, λ = 0.1"
 METHODS: Mapping[str, Mapping[str, Any]] = {
     OPEN: {"name": "fedavg"},
