@@ -30,7 +30,7 @@ Pitfalls: the adaptive servers divide by the size of D, so where |D| is much lar
 size of a step, and a rate that fits one server fits no other. Flower corrects the bias of FedAdam with the exponent
 round + 1 and that of FedYogi not at all, and has tau = 1e-9; FL-bench and fluke start v at 0 and take beta2 = 0.999.
 
-Diagnostics: update_norm, the norm of D; mean_sqrt_v, the mean of sqrt(v) (adaptive servers only).
+Diagnostics: server_update_norm, the norm of D; mean_sqrt_v, the mean of sqrt(v) (adaptive servers only).
 """
 
 from dataclasses import dataclass
@@ -120,7 +120,7 @@ class FedOpt(OneGlobalModel):
         mean = task.channel.aggregate(local.params, state.global_params, cohort, cohort.weights)
         update = map_params(torch.sub, mean, state.global_params)  # D
         new = self._step(state, update)
-        values: dict[str, float | Tensor] = {"update_norm": _flat(update).norm()}
+        values: dict[str, float | Tensor] = {"server_update_norm": _flat(update).norm()}
         if self.hparams.server != "sgd":
             values["mean_sqrt_v"] = _flat(new.mean_square).sqrt().mean()
         return new, Diagnostics(local.loss, local.gradient_evaluations, values)

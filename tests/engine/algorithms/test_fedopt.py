@@ -117,7 +117,7 @@ def test_fedopt_records_the_update_and_the_scale_of_its_steps():
     _, change, _ = after_a_round()
     run = simulation(fedopt(), rounds=1)
     last = list(run.rounds())[-1]
-    assert last.scalars["diagnostics.update_norm"] == pytest.approx(np.linalg.norm(change))
+    assert last.scalars["diagnostics.server_update_norm"] == pytest.approx(np.linalg.norm(change))
     v = as_matrix(run.state.mean_square)
     assert last.scalars["diagnostics.mean_sqrt_v"] == pytest.approx(np.sqrt(v).mean())
     assert "diagnostics.mean_sqrt_v" not in list(simulation(fedopt(server="sgd"), rounds=1).rounds())[-1].scalars
