@@ -226,7 +226,7 @@ def _little() -> Scene:
 def _own() -> Scene:
     gap = side(_values(WEAK, "2"), _values(DITTO, "2"))
     return Scene(
-        "A model of one's own",
+        "A personal model",
         {"privacy": "2"},
         f"From no privacy to {_said(NOISES['2'].epsilon)}, FedAvg loses {_loss(FEDAVG, '2')}, Ditto with λ = 0.3 "
         f"{_loss(WEAK, '2')}. The personal model never leaves its client, so it is trained without noise; what it "

@@ -1,5 +1,7 @@
 """Delays between browser and server: clicks before a slow response, Back, and popovers that were closed meanwhile."""
 
+import re
+
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
@@ -129,7 +131,7 @@ def test_back_opens_the_previous_story_and_then_leaves(page: Page, server: Serve
     page.goto(server.url)
     expect(heading).to_have_text(titles[0], timeout=LOAD_MS)
     for number in (2, 3):
-        page.get_by_role("radio", name=f"{number} · ").click()
+        page.get_by_role("radio", name=re.compile(f"^{number} · ")).click()
         expect(heading).to_have_text(titles[number - 1], timeout=LOAD_MS)
         page.wait_for_url("**story=*", timeout=LOAD_MS)
         page.wait_for_selector(READY, timeout=LOAD_MS)
