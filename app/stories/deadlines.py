@@ -5,7 +5,7 @@ decides who is slow, or the digits of the clients do. One model (FedAvg), the sa
 models that are trained beside it (Ditto), and learning alone.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,18 +16,19 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from app.charts.plot import palette
-from app.components.moving_figure import Moves, Picture, are_results_hidden, moving_figure, still
+from app.components.moving_figure import Moves, are_results_hidden, moving_figure, still
 from app.stories import method_rows
 from app.stories.compared import side, word
 from app.stories.dial_example import DialExample, load
-from app.stories.figures import dial_curve, used_clients
+from app.stories.dial_story import DialStory
+from app.stories.figures import used_clients
 from app.stories.method_rows import LOWEST, MEAN
 from app.stories.questions import Choice, Estimate, Exercise
-from app.stories.story import Dial, Mark, Place, Scene, reading
+from app.stories.story import Dial, Place, Scene
 from app.wording import percent, points
 
 if TYPE_CHECKING:
-    from app.stories.dial_run import DialRun, DialStep
+    from app.stories.dial_run import DialRun
 
 CLIENTS = 40
 ROUNDS = 40
@@ -64,9 +65,11 @@ WAITS = {
 }
 
 
-class Deadlines:
+class Deadlines(DialStory):
     order = 80
     slug = "deadlines"
+    dial = "deadline"
+    methods = tuple(METHODS)
     short = "Slow clients"
     kicker = f"Digits · {CLIENTS} clients · {CLASSES} digits each · 14 to 27 training images · linear model"
     title = "Can the server leave slow clients out?"
@@ -87,43 +90,29 @@ class Deadlines:
     def dials(self, place: Place) -> Sequence[Dial]:
         return [Dial("deadline", "How long the server waits", {stop: own.title for stop, own in WAITS.items()})]
 
-    def steps(self, place: Place) -> Iterator["DialStep"]:
-        from app.stories.dial_run import steps
-
-        return steps(self.config(place))
-
     def pace(self, round: int) -> float:
         return 8 + round / 4
 
-    def draw(self, place: Place, run: "DialRun | None", marks: Sequence[Mark]) -> None:
-        stop, picture = place["deadline"], self.picture(place, run, marks)
-        wide, side = st.columns([3, 2], gap="large")
-        with wide:
-            st.header(picture.title, anchor=False)
-            picture.draw()
-        with side:
-            first, other = _compared(stop)
-            st.header(f"Each client: ● {first} × the same, never used ◆ {other}", anchor=False)
-            df = _clients(stop, run)
-            moves: Moves = {} if df is None else used_clients.moving(df)
-            not_yet = "Accuracy of each client; this run has not started"
-            alt = not_yet if df is None else used_clients.finding(df, first, other)
-            figure = _still_clients(first, other)
-            moving_figure(figure, moves, key="used_figure", alt=alt, name="deadlines-clients")
-            reading(self, place, picture.now)
+    def alt(self, stop: str) -> str:
+        return _alt(stop)
 
-    def picture(self, place: Place, run: "DialRun | None" = None, marks: Sequence[Mark] = ()) -> Picture:
-        stop = place["deadline"]
-        return method_rows.picture("deadlines", list(METHODS), stop, run, alt=_alt(stop), now=standing(stop, run))
+    def standing(self, stop: str, run: "DialRun | None") -> str:
+        return standing(stop, run)
+
+    def draw_clients(self, stop: str, run: "DialRun | None") -> None:
+        first, other = _compared(stop)
+        st.header(f"Each client: ● {first} × the same, never used ◆ {other}", anchor=False)
+        df = _clients(stop, run)
+        moves: Moves = {} if df is None else used_clients.moving(df)
+        not_yet = "Accuracy of each client; this run has not started"
+        alt = not_yet if df is None else used_clients.finding(df, first, other)
+        moving_figure(_still_clients(first, other), moves, key="used_figure", alt=alt, name="deadlines-clients")
 
     def config(self, place: Place) -> Mapping[str, Any]:
         return experiment(place["deadline"])
 
     def setup_label(self, place: Place) -> str:
         return f"these {len(METHODS)} methods; the server waits {WAITS[place['deadline']].title}"
-
-    def table(self) -> pd.DataFrame:
-        return dial_curve.data(example())
 
     @property
     def caption(self) -> str:

@@ -5,28 +5,25 @@ models hide whether a client took part. One model (FedAvg), personal models pull
 (Ditto), and learning alone, which sends nothing.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-import streamlit as st
 
-from app.components.moving_figure import Picture
 from app.stories import method_changes, method_rows
 from app.stories.compared import side, word
 from app.stories.dial_example import DialExample, load
-from app.stories.figures import dial_curve
+from app.stories.dial_story import DialStory
 from app.stories.method_rows import LOWEST, MEAN
 from app.stories.questions import Choice, Estimate, Exercise
-from app.stories.story import Dial, Mark, Place, Scene, reading
+from app.stories.story import Dial, Place, Scene
 from app.wording import points
 from engine.privacy import accounting
 
 if TYPE_CHECKING:
-    from app.stories.dial_run import DialRun, DialStep
+    from app.stories.dial_run import DialRun
 
 CLIENTS = 40
 ROUNDS = 40
@@ -73,9 +70,11 @@ NOISES = {
 }
 
 
-class Privacy:
+class Privacy(DialStory):
     order = 65
     slug = "privacy"
+    dial = "privacy"
+    methods = tuple(METHODS)
     short = "Private clients"
     kicker = f"Digits · {CLIENTS} clients · {CLASSES} digits each · 13 to 27 training images · linear model"
     title = "Who pays for privacy?"
@@ -97,36 +96,27 @@ class Privacy:
         titles = {stop: noise.title for stop, noise in NOISES.items()}
         return [Dial("privacy", f"Noise (z), and ε after {ROUNDS} rounds", titles)]
 
-    def steps(self, place: Place) -> Iterator["DialStep"]:
-        from app.stories.dial_run import steps
-
-        return steps(self.config(place))
-
     def pace(self, round: int) -> float:
         return 6 + round / 4
 
-    def draw(self, place: Place, run: "DialRun | None", marks: Sequence[Mark]) -> None:
-        stop, picture = place["privacy"], self.picture(place, run, marks)
-        wide, side = st.columns([3, 2], gap="large")
-        with wide:
-            st.header(picture.title, anchor=False)
-            picture.draw()
-        with side:
-            method_changes.draw("privacy", list(METHODS), NOISES[stop].compared, stop, run, CLIENTS)
-            reading(self, place, picture.now)
+    def alt(self, stop: str) -> str:
+        ours, theirs = NOISES[stop].compared
+        return f"With {NOISES[stop].title}: {ours} ends at {_pm(ours, stop)}, {theirs} at {_pm(theirs, stop)}"
 
-    def picture(self, place: Place, run: "DialRun | None" = None, marks: Sequence[Mark] = ()) -> Picture:
-        stop = place["privacy"]
-        return method_rows.picture("privacy", list(METHODS), stop, run, alt=_alt(stop), now=standing(stop, run))
+    def standing(self, stop: str, run: "DialRun | None") -> str:
+        words = method_rows.standing(self.methods, NOISES[stop].compared, run)
+        if run is None or not NOISES[stop].z:
+            return words
+        return f"{words} · {_said(run.now.epsilons[self.methods.index(FEDAVG)])} so far"
+
+    def draw_clients(self, stop: str, run: "DialRun | None") -> None:
+        method_changes.draw(self.slug, self.methods, NOISES[stop].compared, stop, run, CLIENTS)
 
     def config(self, place: Place) -> Mapping[str, Any]:
         return experiment(place["privacy"])
 
     def setup_label(self, place: Place) -> str:
         return f"these {len(METHODS)} methods, {NOISES[place['privacy']].title}"
-
-    def table(self) -> pd.DataFrame:
-        return dial_curve.data(example())
 
     @property
     def caption(self) -> str:
@@ -297,8 +287,8 @@ def _exercises() -> Sequence[Exercise]:
             f"{best}. The more noise the others make, the less a client should lean on them.",
         ),
         Exercise(
-            f"The same z = 8 with {MANY} clients instead of {CLIENTS}: what becomes of the noise in the mean, of ε at "
-            "this δ, and of FedAvg?",
+            f"The same z = 8 with {MANY} clients instead of {CLIENTS}: what happens to the noise in the mean, to ε at "
+            "this δ, and to FedAvg?",
             f"The noise in the mean is a tenth, and ε stays {NOISES['8'].epsilon:.1f}. FedAvg ends at {many} instead "
             f"of {_pm(FEDAVG, '8')}: these {CLIENTS} clients with the noise of {MANY} (`population: {MANY}`), "
             f"{larger().over}.",
@@ -344,16 +334,3 @@ def _best(stop: str) -> str:
 def _said(epsilon: float) -> str:
     """``ε = 34``, ``ε = 1.7``"""
     return f"ε = {epsilon:.0f}" if epsilon >= 10 else f"ε = {epsilon:.1f}"
-
-
-def _alt(stop: str) -> str:
-    ours, theirs = NOISES[stop].compared
-    return f"With {NOISES[stop].title}: {ours} ends at {_pm(ours, stop)}, {theirs} at {_pm(theirs, stop)}"
-
-
-def standing(stop: str, run: "DialRun | None") -> str:
-    """The methods' means so far, and the guarantee."""
-    words = method_rows.standing(list(METHODS), NOISES[stop].compared, run)
-    if run is None or not NOISES[stop].z:
-        return words
-    return f"{words} · {_said(run.now.epsilons[list(METHODS).index(FEDAVG)])} so far"

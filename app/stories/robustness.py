@@ -4,27 +4,24 @@ Forty clients with five digits each; eight of them are malicious, or none, or ei
 updates, their median, or multi-Krum's choice, for one model (FedAvg) or beneath personal models (Ditto).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-import streamlit as st
 
-from app.components.moving_figure import Picture
 from app.stories import method_changes, method_rows
 from app.stories.compared import meaning, side, word
 from app.stories.dial_example import DialExample, load
-from app.stories.figures import dial_curve
+from app.stories.dial_story import DialStory
 from app.stories.method_rows import LOWEST, MEAN
 from app.stories.questions import Choice, Estimate, Exercise
-from app.stories.story import Dial, Mark, Place, Scene, reading
+from app.stories.story import Dial, Place, Scene
 from app.wording import percent, points
 
 if TYPE_CHECKING:
-    from app.stories.dial_run import DialRun, DialStep
+    from app.stories.dial_run import DialRun
 
 CLIENTS, FEW, MANY = 40, 8, 18  # all, and how many of them are malicious
 ROUNDS = 40
@@ -72,9 +69,11 @@ ATTACKS = {  # weak to strong
 }
 
 
-class Robustness:
+class Robustness(DialStory):
     order = 70
     slug = "robustness"
+    dial = "attack"
+    methods = tuple(METHODS)
     short = "Malicious clients"
     kicker = f"Digits · {CLIENTS} clients · {CLASSES} digits each · 13 to 27 training images · linear model"
     title = "Does a personal model protect from attacks?"
@@ -95,38 +94,24 @@ class Robustness:
     def dials(self, place: Place) -> Sequence[Dial]:
         return [Dial("attack", "What malicious clients send", {stop: own.title for stop, own in ATTACKS.items()})]
 
-    def steps(self, place: Place) -> Iterator["DialStep"]:
-        from app.stories.dial_run import steps
-
-        return steps(self.config(place))
-
     def pace(self, round: int) -> float:
         return 6 + round / 4
 
-    def draw(self, place: Place, run: "DialRun | None", marks: Sequence[Mark]) -> None:
-        stop, picture = place["attack"], self.picture(place, run, marks)
-        wide, side = st.columns([3, 2], gap="large")
-        with wide:
-            st.header(picture.title, anchor=False)
-            picture.draw()
-        with side:
-            count = CLIENTS - ATTACKS[stop].num_malicious
-            method_changes.draw("robustness", list(METHODS), ATTACKS[stop].compared, stop, run, count)
-            reading(self, place, picture.now)
+    def alt(self, stop: str) -> str:
+        return _alt(stop)
 
-    def picture(self, place: Place, run: "DialRun | None" = None, marks: Sequence[Mark] = ()) -> Picture:
-        stop = place["attack"]
-        now = method_rows.standing(list(METHODS), ATTACKS[stop].compared, run)
-        return method_rows.picture("robustness", list(METHODS), stop, run, alt=_alt(stop), now=now)
+    def standing(self, stop: str, run: "DialRun | None") -> str:
+        return method_rows.standing(self.methods, ATTACKS[stop].compared, run)
+
+    def draw_clients(self, stop: str, run: "DialRun | None") -> None:
+        count = CLIENTS - ATTACKS[stop].num_malicious
+        method_changes.draw(self.slug, self.methods, ATTACKS[stop].compared, stop, run, count)
 
     def config(self, place: Place) -> Mapping[str, Any]:
         return experiment(place["attack"])
 
     def setup_label(self, place: Place) -> str:
         return f"these {len(METHODS)} methods, {ATTACKS[place['attack']].title}"
-
-    def table(self) -> pd.DataFrame:
-        return dial_curve.data(example())
 
     @property
     def caption(self) -> str:

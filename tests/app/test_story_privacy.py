@@ -46,7 +46,7 @@ def test_the_shipped_numbers_and_epsilon_match_the_engine() -> None:
     epsilons = dict(zip(METHODS, run.now.epsilons, strict=True))
     assert epsilons[OPEN] == math.inf and epsilons[ALONE] == 0
     assert all(epsilons[method] == NOISES["8"].epsilon for method in (FEDAVG, *PULLED))
-    assert f"ε = {NOISES['8'].epsilon:.1f} so far" in story.standing("8", run)
+    assert f"ε = {NOISES['8'].epsilon:.1f} so far" in story.STORY.standing("8", run)
 
 
 def test_epsilon_on_the_dial_falls_with_noise_and_is_that_of_everyone_in_every_round() -> None:
