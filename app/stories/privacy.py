@@ -239,7 +239,7 @@ def _who_pays() -> Scene:
     return Scene(
         "Who pays",
         {"privacy": "4"},
-        f"To reach {_said(NOISES['4'].epsilon)} takes {_loss(FEDAVG, '4')} from FedAvg's mean and "
+        f"Reaching {_said(NOISES['4'].epsilon)} takes {_loss(FEDAVG, '4')} from FedAvg's mean and "
         f"{_loss(FEDAVG, '4', LOWEST)} from its lowest 5 %. Ditto with λ = 0.1 loses {_loss(WEAKEST, '4')} and "
         f"{_loss(WEAKEST, '4', LOWEST)}. The best of these pulls is now {_best('4')}; without privacy it is "
         f"{_best('off')}.",
