@@ -92,9 +92,15 @@ class RunQueue:
         with self._database.read() as connection:
             return {row[0]: row[1] for row in connection.execute(counted)}
 
-    def ids(self, statuses: Sequence[Status]) -> list[int]:
-        """Ids of the runs in these statuses, archived or not, ascending. Faster than loading the runs."""
-        query = sa.select(Run.id).where(Run.status.in_(statuses), NOT_DELETED).order_by(Run.id)
+    def ids(
+        self, statuses: Sequence[Status] | None = None, *, experiment_ids: Sequence[int] | None = None
+    ) -> list[int]:
+        """Ids of the runs that meet all conditions, archived or not, ascending. Faster than loading the runs."""
+        query = sa.select(Run.id).where(NOT_DELETED).order_by(Run.id)
+        if statuses is not None:
+            query = query.where(Run.status.in_(statuses))
+        if experiment_ids is not None:
+            query = query.where(Run.experiment_id.in_(experiment_ids))
         with self._database.read() as connection:
             return list(connection.scalars(query))
 

@@ -44,7 +44,7 @@ from pydantic import Field
 from torch import Tensor
 
 from engine.backends import Extras, OnFeatures, of_classes
-from engine.core.params import ClientParams, broadcast, gather, map_params, row, scatter
+from engine.core.params import ClientParams, broadcast, gather, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -104,11 +104,10 @@ class FedMd(PersonalModels):
         alignment = AlignmentSet.of(task, cohort.round, len(state.consensus))
         models = gather(state.personal_params, cohort.clients)
         uploads = {"logits": logits_on(task, models, alignment)}
-        nothing = map_params(torch.zeros_like, uploads)  # the logits are not measured from any that were received
-        arrived = task.channel.deliver(uploads, nothing, cohort, cohort.uniform)
+        arrived = task.channel.deliver(uploads, None, cohort, cohort.uniform)
         values, cost, consensus, of_round = public_bytes(task, cohort.round), 0, state.consensus, state.round
         if arrived.size:
-            consensus = task.channel.combine(arrived, row(nothing, 0), cohort)["logits"]
+            consensus = task.channel.combine(arrived, None, cohort)["logits"]
             of_round = cohort.round
             digested = self._digested(consensus, alignment, models, cohort, task)
             models, cost = digested.params, digested.gradient_evaluations

@@ -50,7 +50,7 @@ from pydantic import Field
 from torch import Tensor
 
 from engine.backends import Extras, OnFeatures, of_classes
-from engine.core.params import ClientParams, broadcast, gather, map_params, row, scatter
+from engine.core.params import ClientParams, broadcast, gather, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -148,8 +148,7 @@ class KtPfl(PersonalModels):
         alignment = AlignmentSet.of(task, cohort.round, len(state.mean_scores))
         models = gather(state.personal_params, cohort.clients)
         uploads = {"scores": (logits_on(task, models, alignment) / self.hparams.temperature).softmax(-1)}
-        nothing = map_params(torch.zeros_like, uploads)  # the scores are not measured from any that were received
-        arrived = task.channel.deliver(uploads, nothing, cohort, cohort.uniform)
+        arrived = task.channel.deliver(uploads, None, cohort, cohort.uniform)
         coefficients, mean_scores, of_round, cost = state.coefficients, state.mean_scores, state.round, 0
         if arrived.size:
             clients, scores = cohort.clients[arrived.rows], arrived.params["scores"]
@@ -157,7 +156,7 @@ class KtPfl(PersonalModels):
             targets = torch.einsum("ij,jnc->inc", shares, scores)
             distilled = self._distilled(targets, alignment, gather(models, arrived.rows), cohort, task)
             models, cost = scatter(models, distilled.params, arrived.rows), distilled.gradient_evaluations
-            mean_scores, of_round = task.channel.combine(arrived, row(nothing, 0), cohort)["scores"], cohort.round
+            mean_scores, of_round = task.channel.combine(arrived, None, cohort)["scores"], cohort.round
         trained = local_sgd(task, models, cohort)
         own = scatter(state.personal_params, trained.params, cohort.clients)
         values = public_bytes(task, cohort.round)

@@ -100,9 +100,8 @@ class Scaffold(OneGlobalModel):
         local = local_sgd(task, received, cohort, SGD.of(task, drift=drift))
         path = task.training.lr * sent(cohort.plan.steps, task.device, task.dtype)  # E lr
         change = {n: (w - local.params[n]) / each(path, w) - control[n] for n, w in received.items()}
-        none = map_params(torch.zeros_like, state.control)
         mean = task.channel.aggregate(local.params, state.global_params, cohort, cohort.uniform)
-        moved = task.channel.aggregate(change, none, cohort, cohort.uniform, out_of=task.num_clients)
+        moved = task.channel.aggregate(change, None, cohort, cohort.uniform, out_of=task.num_clients)
         new = State(
             lerp(state.global_params, mean, h.server_lr),
             map_params(torch.add, state.control, moved),

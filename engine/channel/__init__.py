@@ -1,7 +1,8 @@
 """The channel between clients and server: a method hands over its uploads and gets back what the server makes of them.
 
 Attacks, compression, lost uploads, clipping, robust aggregation and noise all act here, so that no method knows them.
-A method says what is uploaded and ``reference``, what it is measured from: Delta_i = upload_i - reference_i.
+A method says what is uploaded and ``reference``, what it is measured from: Delta_i = upload_i - reference_i. None is
+a reference of 0, for uploads that are changes or that nothing was received for.
 """
 
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ class Channel(Protocol):
     def deliver(
         self,
         uploads: ClientParams,
-        reference: ClientParams,
+        reference: ClientParams | None,
         cohort: Cohort,
         weights: Float[Tensor, "S"],
         numbers: Int[Tensor, "S"] | None = None,
@@ -49,7 +50,7 @@ class Channel(Protocol):
         state.
         """
 
-    def combine(self, arrived: Arrived, reference: SharedParams, cohort: Cohort) -> SharedParams:
+    def combine(self, arrived: Arrived, reference: SharedParams | None, cohort: Cohort) -> SharedParams:
         """The aggregate of uploads that were delivered: reference + rule(Delta). With no uploads, the reference."""
 
     def combine_inside(
@@ -60,14 +61,14 @@ class Channel(Protocol):
     def aggregate(
         self,
         uploads: ClientParams,
-        reference: SharedParams,
+        reference: SharedParams | None,
         cohort: Cohort,
         weights: Float[Tensor, "S"],
         out_of: int | None = None,
     ) -> SharedParams:
         """``deliver``, then ``combine`` all that arrived.
 
-        ``out_of``: scales the aggregate by A / out_of for A uploads; for uploads that are changes (reference 0).
+        ``out_of``: scales the aggregate by A / out_of for A uploads; for uploads that are changes.
         """
 
     def peek(self, known: SharedParams, uploads: ClientParams, weights: Float[Tensor, "S"]) -> SharedParams:

@@ -17,14 +17,14 @@ class Direct(Channel):
     def deliver(
         self,
         uploads: ClientParams,
-        reference: ClientParams,
+        reference: ClientParams | None,
         cohort: Cohort,
         weights: Float[Tensor, "S"],
         numbers: Int[Tensor, "S"] | None = None,
     ) -> Arrived:
         return Arrived(uploads, torch.arange(cohort.size, device=cohort.clients.device), weights)
 
-    def combine(self, arrived: Arrived, reference: SharedParams, cohort: Cohort) -> SharedParams:
+    def combine(self, arrived: Arrived, reference: SharedParams | None, cohort: Cohort) -> SharedParams:
         return weighted_mean(arrived.params, arrived.weights)
 
     def combine_inside(
@@ -35,7 +35,7 @@ class Direct(Channel):
     def aggregate(
         self,
         uploads: ClientParams,
-        reference: SharedParams,
+        reference: SharedParams | None,
         cohort: Cohort,
         weights: Float[Tensor, "S"],
         out_of: int | None = None,

@@ -62,17 +62,19 @@ class Open(Channel):
     def deliver(
         self,
         uploads: ClientParams,
-        reference: ClientParams,
+        reference: ClientParams | None,
         cohort: Cohort,
         weights: Float[Tensor, "S"],
         numbers: Int[Tensor, "S"] | None = None,
     ) -> Arrived:
         if self.dials.privacy is not None and uploads:
             raise RuntimeError("the server reads single uploads: client-level privacy does not hold for this method")
+        if reference is None:
+            reference = map_params(torch.zeros_like, uploads)
         return self._exchange(uploads, reference, cohort, weights, numbers)
 
-    def combine(self, arrived: Arrived, reference: SharedParams, cohort: Cohort) -> SharedParams:
-        return self._combined(arrived, reference, cohort)
+    def combine(self, arrived: Arrived, reference: SharedParams | None, cohort: Cohort) -> SharedParams:
+        return self._combined(arrived, _zero(arrived.params) if reference is None else reference, cohort)
 
     def combine_inside(
         self, arrived: Arrived, models: ClientParams, labels: Int[Tensor, "A"], cohort: Cohort
@@ -89,11 +91,13 @@ class Open(Channel):
     def aggregate(
         self,
         uploads: ClientParams,
-        reference: SharedParams,
+        reference: SharedParams | None,
         cohort: Cohort,
         weights: Float[Tensor, "S"],
         out_of: int | None = None,
     ) -> SharedParams:
+        if reference is None:
+            reference = _zero(uploads)
         arrived = self._exchange(
             uploads, broadcast(reference, cohort.size), cohort, weights, is_recorded=out_of is None
         )
@@ -282,6 +286,11 @@ class Open(Channel):
         if known is None:
             known = values.new_full((self.dials.num_clients,), absent)
         self._values[name] = known.index_copy(0, clients, values)
+
+
+def _zero(uploads: ClientParams) -> SharedParams:
+    """What changes are measured from."""
+    return {n: p.new_zeros(p.shape[1:]) for n, p in uploads.items()}
 
 
 def _norms(uploads: ClientParams, reference: ClientParams) -> Float[Tensor, "S"]:

@@ -104,12 +104,7 @@ def _checked(experiments: Sequence[ExperimentConfig], is_quiet: bool) -> list[st
 
 def _queue(store: Store, experiment: ExperimentConfig) -> tuple[int, list[int]]:
     created = store.experiments.create(experiment.name, experiment.raw, new_runs(experiment))
-    return created.id, _ids_of(store, [created.id])
-
-
-def _ids_of(store: Store, experiment_ids: Sequence[int]) -> list[int]:
-    found = store.queue.runs(experiment_ids=experiment_ids, newest_first=False, with_partition=False)
-    return [run.id for run in found]
+    return created.id, store.queue.ids(experiment_ids=[created.id])
 
 
 def _compute(store: Store, experiments: Sequence[ExperimentConfig], is_quiet: bool) -> list[int]:
@@ -144,26 +139,35 @@ def _follow(
 ) -> None:
     """Until all runs have ended. Runs that the ``studies`` queue meanwhile are added to ``run_ids``.
 
-    Whether a study will queue more is read after its runs: the last trial may end at any moment.
+    In each turn only runs that had not ended are read. At the end all are: another process may have resumed some.
+    Whether a study will queue more is read after its runs, and what it queued after that: the last trial may end, and
+    the final runs be queued, at any moment.
     """
     accuracies: dict[int, float] = {}
     seen: dict[int, int] = {}  # the last round shown, by run
+    known: dict[int, RunRecord] = {}  # without those that were deleted
     while True:
         try:
             if interrupts:  # every time: runs may have been resumed, or the last try met a locked database
                 store.queue.request(run_ids, "cancel")
             driver.turn()
-            runs = _runs(store, run_ids, with_partition=False)
-            may_add = any(progress_of(store, one).will_advance for one in studies)
-            added = sorted(set(_ids_of(store, studies)) - set(run_ids)) if studies else []
+            ended = {run.id: run for run in known.values() if run.is_finished}
+            changed = _runs(store, [i for i in run_ids if i not in ended], with_partition=False)
+            known = ended | {run.id: run for run in changed}
+            accuracies |= _new_accuracies(store, changed, seen)
+            is_over = all(run.is_finished for run in known.values())
+            if is_over:
+                known = {run.id: run for run in _runs(store, run_ids, with_partition=False)}
+                is_over = all(run.is_finished for run in known.values())
+            may_add = is_over and not interrupts and any(progress_of(store, one).will_advance for one in studies)
+            added = sorted(set(store.queue.ids(experiment_ids=studies)) - set(run_ids))
             run_ids += added
-            accuracies |= _new_accuracies(store, runs, seen)
         except Transient:  # the runs continue; retry in the next turn
             time.sleep(POLL_S)
             continue
-        seen |= {run.id: run.round for run in runs}
-        show.show(runs, accuracies)
-        if all(run.is_finished for run in runs) and (interrupts or not (may_add or added)):
+        seen |= {run.id: run.round for run in changed}
+        show.show([known[i] for i in run_ids if i in known], accuracies)
+        if is_over and (interrupts or not (may_add or added)):
             return
 
 

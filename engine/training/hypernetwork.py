@@ -177,7 +177,7 @@ def train_emitted(
 
 def send_changes(task: Task, change: ClientParams, cohort: Cohort) -> Arrived:
     """The changes that the server receives, [A, ...]."""
-    return task.channel.deliver(change, map_params(torch.zeros_like, change), cohort, cohort.uniform)
+    return task.channel.deliver(change, None, cohort, cohort.uniform)
 
 
 def descend(

@@ -11,6 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 from torch import Tensor
+from torch.nn import functional as F
 
 from engine.channel import Arrived
 from engine.core.params import ClientParams, flatten, gather, lerp, row, scatter, weighted_mean
@@ -120,12 +121,12 @@ def move_contexts(
     A mean is measured from the mean of the models that its members received.
     """
     clients = cohort.clients[arrived.rows]
+    received = F.one_hot(old.assigned[clients], len(next(iter(old.models.values())))).to(arrived.weights.dtype)
     members = [torch.from_numpy(np.flatnonzero(labels == k)).to(clients.device) for k in range(labels.max() + 1)]
     means = []
     for rows in members:
         part = arrived.part(rows, arrived.weights.new_full((len(rows),), 1 / len(rows)))
-        received = weighted_mean(gather(old.models, old.assigned[clients[rows]]), part.weights)
-        means.append(task.channel.combine(part, received, cohort))
+        means.append(task.channel.combine(part, weighted_mean(old.models, received[rows].mean(0)), cohort))
     context_of = match(means, old.models)
     new, assigned = old.models, old.assigned.clone()
     for mean, rows, context in zip(means, members, context_of, strict=True):

@@ -19,7 +19,7 @@ class Lossy(Direct):
     def deliver(
         self,
         uploads: ClientParams,
-        reference: ClientParams,
+        reference: ClientParams | None,
         cohort: Cohort,
         weights: Tensor,
         numbers: Tensor | None = None,
@@ -28,13 +28,13 @@ class Lossy(Direct):
         rows = torch.tensor(kept, dtype=torch.int64)
         return Arrived(gather(uploads, rows), rows, weights[rows] / weights[rows].sum())
 
-    def combine(self, arrived: Arrived, reference: SharedParams, cohort: Cohort) -> SharedParams:
+    def combine(self, arrived: Arrived, reference: SharedParams | None, cohort: Cohort) -> SharedParams:
         return super().combine(arrived, reference, cohort) if arrived.size else reference
 
     def aggregate(
         self,
         uploads: ClientParams,
-        reference: SharedParams,
+        reference: SharedParams | None,
         cohort: Cohort,
         weights: Tensor,
         out_of: int | None = None,

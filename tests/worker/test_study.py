@@ -24,7 +24,7 @@ from engine.simulation import simulate
 from engine.worker import Dispatcher
 from engine.worker.study import advance
 from engine.worker.study_progress import StudyProgress, progress_of
-from storage import BUNDLE, Archive, Store, new_archive
+from storage import BUNDLE, Archive, RunRecord, Store, new_archive
 from storage.database import Database
 from tests.worker.samples import rows
 from tests.worker.test_dispatcher_kill_points import InPlace
@@ -245,34 +245,80 @@ def test_a_dispatcher_of_given_runs_also_computes_the_finals_of_their_study(stor
     assert {run.status for run in runs_of(store, other)} == {"queued"}
 
 
-def test_the_command_does_not_end_before_the_finals_if_the_last_trial_ends_while_it_looks(
-    store: Store, trials_done: int, monkeypatch: pytest.MonkeyPatch
+def set_status(store: Store, run_id: int, status: str) -> None:
+    with store._database.write() as connection:
+        connection.exec_driver_sql(f"UPDATE runs SET status = '{status}' WHERE id = {run_id}")
+
+
+@pytest.mark.parametrize("moment", ["before its progress is read", "after it"])
+def test_the_command_waits_for_finals_that_are_queued_while_it_looks(
+    store: Store, trials_done: int, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     run_ids = [run.id for run in runs_of(store, trials_done)]
 
-    def set_last(status: str) -> None:
-        with store._database.write() as connection:
-            connection.exec_driver_sql(f"UPDATE runs SET status = '{status}' WHERE id = {run_ids[-1]}")
-
     def reading(store: Store, experiment_id: int) -> StudyProgress:
+        if moment == "before its progress is read":
+            advance(store, trials_done)
         found = progress_of(store, experiment_id)
-        set_last("done")  # right after it was seen as running
+        advance(store, trials_done)
         return found
+
+    class Driver:
+        def turn(self) -> None:
+            if any(run.study["role"] == "final" for run in runs_of(store, trials_done)):
+                run_to_the_end(store)
+
+    monkeypatch.setattr(cli, "progress_of", reading)
+    cli._follow(store, run_ids, [trials_done], reporter(True), Driver(), [])
+    finals = [run for run in runs_of(store, trials_done) if run.study["role"] == "final"]
+    assert finals and {run.id for run in finals} <= set(run_ids) and {run.status for run in finals} == {"done"}
+
+
+def test_the_command_reads_a_run_that_has_ended_only_at_the_end(
+    store: Store, trials_done: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_ids, last = [run.id for run in runs_of(store, trials_done)], max(store.queue.ids())
+    asked: list[list[int]] = []
 
     class Driver:
         turns = 0
 
         def turn(self) -> None:
             self.turns += 1
-            if self.turns > 1:
-                advance(store, trials_done)
-                run_to_the_end(store)
+            if self.turns == 3:
+                set_status(store, last, "done")
 
-    set_last("running")
-    monkeypatch.setattr(cli, "progress_of", reading)
-    cli._follow(store, run_ids, [trials_done], reporter(True), Driver(), [])
-    finals = [run for run in runs_of(store, trials_done) if run.study["role"] == "final"]
-    assert finals and {run.id for run in finals} <= set(run_ids) and {run.status for run in finals} == {"done"}
+    def runs(store: Store, ids: list[int], with_partition: bool = True) -> list[RunRecord]:
+        asked.append(ids)
+        return read_runs(store, ids, with_partition)
+
+    set_status(store, last, "running")
+    read_runs = cli._runs
+    monkeypatch.setattr(cli, "_runs", runs)
+    cli._follow(store, run_ids[:], [], reporter(True), Driver(), [])
+    assert asked == [run_ids, [last], [last], run_ids]
+
+
+def test_the_command_waits_for_a_run_that_was_resumed_after_it_ended(store: Store, trials_done: int) -> None:
+    run_ids = [run.id for run in runs_of(store, trials_done)]
+    first, last = run_ids[0], run_ids[-1]
+
+    class Driver:
+        turns = 0
+
+        def turn(self) -> None:
+            self.turns += 1
+            if self.turns == 2:
+                set_status(store, first, "running")
+                set_status(store, last, "done")
+            if self.turns == 4:
+                set_status(store, first, "done")
+
+    driver = Driver()
+    set_status(store, first, "cancelled")
+    set_status(store, last, "running")
+    cli._follow(store, run_ids, [], reporter(True), driver, [])
+    assert driver.turns == 4
 
 
 def test_an_experiment_that_cannot_be_read_any_more_does_not_stop_the_dispatcher(

@@ -77,11 +77,10 @@ def test_without_steps_towards_the_average_this_is_local_training():
     assert not simulation("fedmd").task.notes
 
 
-@pytest.mark.parametrize("kind", ["mse", "mae"])
-def test_a_single_participant_trains_locally(kind):
-    """Its scores are the average. One batch of all samples has the same rounding errors in both."""
-    method, settings = {"name": "fedmd", "loss": kind}, {"rounds": 3, "participation": 0.25, "batch_size": "full"}
-    run = trained(method, backend="loop", **settings)
+def test_a_single_participant_trains_locally():
+    """Its scores are the average. Not so for mae, where the signs of rounding errors would decide."""
+    settings = {"rounds": 3, "participation": 0.25, "batch_size": "full"}
+    run = trained("fedmd", backend="loop", **settings)
     assert_close(personalized(run), personalized(trained("local_train", backend="loop", **settings)), 1e-12)
 
 
