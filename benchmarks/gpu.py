@@ -3,7 +3,7 @@
     python -m benchmarks.gpu [--models mlr dnn cnn resnet18] [--methods fedavg pfedme fedrep plgu_grep pfedhn]
         [--clients 100] [--cohorts 10 100] [--samples 100] [--repeats 5] [--seconds 520] [--device cuda]
 
-Clients with random images (28x28; 3x32x32 for resnet18), batch 32, float32 without TF32, training and aggregation
+Clients with random images (28x28; 3x32x32 for resnet18), batch 32, float32, training and aggregation
 without evaluation. A round of the method, one of the same method with ``backend: loop`` and a matrix product take
 turns. With ``--device cpu`` it runs anywhere, for tests. Rows for which there is no time are named at the end. A line
 of a Markdown table for each model, method and cohort:
@@ -28,7 +28,7 @@ import torch
 
 from benchmarks.roofline import BATCH, MODELS, Flops
 from engine.config.schema import parse_experiment
-from engine.core.devices import use_full_precision
+from engine.core.devices import allow_tf32
 from engine.core.errors import Unsupported
 from engine.datasets import Pool
 from engine.federation.clients import Federation, lay_out
@@ -90,11 +90,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, default in (("clients", 100), ("samples", 100), ("repeats", 5)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--seconds", type=float, default=520.0)
+    parser.add_argument("--tf32", action="store_true", help="round the inputs of products to TF32")
     given = parser.parse_args(arguments)
     if given.device == "cuda" and not torch.cuda.is_available():
         parser.exit(1, "benchmarks.gpu: PyTorch finds no GPU here; --device cpu runs without one\n")
     if given.device == "cuda":
-        use_full_precision()
+        allow_tf32(given.tf32)
     deadline, left_out, data = started + given.seconds, [], dict[tuple[int, ...], Federation]()
     print(f"{device_name(given.device)}, {given.clients} clients, batch {BATCH}, torch {torch.__version__}\n")
     print("| model | method | cohort | ms | spread | memory | peak | loop ms | ratio |")

@@ -91,9 +91,9 @@ def federation_of(run: RunConfig, progress: Progress | None = None) -> Federatio
     """The data as tensors. Raises DataUnavailable, ImpossiblePartition or Unsupported."""
     device, pool = choose_device(run.machine.device), pool_of(run, progress)
     return KEPT.get(
-        ("federation", *_data_key(run), *_partition_key(run), run.training.dtype, str(device)),
+        ("federation", *_data_key(run), *_partition_key(run), run.training.tensor_dtype, str(device)),
         lambda: _num_bytes(pool) + laid_out_bytes(run, pool),
-        lambda: lay_out(pool, partition_pool(run, pool), getattr(torch, run.training.dtype), device),
+        lambda: lay_out(pool, partition_pool(run, pool), getattr(torch, run.training.tensor_dtype), device),
         _federation_bytes,
     )
 

@@ -207,7 +207,7 @@ def _evaluated_share(run: RunConfig, clients: int) -> float:
 
 
 def _itemsize(training: Training) -> int:
-    return 8 if training.dtype == "float64" else 4
+    return 8 if training.tensor_dtype == "float64" else 4
 
 
 def local_steps(training: Training, train_sizes: Iterable[int]) -> float:

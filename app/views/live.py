@@ -213,7 +213,14 @@ def panels(runs: Sequence[RunRecord], table: pd.DataFrame, x: str, clients: go.F
     """
     names = [*SMALL, *training_curve.uploads_of(runs)]
     small = {name: training_curve.figure(table, runs, name, "round" if name == "cost" else x, 250) for name in names}
-    return {"accuracy": training_curve.figure(table, runs, "accuracy", x), "clients": clients} | small
+    figures = {"accuracy": training_curve.figure(table, runs, "accuracy", x), "clients": clients} | small
+    if all(run.round < 0 and not run.is_active for run in runs):
+        for fig in figures.values():
+            fig.update_xaxes(showticklabels=False).update_yaxes(showticklabels=False)
+        figures["accuracy"].add_annotation(
+            x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False, text="No round was completed."
+        )
+    return figures
 
 
 def curves(runs: Sequence[RunRecord], model: str) -> pd.DataFrame:

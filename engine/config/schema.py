@@ -97,8 +97,11 @@ class Training(Options):
     augmentation: Literal["none", "crop_flip"] = Field(
         "none", description="crop_flip pads training images by 4 pixels, crops them at random and mirrors half of them."
     )
-    dtype: Literal["float32", "float64"] = Field(
-        "float32", title="Precision", description="Precision of models and data."
+    dtype: Literal["float32", "float64", "tf32"] = Field(
+        "float32",
+        title="Precision",
+        description="Precision of models and data. tf32 is float32 with products of 10-bit mantissas on an NVIDIA GPU: "
+        "faster and less exact; on a CPU it is float32.",
     )
 
     @model_validator(mode="before")
@@ -110,6 +113,11 @@ class Training(Options):
             if raw.get("local_steps") is None and raw.get("local_epochs") is None:
                 return {**raw, "local_steps": 10}
         return raw
+
+    @property
+    def tensor_dtype(self) -> Literal["float32", "float64"]:
+        """The type of the numbers in memory."""
+        return "float64" if self.dtype == "float64" else "float32"
 
     def in_round(self, round: int) -> "Training":
         """These settings with the learning rate of a round; round 0 has that of round 1, ``lr``."""

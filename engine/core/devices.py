@@ -16,9 +16,14 @@ def sent(values: Sequence[float], device: torch.device, dtype: torch.dtype | Non
     return torch.tensor(values, dtype=dtype, pin_memory=True).to(device, non_blocking=True)
 
 
-def use_full_precision() -> None:
-    """Turns off TF32 in convolutions, where PyTorch has it on: 10 bits of mantissa instead of 23."""
-    torch.backends.cudnn.conv.fp32_precision = "ieee"  # type: ignore[attr-defined]
+def allow_tf32(is_allowed: bool) -> None:
+    """Whether a GPU rounds the inputs of float32 products and convolutions to TF32: 10 bits of mantissa instead of 23.
+
+    PyTorch itself does so in convolutions only.
+    """
+    precision = "tf32" if is_allowed else "ieee"
+    torch.backends.cudnn.conv.fp32_precision = precision  # type: ignore[attr-defined]
+    torch.backends.cuda.matmul.fp32_precision = precision  # type: ignore[attr-defined]
 
 
 def keep_freed_batches() -> None:

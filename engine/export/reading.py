@@ -184,7 +184,7 @@ def _result(entry: RunEntry, config: RunConfig) -> RunResult:
         raise ValueError("partition must not be null if there are rounds")
     if [r.round for r in entry.rounds] != list(range(len(entry.rounds))):
         raise ValueError("rounds must be numbered 0, 1, 2, ...")
-    dtype = np.dtype(config.training.dtype)
+    dtype = np.dtype(config.training.tensor_dtype)
     rounds = tuple(_round(r, partition, dtype) for r in entry.rounds if partition is not None)
     diagnostic_groups.check(rounds, 0 if partition is None else len(partition.test_sizes))
     provenance = finite({**entry.provenance, "imported": True})

@@ -182,7 +182,7 @@ def split_bytes(config: RunConfig, pool: Pool) -> int:
 def laid_out_bytes(config: RunConfig, pool: Pool) -> int:
     """The peak memory of ``lay_out`` in bytes: the samples as stored, shifted or not, and as floats."""
     is_float = pool.x.dtype.kind == "f"
-    converted = pool.x.size * (8 if config.training.dtype == "float64" else 4) if is_float else 0
+    converted = pool.x.size * (8 if config.training.tensor_dtype == "float64" else 4) if is_float else 0
     return pool.x.nbytes + converted + split_bytes(config, pool)
 
 
@@ -214,7 +214,7 @@ def build(config: RunConfig, data_dir: Path, device: torch.device, progress: Pro
     pool = _pool_of_process(_PoolKey(config, data_dir, progress)) if _is_shared(config) else None
     if pool is None:
         pool = load_pool(config, data_dir, progress)
-    return lay_out(pool, partition_pool(config, pool), getattr(torch, config.training.dtype), device)
+    return lay_out(pool, partition_pool(config, pool), getattr(torch, config.training.tensor_dtype), device)
 
 
 def lay_out(pool: Pool, partition: Partition, dtype: torch.dtype, device: torch.device) -> Federation:

@@ -27,7 +27,7 @@ def needed_bytes(run: RunConfig, data: Federation) -> tuple[int, int]:
     Raises Unsupported if the model cannot take the data.
     """
     training, options = run.training, run.algorithm.options
-    itemsize = getattr(torch, training.dtype).itemsize
+    itemsize = getattr(torch, training.tensor_dtype).itemsize
     model = num_parameters(run.model, data.input_shape, data.num_classes) * itemsize
     cohort = max(1, round(run.sampled_share * data.num_clients))
     largest = int(data.train.sizes.max())

@@ -44,11 +44,11 @@ def check_runs(
     """
     by_data: dict[str, list[RunConfig]] = {}
     for run in (run for run in runs if run.study is None or run.study.trial == 0):
-        by_data.setdefault(f"{run.dataset} {run.partition} {run.training.dtype} {run.split}", []).append(run)
+        by_data.setdefault(f"{run.dataset} {run.partition} {run.training.tensor_dtype} {run.split}", []).append(run)
     problems, notes, checked = dict[str, None](), dict[str, None](), set[str]()
     for group in by_data.values():
         try:
-            choose_device(group[0].machine.device)
+            device = choose_device(group[0].machine.device)
             data = build(_on_cpu(group[0]), progress)
         except FedscapeError as error:
             section = next((name for kind, name in SECTIONS.items() if isinstance(error, kind)), "machine")
@@ -59,6 +59,8 @@ def check_runs(
             problems["dataset: out of memory while loading the data; choose fewer or smaller samples"] = None
         else:
             notes.update(dict.fromkeys(data.notes))
+            if device.type == "cpu" and any(run.training.dtype == "tf32" for run in group):
+                notes["training.dtype: tf32 needs an NVIDIA GPU; there is none here, so it is float32"] = None
             if group[0].study is not None:
                 notes.update(dict.fromkeys(validation_notes(data.summary.val_sizes, group[0].split)))
             for run in group:
@@ -144,7 +146,7 @@ def _largest_bytes(run: RunConfig, data: Federation) -> int:
 def num_bytes(run: RunConfig, data: Federation) -> int:
     """The memory of a method's models, in bytes. Raises Unsupported if the model cannot take the data."""
     parameters = num_parameters(run.model, data.input_shape, data.num_classes)
-    return num_numbers(run, data.num_clients, parameters) * getattr(torch, run.training.dtype).itemsize
+    return num_numbers(run, data.num_clients, parameters) * getattr(torch, run.training.tensor_dtype).itemsize
 
 
 def num_numbers(run: RunConfig, num_clients: int, parameters: int) -> int:

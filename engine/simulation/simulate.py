@@ -20,7 +20,7 @@ from engine.channel.dials import ChannelState
 from engine.channel.open import Open
 from engine.config.schema import RunConfig, resolve_hparams
 from engine.core.client_rows import RowMemory
-from engine.core.devices import keep_freed_batches, use_full_precision
+from engine.core.devices import allow_tf32, keep_freed_batches
 from engine.core.errors import CheckpointInvalid, Unsupported
 from engine.core.params import SharedParams, all_finite
 from engine.core.paths import default_data_dir
@@ -128,10 +128,10 @@ class Simulation:
         self.config = config
         device = choose_device(config.machine.device)
         if device.type == "cuda":
-            use_full_precision()
+            allow_tf32(config.training.dtype == "tf32")
         else:
             keep_freed_batches()
-        dtype = getattr(torch, config.training.dtype)
+        dtype = getattr(torch, config.training.tensor_dtype)
         refuse(config)
         data = data or build(config, data_dir or default_data_dir(), device, progress)
         data = dial_settings.attacked(config, data)

@@ -114,6 +114,15 @@ def test_all_runs_are_cancelled_after_a_confirmation(empty_store: Store) -> None
     assert empty_store.queue.get(1).control == "cancel" and empty_store.queue.get(2).status == "cancelled"
 
 
+def test_figures_have_no_numbers_if_no_round_was_completed(empty_store: Store) -> None:
+    queue_two(empty_store)
+    waiting = opened().get("plotly_chart")[0].spec
+    empty_store.queue.request([1, 2], "cancel")
+    ended = opened().get("plotly_chart")
+    assert "No round was completed." in ended[0].spec and "No round was completed." not in waiting
+    assert all('"showticklabels":false' in chart.spec for chart in ended)
+
+
 def test_a_failed_run_shows_its_error_and_can_be_retried(empty_store: Store) -> None:
     queue_two(empty_store)
     finish(empty_store, "failed", "the data set is gone; put it back\nsecond line")

@@ -1,9 +1,12 @@
 """A round on a GPU equals the same round of a loop over clients on the CPU, in double precision."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 import torch
 
-from engine.core.devices import use_full_precision
+from engine.core.devices import allow_tf32
 from engine.core.errors import Unsupported
 from engine.core.registry import ALGORITHMS
 from tests.support.builders import FEWER, assert_close, federation, shared_model
@@ -52,15 +55,34 @@ def test_training_options_mean_the_same(device: str, training: dict) -> None:
     assert_same_models(found, expected)
 
 
-def test_convolutions_on_a_gpu_are_not_rounded_to_tf32() -> None:
-    conv = torch.backends.cudnn.conv
-    before = conv.fp32_precision
-    try:
-        conv.fp32_precision = "tf32"
-        use_full_precision()
-        assert conv.fp32_precision == "ieee" and torch.get_float32_matmul_precision() == "highest"
-    finally:
-        conv.fp32_precision = before
+@pytest.fixture
+def products() -> Iterator[tuple[Any, Any]]:
+    """How PyTorch computes convolutions and products on a GPU; as before after the test."""
+    kinds = torch.backends.cudnn.conv, torch.backends.cuda.matmul
+    before = [kind.fp32_precision for kind in kinds]
+    yield kinds
+    for kind, precision in zip(kinds, before, strict=True):
+        kind.fp32_precision = precision
+
+
+def test_products_on_a_gpu_are_rounded_to_tf32_only_on_request(products: tuple[Any, Any]) -> None:
+    for is_allowed in (True, False):
+        allow_tf32(is_allowed)
+        assert {kind.fp32_precision for kind in products} == {"tf32" if is_allowed else "ieee"}
+
+
+@pytest.mark.gpu
+def test_a_run_in_tf32_is_less_exact_and_the_next_run_is_not(products: tuple[Any, Any]) -> None:
+    data = federation(dtype=torch.float32, features=256, shape=IMAGE, device="cuda")
+    models = []
+    for dtype in ("float32", "tf32", "float32"):
+        run = on_any_data("fedavg", data, model=MODELS["cnn"], dtype=dtype, device="cuda", backend="batched")
+        *_, _last = run.rounds()
+        models.append(shared_model(run))
+    first, rounded, again = models
+    assert_close(first, again, 1e-6)
+    assert_close(first, rounded, 1e-1)
+    assert any(not torch.allclose(first[n], rounded[n], rtol=0, atol=1e-6) for n in first)
 
 
 @pytest.mark.gpu

@@ -7,7 +7,14 @@ import torch
 from engine.config.schema import parse_experiment
 from engine.core.errors import Unsupported
 from engine.simulation.simulate import choose_device, simulate
-from tests.support.builders import federation, simulation, trained, unchecked_simulation
+from tests.support.builders import (
+    assert_close,
+    federation,
+    shared_model,
+    simulation,
+    trained,
+    unchecked_simulation,
+)
 
 
 def test_round_zero_is_the_untrained_model():
@@ -15,6 +22,13 @@ def test_round_zero_is_the_untrained_model():
     assert [r.round for r in results] == [0, 1, 2]
     np.testing.assert_allclose(results[0].arrays["global.loss"], np.log(3))
     assert len(results[0].cohort) == 0 and "train_loss" not in results[0].arrays
+
+
+def test_tf32_is_float32_on_a_cpu():
+    data = federation(dtype=torch.float32)
+    exact, rounded = (trained("fedavg", data, dtype=dtype) for dtype in ("float32", "tf32"))
+    assert exact.config.digest != rounded.config.digest and rounded.task.dtype == torch.float32
+    assert_close(shared_model(exact), shared_model(rounded), 0)
 
 
 def test_rounds_are_evaluated_periodically_and_at_the_end():
