@@ -54,7 +54,7 @@ def attacks() -> None:
     different = {c: ended(robustness.experiment("none", robustness.COSTLY, int(c))) for c in robustness.DIFFERENT}
     save(
         "robustness_classes",
-        "Accuracy of clients by their number of classes, nobody attacks",
+        "Accuracy of clients by their number of classes, without an attack",
         lines(different, methods),
         different,
         {},

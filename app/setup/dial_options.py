@@ -16,7 +16,7 @@ def options_of(dial: str, chosen: Mapping[str, Any]) -> type[Options]:
 def whole(dial: str, entry: Mapping[str, Any], experiment: Mapping[str, Any]) -> dict[str, Any] | None:
     """The dial that a method sets, with the keys that it takes from the experiment; None: it is off.
 
-    Empty where it is of no kind that exists.
+    Empty if its kind does not exist.
     """
     found = own_dials(entry, experiment)[dial]
     if found is None:
@@ -29,12 +29,12 @@ def whole(dial: str, entry: Mapping[str, Any], experiment: Mapping[str, Any]) ->
 
 
 def is_unusable(dial: str, given: Mapping[str, Any] | None) -> bool:
-    """Whether ``whole`` found no kind that exists."""
+    """Whether ``whole`` found that its kind does not exist."""
     return dial in DIALS and given is not None and not given
 
 
 def is_same(dial: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether both set the same options, those at their defaults included."""
+    """Whether both set the same values, defaults included."""
     if dial in DIALS and one["name"] != other["name"]:
         return False
     defaults = {p.name: p.default for p in parameters_of(options_of(dial, one))}

@@ -27,7 +27,7 @@ def refused(raw: Mapping[str, Any], runs: Iterable[RunConfig]) -> list[str]:
 
 
 def dial_of(note: str, raw: Mapping[str, Any]) -> str | None:
-    """The dial of ``raw`` that a note names: ``system.tie=size: ...``, ``nothing travels; attack has no effect``."""
+    """The dial of ``raw`` that a note names: ``system.tie=size: ...``, ``nothing is sent; attack has no effect``."""
     return next((dial for dial in DIAL_KEYS if dial in raw and re.search(rf"\b{dial}\b", note)), None)
 
 

@@ -1,4 +1,4 @@
-"""The dials of one method of Set up: those in which it differs from the experiment."""
+"""The own dials of a method in Set up: those in which it differs from the experiment."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -17,7 +17,7 @@ from engine.config.schema import DIAL_KEYS, OPTION_DIALS
 def own_dials(
     form: Form, path: str, key: str, entry: Mapping[str, Any], experiment: Mapping[str, Any], swept: Sweeps
 ) -> dict[str, dict[str, Any] | None]:
-    """The dials that a method sets itself, None for one that is off for it; unchanged ones as they were given."""
+    """The dials that a method sets itself, None for one that is off; unchanged ones as they were given."""
     chosen = st.multiselect(
         "Own dials",
         list(DIAL_KEYS),
@@ -42,7 +42,7 @@ def _own(
 ) -> Any:
     shared = experiment.get(dial)
     given = whole(dial, entry, experiment) if dial in entry else (shared or dials.first(dial))
-    # A dial that changes single keys follows the experiment in the others: its fields start again when those change.
+    # A dial that changes single keys follows the experiment in the others: its fields are reset when those change.
     key = f"{key}.{dial}.{sha256(repr(shared).encode()).hexdigest()[:8]}"
     with st.container(gap="xsmall"):
         if not st.toggle(f"**{capital(dial)}** on", **form.start(f"{form.prefix}.{key}.on", given is not None)):

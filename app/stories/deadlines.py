@@ -45,7 +45,7 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
 DEVICES = {"compute_s": 0.0136, "compute_spread": 0.6, "up_mbit": 8, "down_mbit": 40}
 USED, NEVER, SECONDS = "share of uploads used", "clients never used", "simulated seconds"
 DIGIT = "mean digit"
-MNIST = "The preset dial-deadline asks the same of MNIST."
+MNIST = "The preset dial-deadline makes the same comparison on MNIST."
 
 
 @dataclass(frozen=True)
@@ -120,9 +120,9 @@ class Deadlines(DialStory):
             "The colored marks are trained live on real digits of 8 x 8 pixels. Gray marks are example results that "
             f"ship with Fedscape, after {ROUNDS} rounds: means over {example().over}, computed by "
             f"`{example().command}`; lines: ± one standard deviation over the seeds. Each client has 14 to 28 test "
-            "images, and the lowest 5 % are two of 40 clients. The clients at the right are one seed: of this run, or "
-            "before it starts the shipped seed 0. Computing times are FedScale's, log-normal with a median of 0.0136 s "
-            "for the gradient of an image; they are simulated, not measured."
+            "images, and the lowest 5 % are two of 40 clients. The clients at the right are from one seed: this run's "
+            "or, before it starts, the shipped seed 0. Computing times are FedScale's, log-normal with a median of "
+            "0.0136 s for the gradient of an image; they are simulated, not measured."
         )
 
 
@@ -187,15 +187,15 @@ def _by_chance() -> Scene:
     return Scene(
         "Late by chance",
         {"deadline": "chance"},
-        f"{ROUNDS} rounds now take {_seconds(FEDAVG, 'chance')}. The same clients are late in nearly every round: of "
-        f"{_never_used(FEDAVG, 'chance')} the server never uses an upload (crosses). But others have the same digits, "
-        f"so the model learns most of these anyway. Fine-tuned by each client it ends at {_pm(TUNED, 'chance')}; "
-        f"waiting, at {_pm(TUNED, 'wait')}.",
+        f"{ROUNDS} rounds now take {_seconds(FEDAVG, 'chance')}. The same clients are late in nearly every round: the "
+        f"server never uses an upload of {_never_used(FEDAVG, 'chance')} (crosses). But others have the same digits, "
+        f"so the model learns most of these anyway. Fine-tuned by each client, it ends at {_pm(TUNED, 'chance')}; if "
+        f"the server waits, at {_pm(TUNED, 'wait')}.",
         f"By chance, {_late('chance')} of the uploads are late: FedAvg ends at {_pm(FEDAVG, 'chance')}; if the server "
         f"waits, at {_pm(FEDAVG, 'wait')} ({example().over}).",
         Estimate(
-            f"After {WAITED}, {_late('chance')} of the uploads are missing; chance decides whose. Waiting reached "
-            f"{_pm(FEDAVG, 'wait')}. And FedAvg now?",
+            f"After {WAITED}, {_late('chance')} of the uploads are missing; chance decides whose. With waiting, FedAvg "
+            f"reached {_pm(FEDAVG, 'wait')}. And now?",
             _values(FEDAVG, "chance"),
             example().over,
             _measured(FEDAVG),
@@ -211,18 +211,18 @@ def _in_common() -> Scene:
     return Scene(
         "Something in common",
         {"deadline": "partly"},
-        "About as many clients are slow as before, but those with high digits tend to be among them, as old phones may "
-        f"belong to people with other habits. FedAvg's mean ends at {_pm(FEDAVG, 'partly')}, by chance at "
+        "About as many clients are slow as before, but those with high digits tend to be among them, as people with "
+        f"old phones may have other habits. FedAvg's mean ends at {_pm(FEDAVG, 'partly')}; if chance decides, at "
         f"{_pm(FEDAVG, 'chance')}.",
-        f"FedAvg's lowest 5 % end at {_pm(FEDAVG, 'partly', LOWEST)} if slow clients tend to have high digits, by "
-        f"chance at {_pm(FEDAVG, 'chance', LOWEST)}.",
+        f"FedAvg's lowest 5 % end at {_pm(FEDAVG, 'partly', LOWEST)} if slow clients tend to have high digits; if "
+        f"chance decides, at {_pm(FEDAVG, 'chance', LOWEST)} ({example().over}).",
         Choice(
             "About as many are late, but clients with high digits tend to be slow. What happens to FedAvg's lowest 5 "
             "%?",
             answers,
             word(gap, answers),
         ),
-        "Nothing changed but who is slow. The mean shows less of it than the squares do. Look at the crosses at the "
+        "Nothing changed but who is slow. The mean shows less of it than the lowest 5 % do. Look at the crosses at the "
         "right of the second figure. Two clients decide each lowest 5 %, so one seed says little.",
     )
 
@@ -231,14 +231,14 @@ def _never() -> Scene:
     return Scene(
         "Never heard",
         {"deadline": "digits"},
-        f"Of {_never_used(FEDAVG, 'digits')} the server never uses an upload, and they have the high digits: the "
-        "shared model hardly learns these. Ten local steps on top of it do. Fine-tuned, clients end at "
+        f"The server never uses an upload of {_never_used(FEDAVG, 'digits')}, and they have the high digits: the "
+        "shared model hardly learns these. Ten steps of fine-tuning make up for it: clients end at "
         f"{_pm(TUNED, 'digits')} on average; learning alone reaches {_pm(ALONE, 'digits')}.",
         f"Slow by digit: FedAvg's lowest 5 % end at {_pm(FEDAVG, 'digits', LOWEST)}, fine-tuned by each client at "
         f"{_pm(TUNED, 'digits', LOWEST)} ({example().over}).",
         Estimate(
-            f"Now high digits make slow: FedAvg's mean falls to {_pm(FEDAVG, 'digits')}. Each client fine-tunes it. "
-            "What do they reach?",
+            f"Now clients with high digits are slow: FedAvg's mean falls to {_pm(FEDAVG, 'digits')}. Each client "
+            "fine-tunes the model. What do they reach?",
             _values(TUNED, "digits"),
             example().over,
             _measured(TUNED),
@@ -254,8 +254,8 @@ def _twice() -> Scene:
         "Twice the time",
         {"deadline": "longer"},
         "Ditto trains the shared model and a personal one, so its clients need twice the time. After "
-        f"{WAITED} {_late('digits', DITTO)} of its uploads were missing, after {TWICE} {_late('longer', DITTO)}. With "
-        f"the deadline that suits FedAvg, it {word(gap)} learning alone ({_pm(ALONE, 'digits')}).",
+        f"{WAITED}, {_late('digits', DITTO)} of its uploads were missing; after {TWICE}, {_late('longer', DITTO)}. "
+        f"With the deadline that suits FedAvg, it {word(gap)} learning alone ({_pm(ALONE, 'digits')}).",
         f"Ditto trains two models: with {WAITED} it ends at {_pm(DITTO, 'digits')}, with {TWICE} at "
         f"{_pm(DITTO, 'longer')} ({example().over}).",
         Estimate(
@@ -278,7 +278,7 @@ def _exercises() -> Sequence[Exercise]:
         Exercise(
             f"From waiting for everyone to {WAITED} with slow clients by digit: which of the methods that send "
             "something loses least on average?",
-            f"{least}, {points(losses[least], 100)}; {_others(losses, least)}.",
+            f"{least}: {points(losses[least], 100)}. {_others(losses, least)}.",
         ),
         Exercise(
             f"With a deadline of {WAITED} and slow clients by digit, is Ditto better than learning alone? Why?",
@@ -287,7 +287,7 @@ def _exercises() -> Sequence[Exercise]:
             "few others share.",
         ),
         Exercise(
-            "You may wait twice as long, or ask more clients and take the first that answer. Which helps if slow "
+            "You can wait twice as long, or ask more clients and use the first that answer. Which helps if slow "
             "clients have something in common?",
             f"Waiting: with {TWICE} FedAvg's lowest 5 % end at {_pm(FEDAVG, 'longer', LOWEST)} instead of "
             f"{_pm(FEDAVG, 'digits', LOWEST)}. The first to answer are the fast ones, who have the same digits.",
@@ -296,7 +296,9 @@ def _exercises() -> Sequence[Exercise]:
 
 
 def _others(losses: Mapping[str, float], least: str) -> str:
-    return ", ".join(f"{method} {points(loss, 100)}" for method, loss in losses.items() if method not in (least, ALONE))
+    return "; ".join(
+        f"{method}: {points(loss, 100)}" for method, loss in losses.items() if method not in (least, ALONE)
+    )
 
 
 def _measured(method: str) -> Any:

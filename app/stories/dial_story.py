@@ -1,4 +1,4 @@
-"""What the stories on attacks, privacy and deadlines share: one dial, rows of methods, and the clients beside them."""
+"""What the stories on attacks, privacy and deadlines share: one dial, rows of methods, and clients beside them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Private clients: one model for all pays for privacy, and a model of one's own pays less.
+"""Private clients: one model for all pays for privacy; a personal model pays less.
 
 Forty clients with five digits each. Their updates are clipped and the server adds noise to the sum, so that the shared
 models hide whether a client took part. One model (FedAvg), personal models pulled towards it with three strengths
@@ -41,7 +41,7 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
     ALONE: {"name": "local_train"},
 }
 PULLED = DITTO, WEAK, WEAKEST
-MNIST = "The preset dial-privacy asks the same of MNIST with 100 clients."
+MNIST = "The preset dial-privacy makes the same comparison on MNIST with 100 clients."
 
 
 @dataclass(frozen=True)
@@ -124,9 +124,10 @@ class Privacy(DialStory):
             "The colored marks are trained live on real digits of 8 x 8 pixels. Gray marks are example results that "
             f"ship with Fedscape, after {ROUNDS} rounds: means over {example().over}, computed by "
             f"`{example().command}`; lines: ± one standard deviation over the seeds. Each client has 12 to 27 test "
-            f"images, and the lowest 5 % are two of {CLIENTS} clients. The change for each client is one seed: of this "
-            f"run, or before it starts the shipped seed 0. C = {CLIP:g}, δ = {DELTA:g}, everyone in every round. ε "
-            "covers the shared models of one method. It does not cover what this page shows of single clients."
+            f"images, and the lowest 5 % are two of {CLIENTS} clients. The change for each client is from one seed: "
+            f"this run's or, before it starts, the shipped seed 0. C = {CLIP:g}, δ = {DELTA:g}; all clients "
+            "participate in every round. ε covers the shared models of one method, but not what this page shows about "
+            "single clients."
         )
 
 
@@ -136,7 +137,7 @@ STORY = Privacy()
 def experiment(
     stop: str, methods: Mapping[str, Mapping[str, Any]] = METHODS, population: int | None = None
 ) -> dict[str, Any]:
-    """Methods with this noise; ``population``: that of so many clients."""
+    """Methods with this noise; ``population``: with the noise of a federation of this many clients."""
     noise: dict[str, Any] = {"unit": "client", "clip": CLIP, "noise": NOISES[stop].z, "delta": DELTA}
     if population:
         noise["population"] = population
@@ -199,17 +200,19 @@ def _little() -> Scene:
         f"deviation z C to their sum. ε bounds what the shared models reveal: apart from a chance of δ = {DELTA:g}, "
         "no outcome is more than e^ε times as likely with a client as without it. "
         f"With {_said(epsilon)} this factor is about 10^{epsilon / np.log(10):.0f}: hardly a promise.",
-        f"With z = 1, {_said(epsilon)}, FedAvg ends at {_pm(FEDAVG, '1')}; without noise at {_pm(OPEN, '1')} "
+        f"With z = 1 ({_said(epsilon)}), FedAvg ends at {_pm(FEDAVG, '1')}; without noise, at {_pm(OPEN, '1')} "
         f"({example().over}).",
         Estimate(
-            f"The server adds noise with z = 1 in every round. Without noise FedAvg reached {_pm(OPEN, '1')}. And now?",
+            f"The server adds noise with z = 1 in every round. Without noise, FedAvg reached {_pm(OPEN, '1')}. And "
+            "now?",
             _values(FEDAVG, "1"),
             example().over,
             _measured(FEDAVG),
         ),
         "Cheap, and weak. ε grows with every round, because every round reveals something: watch it while it trains. "
-        "ε covers a client's whole data against everyone who sees the shared models. It does not cover the server, "
-        "which sees each update before the noise, nor λ and learning rate, which we chose by looking.",
+        "ε covers all data of a client, against everyone who sees the shared models. It does not protect against the "
+        "server, which sees each update before it adds the noise. Nor does it cover λ and the learning rate, which we "
+        "chose by looking at results.",
     )
 
 
@@ -218,7 +221,7 @@ def _own() -> Scene:
     return Scene(
         "A personal model",
         {"privacy": "2"},
-        f"From no privacy to {_said(NOISES['2'].epsilon)}, FedAvg loses {_loss(FEDAVG, '2')}, Ditto with λ = 0.3 "
+        f"Compared with no privacy, {_said(NOISES['2'].epsilon)} costs FedAvg {_loss(FEDAVG, '2')} and Ditto (λ = 0.3) "
         f"{_loss(WEAK, '2')}. The personal model never leaves its client, so it is trained without noise; what it "
         "takes from the others comes through the pull, noise included.",
         f"With {_said(NOISES['2'].epsilon)}, Ditto with λ = 0.3 ends at {_pm(WEAK, '2')}, FedAvg at "
@@ -230,7 +233,7 @@ def _own() -> Scene:
             gap,
         ),
         "Look at the bars: who gains from a personal model? ε is the same for FedAvg and Ditto, because both send the "
-        "same thing. What stays with its client costs nothing.",
+        "same thing. What stays with its client costs no privacy.",
     )
 
 
@@ -240,9 +243,9 @@ def _who_pays() -> Scene:
         "Who pays",
         {"privacy": "4"},
         f"Reaching {_said(NOISES['4'].epsilon)} takes {_loss(FEDAVG, '4')} from FedAvg's mean and "
-        f"{_loss(FEDAVG, '4', LOWEST)} from its lowest 5 %. Ditto with λ = 0.1 loses {_loss(WEAKEST, '4')} and "
-        f"{_loss(WEAKEST, '4', LOWEST)}. The best of these pulls is now {_best('4')}; without privacy it is "
-        f"{_best('off')}.",
+        f"{_loss(FEDAVG, '4', LOWEST)} from its lowest 5 %. Ditto with λ = 0.1 loses {_loss(WEAKEST, '4')} of its mean "
+        f"and {_loss(WEAKEST, '4', LOWEST)} of its lowest 5 %. The best of these pulls is now {_best('4')}; without "
+        f"privacy it is {_best('off')}.",
         f"With {_said(NOISES['4'].epsilon)}, FedAvg's lowest 5 % fall from {_pm(OPEN, '4', LOWEST)} to "
         f"{_pm(FEDAVG, '4', LOWEST)} ({example().over}).",
         Choice(
@@ -251,7 +254,7 @@ def _who_pays() -> Scene:
             answers,
             word(side(_losses(FEDAVG, "4", LOWEST), _losses(FEDAVG, "4")), answers),
         ),
-        "The noise is the same for everyone, its cost is not. The bars compare FedAvg with and without noise, client "
+        "The noise is the same for everyone; its cost is not. The bars compare FedAvg with and without noise, client "
         "by client. Two clients decide each lowest 5 %, so one seed says little.",
     )
 
@@ -261,10 +264,10 @@ def _alone() -> Scene:
     return Scene(
         "Alone",
         {"privacy": "8"},
-        f"With {_said(NOISES['8'].epsilon)} there is a promise worth having: no outcome is more than "
+        f"{_said(NOISES['8'].epsilon)} is a meaningful promise: no outcome is more than "
         f"{np.exp(NOISES['8'].epsilon):.1f} times as likely with a client as without it (δ = {DELTA:g}). With "
-        f"{CLIENTS} clients it costs more than the others have to give: the weaker the pull, the better, and the "
-        "weakest is λ = 0, learning alone.",
+        f"{CLIENTS} clients it costs more than sharing gains: the weaker the pull, the better, and the weakest is "
+        "λ = 0, learning alone.",
         f"With {_said(NOISES['8'].epsilon)}, FedAvg ends at {_pm(FEDAVG, '8')}, Ditto with λ = 0.1 at "
         f"{_pm(WEAKEST, '8')}, learning alone at {_pm(ALONE, '8')} ({example().over}).",
         Choice.between(
@@ -283,8 +286,8 @@ def _exercises() -> Sequence[Exercise]:
     many = method_rows.pm(larger(), FEDAVG, str(MANY), MEAN)
     return [
         Exercise(
-            "Take learning alone as λ = 0. Which of λ = 1, 0.3, 0.1 and 0 has the highest mean with each noise?",
-            f"{best}. The more noise the others make, the less a client should lean on them.",
+            "Count learning alone as λ = 0. Which of λ = 1, 0.3, 0.1 and 0 has the highest mean at each noise level?",
+            f"{best}. The more noise, the less a client should rely on the others.",
         ),
         Exercise(
             f"The same z = 8 with {MANY} clients instead of {CLIENTS}: what happens to the noise in the mean, to ε at "

@@ -1,4 +1,4 @@
-"""Malicious clients: what a robust rule costs, and why a model of one's own is no shield without one.
+"""Malicious clients: what a robust rule costs, and why a personal model does not protect without one.
 
 Forty clients with five digits each; eight of them are malicious, or none, or eighteen. The server takes the mean of the
 updates, their median, or multi-Krum's choice, for one model (FedAvg) or beneath personal models (Ditto).
@@ -18,7 +18,7 @@ from app.stories.dial_story import DialStory
 from app.stories.method_rows import LOWEST, MEAN
 from app.stories.questions import Choice, Estimate, Exercise
 from app.stories.story import Dial, Place, Scene
-from app.wording import percent, points
+from app.wording import capital, percent, points
 
 if TYPE_CHECKING:
     from app.stories.dial_run import DialRun
@@ -42,7 +42,7 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
 }
 COSTLY = {method: METHODS[method] for method in (FEDAVG, MEDIAN, DITTO, DITTO_MEDIAN)}
 KEPT = "share of malicious clients in multi-Krum's update"
-MNIST = "The preset dial-robust asks the same of MNIST."
+MNIST = "The preset dial-robust makes the same comparison on MNIST."
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ class Attack:
 
 ATTACKS = {  # weak to strong
     "none": Attack("nobody attacks", FEW, "sign_flip", {"scale": -1}, (MEDIAN, FEDAVG)),  # they send what they trained
-    "labels": Attack("8: random labels", FEW, "labels", {"how": "random"}, (DITTO_MEDIAN, MEDIAN)),
-    "flip": Attack("8: flipped × 5", FEW, "sign_flip", {"scale": 5}, (DITTO, ALONE)),
-    "replace": Attack("8: scaled × 40", FEW, "replace", {"scale": "S"}, (DITTO_KRUM, ALONE)),
-    "many": Attack("18: random labels", MANY, "labels", {"how": "random"}, (DITTO_KRUM, DITTO)),
+    "labels": Attack(f"random labels ({FEW} of {CLIENTS})", FEW, "labels", {"how": "random"}, (DITTO_MEDIAN, MEDIAN)),
+    "flip": Attack(f"flipped × 5 ({FEW} of {CLIENTS})", FEW, "sign_flip", {"scale": 5}, (DITTO, ALONE)),
+    "replace": Attack(f"scaled × {CLIENTS} ({FEW} of {CLIENTS})", FEW, "replace", {"scale": "S"}, (DITTO_KRUM, ALONE)),
+    "many": Attack(f"random labels ({MANY} of {CLIENTS})", MANY, "labels", {"how": "random"}, (DITTO_KRUM, DITTO)),
 }
 
 
@@ -76,11 +76,11 @@ class Robustness(DialStory):
     methods = tuple(METHODS)
     short = "Malicious clients"
     kicker = f"Digits · {CLIENTS} clients · {CLASSES} digits each · 13 to 27 training images · linear model"
-    title = "Does a personal model protect from attacks?"
+    title = "Does a personal model protect against attacks?"
     lead = (
-        "Some clients send harmful updates. The server can combine updates by a robust rule, such as the median, that "
-        "a few cannot move far. Or each client can keep a model of its own: Ditto pulls it towards the shared model, "
-        "with strength λ."
+        "Some clients send harmful updates. The server can combine updates with a robust rule, such as the median, "
+        "that a few cannot move far. Or each client can keep a model of its own: Ditto pulls it towards the shared "
+        "model, with strength λ."
     )
 
     @cached_property
@@ -121,8 +121,8 @@ class Robustness(DialStory):
             f"`{example().command}`; lines: ± one standard deviation over the seeds. Malicious clients are left out: "
             f"n = {CLIENTS - FEW} clients, the same ones where nobody attacks, and {CLIENTS - MANY} beside {MANY} "
             "malicious ones. Each has 12 to 27 test images, and the lowest 5 % are two clients, or one. The change for "
-            "each client is one seed: of this run, or before it starts the shipped seed 0. Multi-Krum knows how many "
-            "clients are malicious."
+            "each client is from one seed: this run's or, before it starts, the shipped seed 0. Multi-Krum knows how "
+            "many clients are malicious."
         )
 
 
@@ -160,24 +160,24 @@ def different() -> DialExample:
 
 
 def _nobody() -> Scene:
-    answers = ("It rises", "No clear change", "It falls")
+    answers = ("They rise", "No clear change", "They fall")
     gap = side(_values(MEDIAN, "none", LOWEST), _values(FEDAVG, "none", LOWEST))
     return Scene(
         "Nobody attacks",
         {"attack": "none"},
-        "The median takes, for each weight of the model, the middle one of all updates. Where few clients have a "
-        "digit, theirs is never in the middle. The more clients differ, the more that costs: with "
-        f"{_listed(DIFFERENT)} digits a client, it takes {_costs(MEAN)} points from FedAvg's mean and {_costs(LOWEST)} "
-        "from its lowest 5 %.",
+        "For each weight of the model, the median takes the middle value of all updates. Where few clients have a "
+        "digit, their value is never the middle one. The more clients differ, the more this costs: with "
+        f"{_listed(DIFFERENT)} digits a client, the median takes {_costs(MEAN)} points from FedAvg's mean and "
+        f"{_costs(LOWEST)} from its lowest 5 %.",
         f"Nobody attacks: FedAvg's lowest 5 % end at {_pm(MEDIAN, 'none', LOWEST)} with the median, at "
         f"{_pm(FEDAVG, 'none', LOWEST)} with the mean ({example().over}).",
         Choice(
-            "Nobody attacks. The server takes the median of all updates, not their mean. What happens to the lowest 5 "
-            "%?",
+            "Nobody attacks. The server takes the median of all updates, not their mean. What happens to FedAvg's "
+            "lowest 5 %?",
             answers,
             word(gap, answers),
         ),
-        "Protection has a price, and not everyone pays the same. Ask which clients a median cannot see: those whose "
+        "Protection has a price, and not everyone pays the same. Ask which clients a median ignores: those whose "
         f"updates are unlike the others'. {MNIST}",
     )
 
@@ -186,36 +186,36 @@ def _labels() -> Scene:
     return Scene(
         "Random labels",
         {"attack": "labels"},
-        f"{FEW} of {CLIENTS} clients train on random labels. The mean hardly suffers ({_pm(FEDAVG, 'labels')}); under "
-        f"the median FedAvg loses {_loss(MEDIAN, FEDAVG, 'labels')}, but Ditto only "
+        f"{FEW} of {CLIENTS} clients train on random labels. The mean hardly suffers ({_pm(FEDAVG, 'labels')}). The "
+        f"median costs FedAvg {_loss(MEDIAN, FEDAVG, 'labels')}, but Ditto only "
         f"{_loss(DITTO_MEDIAN, DITTO, 'labels')}: a personal model still learns what the median removed. Where nobody "
-        f"attacks these losses are {_loss(MEDIAN, FEDAVG, 'none')} and {_loss(DITTO_MEDIAN, DITTO, 'none')}.",
-        f"A personal model takes most of it back: under the median, Ditto ends at {_pm(DITTO_MEDIAN, 'labels')}, "
-        f"FedAvg at {_pm(MEDIAN, 'labels')} ({example().over}).",
+        f"attacks, these costs are {_loss(MEDIAN, FEDAVG, 'none')} and {_loss(DITTO_MEDIAN, DITTO, 'none')}.",
+        "A personal model recovers more than half of what the median costs: with it, Ditto ends at "
+        f"{_pm(DITTO_MEDIAN, 'labels')}, FedAvg at {_pm(MEDIAN, 'labels')} ({example().over}).",
         Estimate(
-            f"{FEW} clients have random labels. Under the median FedAvg reaches {_pm(MEDIAN, 'labels')}. And personal "
+            f"{FEW} clients have random labels. Under the median, FedAvg reaches {_pm(MEDIAN, 'labels')}. And personal "
             "models (Ditto)?",
             _values(DITTO_MEDIAN, "labels"),
             example().over,
             _measured(DITTO_MEDIAN),
         ),
-        "A weak attack: the cure is worse than the disease. The personal model repairs the cure. Look at the bars for "
-        "the clients that gain most.",
+        "A weak attack: the robust rule does more harm than the attack, and the personal model makes up for much of "
+        "it. Look at the bars: which clients gain most?",
     )
 
 
 def _flipped() -> Scene:
     return Scene(
-        "No shield",
+        "No protection",
         {"attack": "flip"},
-        f"{FEW} clients send their update backwards and five times as large. The shared model is driven away from "
+        f"{FEW} clients send their update backwards, five times as large. The shared model is driven away from "
         f"everyone's data, and the personal models are pulled after it. A weaker pull helps a little: λ = 0.1 ends at "
         f"{_pm(SMALL, 'flip')}, which is still below learning alone.",
         f"Flipped updates take Ditto from {_pm(DITTO, 'none')} to {_pm(DITTO, 'flip')}; learning alone reaches "
         f"{_pm(ALONE, 'flip')} ({example().over}).",
         Estimate(
-            f"{FEW} clients send five times their update, backwards. Alone, clients reach {_pm(ALONE, 'flip')}. What "
-            "does Ditto reach?",
+            f"{FEW} clients send their update backwards, five times as large. Alone, clients reach "
+            f"{_pm(ALONE, 'flip')}. What does Ditto reach?",
             _values(DITTO, "flip"),
             example().over,
             _measured(DITTO),
@@ -230,10 +230,10 @@ def _both() -> Scene:
         "Rule and model",
         {"attack": "replace"},
         f"Now {FEW} clients train on random labels and send {CLIENTS} times their update. Multi-Krum keeps the updates "
-        f"that lie closest together, which are not these. With one model the rule ends at {_pm(KRUM, 'replace')}; a "
-        "personal model adds to that what fits its client.",
+        f"that lie closest together, and these are not among them. With this rule, FedAvg ends at "
+        f"{_pm(KRUM, 'replace')}; a personal model then adapts to its client.",
         f"With multi-Krum, Ditto ends at {_pm(DITTO_KRUM, 'replace')}, without an attack at "
-        f"{_pm(DITTO_KRUM, 'none')}; alone: {_pm(ALONE, 'replace')} ({example().over}).",
+        f"{_pm(DITTO_KRUM, 'none')}; learning alone reaches {_pm(ALONE, 'replace')} ({example().over}).",
         Choice.between(
             f"{FEW} clients send {CLIENTS} times their update. Which ends higher: Ditto with multi-Krum, or learning "
             "alone?",
@@ -241,8 +241,8 @@ def _both() -> Scene:
             "Learning alone",
             side(_values(DITTO_KRUM, "replace"), _values(ALONE, "replace")),
         ),
-        "The two do different things: the rule keeps attackers out of the shared model, the personal model keeps "
-        "unusual clients served. Neither replaces the other.",
+        "The two do different things: the rule keeps attackers out of the shared model, and the personal model serves "
+        "unusual clients. Neither replaces the other.",
     )
 
 
@@ -255,8 +255,8 @@ def _many() -> Scene:
         "close together, and updates from random labels resemble one another more than those of clients with different "
         f"digits do: {percent(share, 0)} of what it keeps is malicious. The mean contains "
         f"{percent(MANY / CLIENTS, 0)}.",
-        f"With {MANY} of {CLIENTS} on random labels, FedAvg ends at {_pm(KRUM, 'many')} with multi-Krum, at "
-        f"{_pm(FEDAVG, 'many')} with the mean ({example().over}).",
+        f"If {MANY} of {CLIENTS} clients train on random labels, FedAvg ends at {_pm(KRUM, 'many')} with multi-Krum, "
+        f"at {_pm(FEDAVG, 'many')} with the mean ({example().over}).",
         Choice.between(
             f"{MANY} of {CLIENTS} clients have random labels, and multi-Krum knows how many. Which rule serves the "
             "others better?",
@@ -264,8 +264,8 @@ def _many() -> Scene:
             "Multi-Krum",
             side(_values(FEDAVG, "many"), _values(KRUM, "many")),
         ),
-        "A rule that looks for agreement finds the attackers when they agree more than honest clients do. Every robust "
-        "rule assumes something about honest clients; ask what this one assumes.",
+        "A rule that looks for agreement finds the attackers when they agree more than benign clients do. Every robust "
+        "rule assumes something about benign clients; ask what this one assumes.",
     )
 
 
@@ -282,11 +282,11 @@ def _exercises() -> Sequence[Exercise]:
         ),
         Exercise(
             "Under which attacks is multi-Krum clearly better than the mean for one model?",
-            f"{'; '.join(better) or 'None'}: {meaning(example().over)}.",
+            f"{capital('; '.join(better)) or 'None'}: {meaning(example().over)}.",
         ),
         Exercise(
             "Which λ is safer under flipped updates, 1 or 0.1, and what does it cost where nobody attacks?",
-            f"0.1: {_pm(SMALL, 'flip')} against {_pm(DITTO, 'flip')}. Where nobody attacks it ends at "
+            f"0.1: {_pm(SMALL, 'flip')} against {_pm(DITTO, 'flip')}. Where nobody attacks, it ends at "
             f"{_pm(SMALL, 'none')} against {_pm(DITTO, 'none')}.",
         ),
     ]
@@ -327,4 +327,4 @@ def _listed(words: Sequence[str]) -> str:
 
 def _alt(stop: str) -> str:
     ours, theirs = ATTACKS[stop].compared
-    return f"{ATTACKS[stop].title.capitalize()}: {ours} ends at {_pm(ours, stop)}, {theirs} at {_pm(theirs, stop)}"
+    return f"{capital(ATTACKS[stop].title)}: {ours} ends at {_pm(ours, stop)}, {theirs} at {_pm(theirs, stop)}"

@@ -1,4 +1,4 @@
-"""The mean of updates that are shortened to a norm.
+"""The mean of the updates, each clipped to a norm.
 
 Sun, Kairouz, Suresh, McMahan. Can You Really Backdoor Federated Learning? 2019. https://arxiv.org/abs/1911.07963,
 section 3.2.

@@ -98,7 +98,7 @@ class Hparams(Options):
     @model_validator(mode="after")
     def _amp_divides_by_sigma(self) -> Self:
         if self.variant == "amp" and self.sigma == 0:
-            raise ValueError("sigma: 0 with variant amp, which divides by it; take a number above 0, or auto")
+            raise ValueError("sigma: 0 with variant amp, which divides by it; use a number above 0, or auto")
         return self
 
 
@@ -197,7 +197,7 @@ class FedAmp(PersonalModels):
         if bool((total > 1).any()):
             task.note(
                 f"fedamp with alpha={h.alpha}, sigma={h.sigma}: the weights of the others add up to more than 1 and "
-                "were scaled, so that own models have weight 0; take a smaller alpha"
+                "were scaled, so that own models have weight 0; use a smaller alpha"
             )
         return others / total.clamp(min=1)[:, None], (1 - total).clamp(min=0)
 

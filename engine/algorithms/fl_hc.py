@@ -98,7 +98,7 @@ class Hparams(Options):
     @model_validator(mode="after")
     def _ward_is_euclidean(self) -> Self:
         if self.linkage == "ward" and self.metric != "euclidean":
-            raise ValueError(f"linkage ward needs metric euclidean, not {self.metric}; take linkage: average")
+            raise ValueError(f"linkage ward needs metric euclidean, not {self.metric}; use linkage: average")
         return self
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from engine.core.registry import Options
 
 Poison = Literal["random", "reverse", "next"]
-HOW = "random: drawn anew; reverse: C - 1 - y; next: y + 1, and 0 after the last class."
+HOW = "random: drawn at random; reverse: C - 1 - y; next: y + 1, and 0 after the last class."
 
 
 class AttackOptions(Options):
@@ -27,7 +27,7 @@ class AttackOptions(Options):
     advanced: ClassVar[tuple[str, ...]] = ()
 
     share: float = Field(
-        0.2, ge=0, lt=1, title="Malicious share", description="Share of clients that are malicious, drawn once a run."
+        0.2, ge=0, lt=1, title="Malicious share", description="Share of clients that are malicious, drawn once per run."
     )
 
 
@@ -41,7 +41,7 @@ class Exchange:
 
     @property
     def own(self) -> Float[Tensor, "m P"]:
-        """The Deltas of the malicious clients, honestly trained."""
+        """The Deltas of the malicious clients, as trained."""
         return self.delta[self.is_malicious]
 
 

@@ -1,16 +1,16 @@
-"""A little is enough: malicious clients all send the same update, a few standard deviations from the honest mean.
+"""A little is enough: malicious clients all send the same update, a few standard deviations from the benign mean.
 
 Baruch, Baruch, Goldberg. A Little Is Enough: Circumventing Defenses For Distributed Learning. NeurIPS 2019.
 https://arxiv.org/abs/1902.06156, Algorithm 3.
 
-    s <- floor(n/2 + 1) - m                               honest clients needed for a majority, of n in the cohort
+    s <- floor(n/2 + 1) - m                               benign clients needed for a majority, of n in the cohort
     z <- Phi^-1((n - m - s) / (n - m))                    m malicious ones
-    Delta_i <- mean - z std                               per coordinate, over the honest Deltas of the round
+    Delta_i <- mean - z std                               per coordinate, over the benign Deltas of the round
 
-Deviations: mean and deviation are those of the honest clients (omniscient), where the paper estimates them from the
+Deviations: mean and deviation are those of the benign clients (omniscient), where the paper estimates them from the
 attackers' own. At least one supporter is needed, also where the attackers are a majority.
 
-Pitfalls: ByzFL announces the population's standard deviation and takes the sample's, as the paper does and as we do.
+Pitfalls: ByzFL documents the population's standard deviation and computes the sample's, as do the paper and we.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class AlieOptions(AttackOptions):
     z: Deviations | Literal["max"] = Field(
         "max",
         title="Distance (z)",
-        description="Distance from the honest mean in standard deviations; max: as far as a majority covers.",
+        description="Distance from the benign mean in standard deviations; max: as far as a majority covers.",
     )
 
 
@@ -43,13 +43,13 @@ class Alie(Attack):
     options: AlieOptions
 
     def corrupt(self, exchange: Exchange) -> Float[Tensor, "m P"]:
-        honest = exchange.delta[~exchange.is_malicious]
-        count, total = len(honest), len(exchange.delta)
+        benign = exchange.delta[~exchange.is_malicious]
+        count, total = len(benign), len(exchange.delta)
         if not count:
             return exchange.own
-        spread = honest.std(dim=0, unbiased=True) if count > 1 else torch.zeros_like(honest[0])
+        spread = benign.std(dim=0, unbiased=True) if count > 1 else torch.zeros_like(benign[0])
         z = 0.0 if count == 1 else covered(total, total - count) if self.options.z == "max" else float(self.options.z)
-        return (honest.mean(0) - z * spread).expand(total - count, -1)
+        return (benign.mean(0) - z * spread).expand(total - count, -1)
 
 
 def covered(n: int, m: int) -> float:

@@ -19,7 +19,10 @@ from engine.core.registry import ATTACKS
 
 class GaussianOptions(AttackOptions):
     scale: float = Field(
-        1.0, ge=0, le=1e6, description="Standard deviation, in those of the client's own update; 0 sends no change."
+        1.0,
+        ge=0,
+        le=1e6,
+        description="Standard deviation, as a multiple of that of the client's own update; 0 sends no change.",
     )
 
 

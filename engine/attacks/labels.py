@@ -1,4 +1,4 @@
-"""Label poisoning: malicious clients train honestly, on wrong labels.
+"""Label poisoning: malicious clients train as they should, but on wrong labels.
 
 Attack A1 of Li, Hu, Beirami, Smith. Ditto: Fair and Robust Federated Learning Through Personalization. ICML 2021.
 https://arxiv.org/abs/2012.04221

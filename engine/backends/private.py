@@ -45,7 +45,7 @@ class Private(Wrapped):
         if batch.rows is None:  # public samples
             return self.inner.accumulate(out, params, batch, alpha, beta, objective, extras)
         if drawn is None:
-            raise Unsupported("privacy: unit: sample requires batches of the task; take Task.cohort_of or Task.plan")
+            raise Unsupported("privacy: unit: sample requires batches of the task; use Task.cohort_of or Task.plan")
         l2_of = dict(self.model.l2_of)
         if isinstance(objective, OnFeatures):
             l2_of, objective = {**l2_of, **objective.l2}, replace(objective, l2={})
@@ -77,4 +77,4 @@ class Private(Wrapped):
         objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> ClientParams:
-        raise Unsupported("privacy: unit: sample has no second derivatives; take a method of first derivatives")
+        raise Unsupported("privacy: unit: sample has no second derivatives; choose a method without them")

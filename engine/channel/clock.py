@@ -115,6 +115,6 @@ class Clock:
         return inf if deadline is None else deadline
 
     def _samples(self, cohort: Cohort, gradients: int) -> Float[np.ndarray, "S"]:
-        """r m_i: each participant's part of so many gradients."""
+        """r m_i: each participant's part of this many gradients."""
         planned = np.array(cohort.plan.samples, np.float64)
         return planned * (gradients / max(planned.sum(), 1.0))

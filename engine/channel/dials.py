@@ -1,4 +1,4 @@
-"""The settings that act on uploads. A run with none of them has no ledger, and its channel is ``Direct``."""
+"""The settings that act on uploads. A run with none of them uses the channel ``Direct``."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any

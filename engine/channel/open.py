@@ -1,6 +1,6 @@
-"""The channel with a dial on, opened for one round: the ledger of what was sent, what arrived and what was made of it.
+"""The channel with a dial on, opened for one round: it records what was sent, what arrived and how it was combined.
 
-Inside an exchange: attack -> compress -> wire, where bytes are counted -> late ones fall out -> decompress. Then, in
+Inside an exchange: attack -> compress -> wire, where bytes are counted -> drop late uploads -> decompress. Then, in
 ``combine``: clip -> aggregator -> noise.
 """
 
@@ -41,7 +41,7 @@ _MODELS, _CHANGES = "models", "changes"  # a method may send both; each has its 
 
 @dataclass
 class Open(Channel):
-    """A round's ledger. ``close`` gives the state for the next round, ``values`` what is recorded."""
+    """The records of a round. ``close`` gives the state for the next round, ``values`` what is recorded."""
 
     dials: Dials
     state: ChannelState
@@ -151,7 +151,7 @@ class Open(Channel):
         return self._in_time(whole, cohort, self.bytes_up - before, numbers) if sent else whole
 
     def _in_time(self, sent: Arrived, cohort: Cohort, num_bytes: int, numbers: Int[Tensor, "S"] | None) -> Arrived:
-        """The uploads that the server uses, of those sent with so many bytes in all."""
+        """The uploads that the server uses, of those sent with this many bytes in all."""
         if self.clock is None:
             return sent
         parts = np.ones(cohort.size) if numbers is None else numbers.cpu().numpy()
@@ -289,7 +289,7 @@ class Open(Channel):
 
 
 def _zero(uploads: ClientParams) -> SharedParams:
-    """What changes are measured from."""
+    """The reference 0 of [S, ...] uploads, without the client axis."""
     return {n: p.new_zeros(p.shape[1:]) for n, p in uploads.items()}
 
 

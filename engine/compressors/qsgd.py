@@ -1,4 +1,4 @@
-"""QSGD: each number becomes one of a few levels, up or down at random, so that the mean is right.
+"""QSGD: each number is rounded to one of a few levels, up or down at random, so that it is right on average.
 
 Alistarh, Grubic, Li, Tomioka, Vojnovic. QSGD: Communication-Efficient SGD via Gradient Quantization and Encoding.
 NeurIPS 2017. https://arxiv.org/abs/1610.02132, section 3.1.

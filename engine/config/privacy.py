@@ -40,11 +40,11 @@ class Privacy(Options):
         ge=0,
         le=1e6,
         title="z",
-        description="Noise multiplier: the standard deviation of the noise, divided by C. By default 1, or as epsilon "
-        "needs it.",
+        description="Noise multiplier: the standard deviation of the noise, divided by C. By default 1, or what "
+        "epsilon requires.",
     )
     epsilon: float | None = Field(
-        None, gt=0, le=1e6, title="ε", description="The ε at the end of the run, instead of noise."
+        None, gt=0, le=1e6, title="ε", description="ε at the end of the run; give it instead of noise."
     )
     delta: Annotated[float, Field(gt=0, lt=1)] | Literal["auto"] = Field(
         "auto",
@@ -60,7 +60,7 @@ class Privacy(Options):
         None,
         ge=1,
         le=10**12,
-        description="unit: client: noise and ε as in a federation of so many clients with the same participation.",
+        description="unit: client: noise and ε as in a federation of this many clients with the same participation.",
     )
     quantile: float = Field(0.5, gt=0, lt=1, description="clip: adaptive: the share of clients that are not clipped.")
     clip_lr: float = Field(0.2, gt=0, le=10, description="clip: adaptive: step of the logarithm of C.")
@@ -83,5 +83,5 @@ class Privacy(Options):
         if self.unit == "sample" and self.clip == "adaptive":
             raise ValueError("clip: 'adaptive' is for unit: client; with unit: sample give a number")
         if self.unit == "sample" and self.population is not None:
-            raise ValueError("population is for unit: client; remove it, or take unit: client")
+            raise ValueError("population is for unit: client; remove it, or use unit: client")
         return self

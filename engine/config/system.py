@@ -58,7 +58,7 @@ class System(Options):
         gt=0,
         le=1e9,
         title="Deadline (s)",
-        description="Seconds that the server waits in a round; by default for all participants.",
+        description="Seconds that the server waits in a round; by default it waits for all participants.",
     )
     over_select: float = Field(
         1.0,

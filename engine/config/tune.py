@@ -28,7 +28,7 @@ class Tune(Options):
         None,
         gt=0,
         le=1e18,
-        description="Budget instead of trials: trials go on until so many gradient evaluations are spent, at least 2.",
+        description="Budget instead of trials: at least 2 trials, until this many gradient evaluations are spent.",
     )
     rounds: int | None = Field(
         None, ge=1, le=1_000_000, description="Rounds of a trial; by default those of the final runs."

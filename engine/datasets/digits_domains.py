@@ -24,7 +24,7 @@ class DigitsDomainsOptions(DomainOptions):
     samples_per_domain: Count | Literal["equal"] = Field(
         "equal",
         title="Samples per domain",
-        description="At most so many of each domain, drawn at random, the same for all seeds; equal: as many as the "
+        description="At most this many of each domain, drawn at random, the same for all seeds; equal: as many as the "
         "smallest has.",
     )
     size: int = Field(28, ge=8, le=64, title="Size", description="Height and width of the images in pixels.")

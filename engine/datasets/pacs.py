@@ -34,7 +34,7 @@ class PacsOptions(DomainOptions):
     samples_per_domain: Count | Literal["all"] = Field(
         "all",
         title="Samples per domain",
-        description="At most so many of each domain, drawn at random, the same for all seeds; the smallest has 1,670.",
+        description="At most this many of each domain, at random, the same for all seeds; the smallest has 1,670.",
     )
     size: int = Field(
         NPZ_SIDE,

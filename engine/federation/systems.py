@@ -5,9 +5,9 @@
     up_i, down_i <- medians times exp(link_spread h_i)  h_i ~ N(0, 1)
     p_i <- clip(a + s min(a, 1 - a) (1 - 2 (rank_i + 1/2) / N), 0.02, 1)    chance to be available; without a tie a
 
-Everything is drawn once a run, by streams of the seed, so the same clients are slow for every method. A tie changes who
-is slow, not how many: the quantiles of a normal distribution are assigned by rank. Clients with equal values are ranked
-by their numbers.
+Everything is drawn once per run, by streams of the seed, so the same clients are slow for every method. A tie changes
+who is slow, not how many: the quantiles of a normal distribution are assigned by rank. Clients with equal values are
+ranked by their numbers.
 """
 
 from collections.abc import Callable
@@ -108,7 +108,7 @@ def _ranks(tie: str, data: Federation) -> Int[np.ndarray, "N"]:
     elif tie == "context":
         if data.contexts is None:
             raise Unsupported(
-                "system.tie: 'context', but these data have no contexts; take tie: labels or size, or a partition or "
+                "system.tie: 'context', but these data have no contexts; use tie: labels or size, or a partition or "
                 "data set with contexts"
             )
         values = data.contexts

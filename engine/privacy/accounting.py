@@ -26,10 +26,10 @@ _MOST_NOISE, _LEAST_NOISE = 1e6, 1e-2
 
 @lru_cache(maxsize=4096)
 def epsilon(rate: float, noise: float, releases: int, delta: float) -> float:
-    """Epsilon of so many releases with Poisson sampling; neighbors differ by one contributor, added or removed.
+    """Epsilon of this many releases with Poisson sampling; neighbors differ by one contributor, added or removed.
 
-    ``rate``: the chance q of each contributor to take part in a release, 1 for all of them. ``noise``: z. No release
-    costs nothing; without noise epsilon is infinite.
+    ``rate``: the chance q that a contributor takes part in a release; 1: all do. ``noise``: z. Without releases epsilon
+    is 0; without noise it is infinite.
     """
     if releases == 0:
         return 0.0
@@ -44,9 +44,9 @@ def epsilon(rate: float, noise: float, releases: int, delta: float) -> float:
 
 @lru_cache(maxsize=4096)
 def epsilon_of_fixed_size(participants: int, clients: int, noise: float, releases: int, delta: float) -> float:
-    """Epsilon where each release has exactly so many of the clients; neighbors differ by one client, replaced.
+    """Epsilon where each release has exactly this many of the clients; neighbors differ by one client, replaced.
 
-    Replacing a client moves the sum by up to 2 C. The smaller one of two bounds: Renyi accounting of sampling without
+    Replacing a client moves the sum by up to 2 C. The smaller of two bounds: Renyi accounting of sampling without
     replacement (Wang, Balle, Kasiviswanathan, AISTATS 2019), and the exact epsilon without amplification by sampling.
     """
     if releases == 0:
@@ -84,7 +84,7 @@ def noise_for(epsilon_of: Callable[[float], float], target: float) -> float:
 
 
 def noise_of_updates(noise: float, count_noise: float) -> float:
-    """z of the updates if a noisy count is released beside them and both together shall cost ``noise``.
+    """z of the updates if a noisy count is released beside them and both together are to cost ``noise``.
 
     z_D = (z^-2 - (2 s_b)^-2)^(-1/2); Andrew et al., NeurIPS 2021, Theorem 1. ``count_noise``: s_b. Raises ValueError if
     the count alone costs more.
@@ -103,7 +103,7 @@ def _epsilon_of_gaussian(noise: float, delta: float) -> float:
     """
 
     def excess(epsilon: float) -> float:
-        """log delta at this epsilon, less that of the target; in logarithms because exp(epsilon) overflows."""
+        """log delta at this epsilon, minus that of the target; in logarithms because exp(epsilon) overflows."""
         with_it, without = (float(log_ndtr(side / (2 * noise) - epsilon * noise)) for side in (1, -1))
         ratio = exp(min(epsilon + without - with_it, 0.0))
         return with_it + (log1p(-ratio) if ratio < 1 else -inf) - log(delta)

@@ -83,7 +83,7 @@ class ClientLevel:
         return accounting.noise_of_updates(self.noise, self.count_noise) if self.is_adaptive else self.noise
 
     def epsilon(self, releases: int) -> float:
-        """Epsilon of the population after so many rounds, at ``delta``."""
+        """Epsilon of the population after this many rounds, at ``delta``."""
         return _epsilon(self.options, self._accounted_rate, self.population, self.delta, releases, self.noise)
 
     @property

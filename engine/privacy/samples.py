@@ -137,7 +137,7 @@ class SampleLevel:
 
 
 def sample_level(options: Privacy, seed: int, sizes: Int[np.ndarray, "N"], batch_size: int) -> SampleLevel:
-    """The mechanism for clients with so many samples. With ``epsilon``, ``calibrated`` has the noise."""
+    """The mechanism for clients with these numbers of samples. With ``epsilon``, ``calibrated`` has the noise."""
     rate = np.minimum(batch_size, sizes) / sizes
     auto = np.maximum(sizes, 2.0) ** _AUTO_EXPONENT
     delta = auto if isinstance(options.delta, str) else np.full(len(sizes), options.delta)

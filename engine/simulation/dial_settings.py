@@ -33,7 +33,7 @@ def systems(config: RunConfig, data: Federation) -> Systems | None:
 
 
 def dials(config: RunConfig, data: Federation, device: torch.device, systems: Systems | None = None) -> Dials | None:
-    """What happens to uploads; None if nothing is set. Privacy of samples changes none, but records them."""
+    """What happens to uploads; None if nothing is set. With privacy of samples they are only recorded."""
     if all(getattr(config, name) is None for name in DIAL_KEYS):
         return None
     privacy = _client_level(config, data.num_clients)
@@ -71,13 +71,13 @@ def notes(config: RunConfig, shared: Shared, dials: Dials | None) -> Iterator[st
         return
     for name in DIALS:
         if getattr(config, name) is not None:
-            yield f"{config.algorithm.name}: nothing travels; {name} has no effect"
+            yield f"{config.algorithm.name}: nothing is sent; {name} has no effect"
     if config.privacy is not None and config.privacy.unit == "client":
-        private = "clients are private as it is; privacy adds nothing, and ε is 0"
-        yield f"{config.algorithm.name}: nothing travels, so {private}"
+        private = "clients are private anyway; privacy adds nothing, and ε is 0"
+        yield f"{config.algorithm.name}: nothing is sent, so {private}"
     if config.system is not None and config.system.loses_uploads:
         waiting = "deadline_s, over_select and drop_out of system have no effect"
-        yield f"{config.algorithm.name}: nothing travels; {waiting}, and a round lasts as long as its slowest client"
+        yield f"{config.algorithm.name}: nothing is sent; {waiting}, and a round lasts as long as its slowest client"
 
 
 def _system_notes(system: System, participation: float) -> Iterator[str]:
@@ -95,7 +95,7 @@ def _privacy_notes(config: RunConfig) -> Iterator[str]:
         return
     yield "privacy: all clients count alike in the mean, since weights by samples would reveal how many they have"
     if system is not None and (system.loses_uploads or system.availability < 1) and config.training.participation < 1:
-        yield "privacy: which clients stay out is not random alone, so ε is that of rounds with all clients"
+        yield "privacy: which clients stay out is not only random, so ε counts all clients in every round"
 
 
 def _guarantee(privacy: ClientLevel, rounds: int) -> str:

@@ -17,7 +17,7 @@ def refuse(config: RunConfig) -> None:
 
 def _of_aggregator(config: RunConfig) -> Iterator[str]:
     method, rule = ALGORITHMS.get(config.algorithm.name), _rule(config)
-    way_out = "take aggregator: mean"
+    way_out = "use aggregator: mean"
     if method.two_uploads and rule in _CHOOSES_CLIENTS:
         yield f"{method.name} sends two things, and {rule} might keep different clients for each; {way_out}, or median"
     if not method.averages and rule != "mean":
@@ -32,7 +32,7 @@ def _of_privacy(config: RunConfig) -> Iterator[str]:
         yield f"privacy: {method.name} {_REASON[privacy.unit]}; {_way_out(privacy.unit, method.privacy)}"
     if privacy.unit == "client":
         if _rule(config) != "mean":
-            yield f"privacy: the noise is calibrated to a mean, not to {_rule(config)}; take aggregator: mean"
+            yield f"privacy: the noise is calibrated to a mean, not to {_rule(config)}; use aggregator: mean"
         if config.hparams.get("lam") == "adaptive":
             yield (
                 f"privacy: the lambda of {method.name} is estimated from the clients' own models, outside the "
@@ -55,7 +55,7 @@ _REASON = {
 
 def _way_out(unit: str, units: tuple[str, ...]) -> str:
     other = f", or privacy.unit: {units[0]}" if units else ""
-    return f"take a method that averages models{other}" if unit == "client" else f"take another method{other}"
+    return f"choose a method that averages models{other}" if unit == "client" else f"choose another method{other}"
 
 
 def _rule(config: RunConfig) -> str:

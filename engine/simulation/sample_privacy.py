@@ -29,7 +29,7 @@ def mechanism(config: RunConfig, algorithm: Algorithm, shared: Shared, task: Tas
     made = sample_level(privacy, config.seed, task.data.train.sizes.cpu().numpy(), int(config.training.batch_size))
     if not is_needed(made, shared):
         task.note(
-            f"{config.algorithm.name}: nothing travels, so samples are private as they are; privacy has no effect "
+            f"{config.algorithm.name}: nothing is sent, so samples are private anyway; privacy has no effect "
             "(covers: all also protects what stays)"
         )
         return made

@@ -43,7 +43,7 @@ def note_if_unstable(task: Task, lr: float, lam: float) -> None:
     if lr * steepness > 2:
         task.note(
             f"lr {lr:g} times (smoothness + lambda) {steepness:.3g} is {lr * steepness:.3g}, above 2: steps may grow "
-            f"without bound; take a learning rate below {2 / steepness:.2g}, or a smaller lambda"
+            f"without bound; use a learning rate below {2 / steepness:.2g}, or a smaller lambda"
         )
 
 

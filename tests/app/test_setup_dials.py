@@ -125,8 +125,8 @@ def test_a_refusal_is_shown_at_the_dial_before_anything_is_timed(empty_store: St
     monkeypatch.setattr("app.setup.cost.cost_of", lambda _: pytest.fail("a method was timed"))
     page = opened(SMALL | {"algorithms": ["fedproto", "scaffold"], "aggregator": "krum"})
     assert plain_messages(page) == [
-        "fedproto does not average models, so aggregator: krum has nothing to act on; take aggregator: mean  \n"
-        "scaffold sends two things, and krum might keep different clients for each; take aggregator: mean, or median",
+        "fedproto does not average models, so aggregator: krum has nothing to act on; use aggregator: mean  \n"
+        "scaffold sends two things, and krum might keep different clients for each; use aggregator: mean, or median",
         "Fix the problems first: aggregator.",
     ]
     assert queue_button(page).disabled
@@ -242,7 +242,7 @@ def test_a_refusal_of_two_dials_together_is_shown_at_both(monkeypatch: pytest.Mo
 
 def test_a_dial_without_effect_says_so_beside_it(empty_store: Store):
     page = opened(SMALL | {"attack": ATTACK, "system": {"over_select": 2.0}})
-    assert "Note: local_train: nothing travels; attack has no effect." in captions(page)
+    assert "Note: local_train: nothing is sent; attack has no effect." in captions(page)
     assert any(text.startswith("Note: system.over_select=2: all clients") for text in captions(page))
     drawn = [element.value for element in page.main if element.type == "caption"]
     place = next(i for i, text in enumerate(drawn) if "attack has no effect" in text)
@@ -252,8 +252,8 @@ def test_a_dial_without_effect_says_so_beside_it(empty_store: Store):
 
 def test_a_note_belongs_to_the_dial_that_it_names():
     on = {"attack": ATTACK, "system": SYSTEM}
-    assert dial_of("nothing travels; attack has no effect", on) == "attack"
-    assert dial_of("nothing travels; aggregator has no effect", on) is None
+    assert dial_of("nothing is sent; attack has no effect", on) == "attack"
+    assert dial_of("nothing is sent; aggregator has no effect", on) is None
     assert dial_of("system.tie=size: all clients are equally fast", on) == "system"
     assert dial_of("batch_size=400: 3 of 4 clients have only 9 attackers", on) is None
     assert at_dial("system.tie: 'context', but ...", on) == "system.tie: 'context', but ..."

@@ -26,7 +26,7 @@ class OnSamples(AnalysisOptions):
 
     client: int = Field(0, ge=0, le=1_000_000, description="Whose personalized model, and whose own data.")
     data: DataName = Field("test", title="Data", description="Test samples, or those trained on.")
-    samples: int = Field(2000, ge=1, le=2000, title="Samples", description="At most so many, drawn at random.")
+    samples: int = Field(2000, ge=1, le=2000, title="Samples", description="At most this many, drawn at random.")
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,7 @@ def test_the_backends_agree_on_every_variant(options: dict):
 
 
 def test_fedamp_says_when_others_take_all_the_weight():
-    words = "were scaled, so that own models have weight 0; take a smaller alpha"
+    words = "were scaled, so that own models have weight 0; use a smaller alpha"
     notes = {alpha: trained(fedamp(variant="amp", sigma=2.0, alpha=alpha)).task.notes for alpha in (5.0, 0.1)}
     assert sum(words in note for note in notes[5.0]) == 1 and not any(words in note for note in notes[0.1])
 

@@ -68,7 +68,7 @@ def test_fl_hc_needs_either_a_number_or_a_threshold():
     assert simulation({"name": "fl_hc", "distance_threshold": 2}).config.algorithm.options.n_clusters is None
     with pytest.raises(InvalidConfig, match="keep one of them"):
         simulation({"name": "fl_hc", "distance_threshold": 2, "n_clusters": 3})
-    with pytest.raises(InvalidConfig, match="take linkage: average"):
+    with pytest.raises(InvalidConfig, match="use linkage: average"):
         simulation({"name": "fl_hc", "metric": "cosine"})
 
 

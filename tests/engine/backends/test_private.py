@@ -183,7 +183,7 @@ def test_public_samples_are_used_as_they_are():
 def test_batches_that_were_not_drawn_sample_by_sample_are_refused():
     model, batch = model_of("mlr"), batch_of((3, 3))
     params = stacked(model, 2)
-    with pytest.raises(Unsupported, match=r"requires batches of the task; take Task.cohort_of"):
+    with pytest.raises(Unsupported, match=r"requires batches of the task; use Task.cohort_of"):
         private(model).accumulate(clone(params), params, dataclasses.replace(batch, rows=batch.y), 1.0, 0.0)
     with pytest.raises(Unsupported, match="no second derivatives"):
         private(model).hessian_vector(params, params, batch)

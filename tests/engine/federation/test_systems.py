@@ -80,7 +80,7 @@ def test_a_tie_to_labels_uses_those_before_an_attack():
 
 
 def test_a_tie_to_contexts_needs_contexts():
-    with pytest.raises(Unsupported, match="tie: 'context', but these data have no contexts; take tie: labels"):
+    with pytest.raises(Unsupported, match="tie: 'context', but these data have no contexts; use tie: labels"):
         devices(tie="context")
     contexts = np.arange(N) % 4
     found = devices(tie="context", data=replace(DATA, contexts=contexts))

@@ -131,7 +131,7 @@ def test_every_method_runs_with_a_robust_rule_or_refuses_it_before_training(name
     model = SPLIT if supports(name, SPLIT) else "mlr"
     run = configured(name, aggregator=rule, attack={"name": "sign_flip", "share": 0.25}, model=model, rounds=1)
     if name in WITHOUT_AVERAGE or (name in ("scaffold", "fedpac") and rule == "multi_krum"):
-        with pytest.raises(Unsupported, match="take aggregator: mean"):
+        with pytest.raises(Unsupported, match="use aggregator: mean"):
             Simulation(run, data=federation(SIZES))
         return
     *_, last = Simulation(run, data=federation(SIZES)).rounds()
@@ -201,5 +201,5 @@ def test_a_run_continues_from_a_checkpoint():
 
 def test_a_method_that_sends_nothing_says_so():
     run, rounds = finished("local_train", aggregator="median", attack="alie", rounds=1)
-    assert "local_train: nothing travels; aggregator has no effect" in run.task.notes
+    assert "local_train: nothing is sent; aggregator has no effect" in run.task.notes
     assert rounds[-1].scalars["bytes_up"] == 0

@@ -52,7 +52,7 @@ def test_training_alone_is_bit_identical_and_costs_no_epsilon():
     assert [scalar(r, "privacy.epsilon") for r in rounds if r.evaluated] == [0] * len(
         [r for r in rounds if r.evaluated]
     )
-    assert any("nothing travels, so clients are private as it is" in note for note in run.task.notes)
+    assert any("nothing is sent, so clients are private anyway" in note for note in run.task.notes)
 
 
 def test_the_guarantee_of_a_run_is_known_before_it_starts():
@@ -145,10 +145,10 @@ def test_a_method_for_which_client_level_holds_makes_one_aggregate_a_round(name)
 @pytest.mark.parametrize(
     ("algorithm", "changed", "message"),
     [
-        ("scaffold", {}, r"scaffold reads single uploads .*; take a method .*, or privacy.unit: sample"),
-        ("ifca", {}, r"ifca reads single uploads .*; take a method that averages models$"),
+        ("scaffold", {}, r"scaffold reads single uploads .*; choose a method .*, or privacy.unit: sample"),
+        ("ifca", {}, r"ifca reads single uploads .*; choose a method that averages models$"),
         ({"name": "fedprox_onestage", "lam": "adaptive"}, {}, "outside the mechanism; give lam as a number"),
-        ("fedavg", {"aggregator": {"name": "median"}}, "calibrated to a mean, not to median; take aggregator: mean"),
+        ("fedavg", {"aggregator": {"name": "median"}}, "calibrated to a mean, not to median; use aggregator: mean"),
         ("per_fedavg", {"unit": "sample"}, r"beyond sums of per-sample gradients .*, or privacy.unit: client"),
         ("fedavg", {"unit": "sample", "clip_norm": 1.0}, "clip_norm would clip one gradient twice; remove it"),
         ("fedavg", {"unit": "sample", "batch_size": "full"}, "sampling is part of the guarantee; give a batch size"),

@@ -77,7 +77,7 @@ def test_training_alone_is_bit_identical_and_costs_nothing_unless_all_models_are
     run, rounds = finished("local_train", SAMPLE, EQUAL)
     assert_equal(personalized(run), personalized(plain))
     assert epsilons(rounds[-1]) == [0] * 4
-    assert any("nothing travels, so samples are private as they are" in note for note in run.task.notes)
+    assert any("nothing is sent, so samples are private anyway" in note for note in run.task.notes)
     covered, rounds = finished("local_train", SAMPLE | {"covers": "all"}, EQUAL)
     assert (flatten(personalized(covered)) != flatten(personalized(plain))).any()
     assert min(epsilons(rounds[-1])) > 0

@@ -192,7 +192,7 @@ def test_devices_go_with_attacks_and_robust_rules():
 
 def test_a_tie_to_missing_contexts_is_reported_by_the_checks_before_a_run():
     run = configured(system={"tie": "context", "availability": 0.5})
-    with pytest.raises(InvalidConfig, match="these data have no contexts; take tie: labels or size"):
+    with pytest.raises(InvalidConfig, match="these data have no contexts; use tie: labels or size"):
         check_runs([run], build=lambda *_: federation(SIZES))
     with pytest.raises(Unsupported):
         Simulation(run, data=federation(SIZES))
@@ -215,4 +215,4 @@ def test_settings_without_effect_are_noted(system, note):
 
 def test_a_method_that_sends_nothing_says_so():
     run = Simulation(configured("local_train", DEVICES | {"deadline_s": 1}), data=federation(SIZES))
-    assert any(note.startswith("local_train: nothing travels; deadline_s") for note in run.task.notes)
+    assert any(note.startswith("local_train: nothing is sent; deadline_s") for note in run.task.notes)
