@@ -30,6 +30,7 @@ def numbers(view: View) -> None:
     st.dataframe(
         shown,
         hide_index=True,
+        height=page.table_height(len(shown)),
         key="numbers",
         column_config=_columns(list(shown.columns), table, view.tail),
         placeholder=MISSING,

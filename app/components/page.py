@@ -266,6 +266,11 @@ def table_button(
         paper_figure.open_if_wanted(key)
 
 
+def table_height(rows: int, most: int = 520) -> int:
+    """The height of a table, in pixels, that shows all its rows; beyond ``most`` it scrolls."""
+    return min(38 + 35 * rows, most)
+
+
 def files(table: pd.DataFrame, *, key: str, name: str, caption: str = "", heads: Heads | None = None) -> None:
     """Downloads of a table's numbers, each file made on request; ``caption`` goes into it."""
     with st.container(horizontal=True, gap="small", key=f"{key}_files"):

@@ -112,7 +112,7 @@ def listing(view: RunView, now: np.ndarray) -> None:
         hide_index=True,
         key=key,
         placeholder=MISSING,
-        height=min(38 + 35 * len(table), 320),
+        height=page.table_height(len(table), 320),
         on_select=lambda: take_row(key, table),
         selection_mode="single-row",
         column_config=columns(view.test_sizes),

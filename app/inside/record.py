@@ -184,7 +184,7 @@ def log(events: list[EventRecord]) -> pd.DataFrame:
 
 
 def _table(table: pd.DataFrame, key: str, alt: str) -> None:
-    st.dataframe(table, hide_index=True, key=key, alt=alt, placeholder=MISSING, height=min(38 + 35 * len(table), 520))
+    st.dataframe(table, hide_index=True, key=key, alt=alt, placeholder=MISSING, height=page.table_height(len(table)))
 
 
 def _time(at: object) -> str | None:

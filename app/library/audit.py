@@ -5,6 +5,7 @@ import streamlit as st
 
 from app import wording
 from app.access import permits
+from app.components import page
 from app.data import queries
 from app.library.listing import times
 from storage import AuditRecord
@@ -27,7 +28,7 @@ def expander() -> None:
         st.dataframe(
             table(entries),
             hide_index=True,
-            height=min(38 + 35 * len(entries), 390),
+            height=page.table_height(len(entries), 390),
             key="library_audit_table",
             column_config=COLUMNS | {"when": times("When")},
             alt="Audit log, newest first",

@@ -7,6 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from app import wording
+from app.components import page
 from app.data import run_table
 from app.data.glossary import definition
 from app.library import filters
@@ -64,7 +65,7 @@ def rows(table: pd.DataFrame, order: str) -> None:
         hide_index=True,
         key=key,
         placeholder=wording.MISSING,
-        height=min(38 + 35 * len(table), 520),
+        height=page.table_height(len(table)),
         on_select=lambda: take_rows(key, table),
         selection_mode="multi-row",
         selection_default={"selection": {"rows": selected_rows(table)}},

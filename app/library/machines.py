@@ -7,6 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from app import wording
+from app.components import page
 from storage import FRESH_S, EngineRecord
 
 GONE_S = 3600.0  # for how long a machine without heartbeats is listed
@@ -18,7 +19,7 @@ def expander(found: Sequence[EngineRecord]) -> None:
     machines = known(found, now)
     if machines:
         with st.expander(title([machine for machine in machines if is_alive(machine, now)]), key="library_machines"):
-            shown, height = table(machines, now), min(38 + 35 * len(machines), 520)
+            shown, height = table(machines, now), page.table_height(len(machines))
             st.dataframe(shown, hide_index=True, key="machines", alt="Machines", height=height)
 
 

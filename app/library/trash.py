@@ -8,6 +8,7 @@ import streamlit as st
 
 from app import wording
 from app.access import permits
+from app.components import page
 from app.data import queries
 from app.data.comparison import method_name, run_name
 from app.library.chosen import choose
@@ -29,7 +30,7 @@ def expander(is_open: bool = False) -> None:
         st.dataframe(
             table(runs),
             hide_index=True,
-            height=min(38 + 35 * len(runs), 300),
+            height=page.table_height(len(runs), 300),
             key="library_trash_table",
             column_config=COLUMNS | {"deleted": times("Deleted")},
             alt="Deleted runs",

@@ -91,7 +91,7 @@ def listing(table: pd.DataFrame) -> None:
         on_select=lambda: queue_choice.take_rows(key, table["run"].tolist()),
         selection_mode="multi-row",
         selection_default={"selection": {"rows": rows}},
-        height=min(38 + 35 * len(table), 390),
+        height=page.table_height(len(table), 390),
         placeholder=wording.MISSING,
         column_config=_columns(),
         alt="Runs in the order in which they will start",

@@ -87,6 +87,7 @@ def panel(study: Study, table: pd.DataFrame) -> None:
     st.dataframe(
         pd.DataFrame(scaled),
         hide_index=True,
+        height=page.table_height(len(table)),
         key="finals",
         column_config=columns,
         placeholder=MISSING,

@@ -78,7 +78,14 @@ def panel(study: Study) -> None:
     if rows.empty:
         st.info(f"No method of this study spends any {AXIS_TITLES[cost]}.")
         return
-    st.dataframe(as_shown(rows, cost), hide_index=True, key="price", placeholder=MISSING, alt="Accuracy at equal price")
+    st.dataframe(
+        as_shown(rows, cost),
+        hide_index=True,
+        height=page.table_height(len(rows)),
+        key="price",
+        placeholder=MISSING,
+        alt="Accuracy at equal price",
+    )
     terms.caption(about(cost), "price")
 
 

@@ -126,7 +126,14 @@ def panel(study: Study) -> None:
     scaled = pd.DataFrame(
         {head.title: rows[name] * head.factor if head.factor != 1 else rows[name] for name, head in HEADS.items()}
     )
-    st.dataframe(scaled, hide_index=True, key="pairs", column_config=formats, alt="Differences of pairs of methods")
+    st.dataframe(
+        scaled,
+        hide_index=True,
+        height=page.table_height(len(scaled)),
+        key="pairs",
+        column_config=formats,
+        alt="Differences of pairs of methods",
+    )
     caption = about(study, rows, family)
     terms.caption(caption, "pairs")
     page.files(rows, key="pairs", name="pairs", caption=caption, heads=HEADS)
@@ -138,7 +145,13 @@ def probabilities(study: Study) -> None:
     """How probable it is that each method is better than the reference, equal in practice, or worse."""
     rope = ROPES.switch()
     rows = study.keep(f"posterior {rope}", lambda: posterior(study, float(rope) / 100))
-    st.dataframe(rows, hide_index=True, key="posterior", alt="Probabilities of being better, equal or worse")
+    st.dataframe(
+        rows,
+        hide_index=True,
+        height=page.table_height(len(rows)),
+        key="posterior",
+        alt="Probabilities of being better, equal or worse",
+    )
     terms.caption(
         f"Bayesian signed-rank test over {plural(len(study.splits), 'split')} against {study.reference}: the "
         f"probability that better, equal within {rope} points, or worse is the most frequent outcome.",

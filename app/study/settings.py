@@ -141,7 +141,13 @@ def take_away(study: Study) -> None:
     if rows.empty:
         return
     page.section("The chosen settings, to take away")
-    st.dataframe(rows, hide_index=True, key="chosen_settings", alt="The chosen settings of every method and split")
+    st.dataframe(
+        rows,
+        hide_index=True,
+        height=page.table_height(len(rows)),
+        key="chosen_settings",
+        alt="The chosen settings of every method and split",
+    )
     terms.caption(
         "As good: settings within one standard error of the best validation accuracy. At the edge: parameters chosen "
         "in the outer twentieth of their range; widen it."
