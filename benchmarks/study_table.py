@@ -13,7 +13,7 @@ import pandas as pd
 from app.data import queries
 from app.study import finding, numbers, ranks
 from app.study.choosing import study_of
-from app.study.study import Study
+from app.study.study import SHARE, Study
 
 HEAD = (
     "method",
@@ -22,7 +22,7 @@ HEAD = (
     "gain",
     "minus {reference}",
     "95 %",
-    "lowest 5 %",
+    f"lowest {100 * SHARE:g} %",
     "hurt",
     "helped",
     "rank",
@@ -54,7 +54,7 @@ def main() -> None:
     rank = pd.Series(dtype=float) if ranked is None else ranked.table.set_index("method")["rank"]
     print("\n".join(markdown(numbers.table(study), rank, study.reference)))
     if ranked is not None:
-        print(f"\n{ranked.alt} {ranked.caption}")
+        print(f"\n{ranked.caption}")
     pairs = ranks.pairs(study, ranks.REFERENCE)
     print(f"\n{ranks.about(study, pairs, ranks.REFERENCE)}\n\n{pairs.round(4).to_string(index=False)}")
     whole, computed = time_taken(study)
