@@ -35,8 +35,10 @@ class Studies:
         with self._database.read() as connection:
             rows = StudyTransaction(connection, experiment_id)
             trials = [run for run in rows.runs if run.study is not None and run.study["role"] == "trial"]
-            newest = list({(*(run.study or {}).values(), run.seed): run for run in trials}.values())
-            return rows.measured(newest, model)
+            newest = {
+                tuple((run.study or {})[k] for k in ("entry", "split", "trial")) + (run.seed,): run for run in trials
+            }
+            return rows.measured(list(newest.values()), model)
 
     def open(self) -> list[int]:
         """Ids of the experiments with ``tune`` that are computed here, and not archived; oldest first."""
