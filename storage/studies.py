@@ -34,9 +34,11 @@ class Studies:
         """The trials of a study with the evaluations of a model; of a repeated one the newest run."""
         with self._database.read() as connection:
             rows = StudyTransaction(connection, experiment_id)
-            trials = [run for run in rows.runs if run.study is not None and run.study["role"] == "trial"]
+            placed = [(run.study, run) for run in rows.runs if run.study is not None]
             newest = {
-                tuple((run.study or {})[k] for k in ("entry", "split", "trial")) + (run.seed,): run for run in trials
+                (place["entry"], place["split"], place["trial"], run.seed): run
+                for place, run in placed
+                if place["role"] == "trial"
             }
             return rows.measured(list(newest.values()), model)
 

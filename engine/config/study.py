@@ -1,7 +1,7 @@
 """A study: an experiment with ``tune:``, expanded into trials and final runs.
 
-Everything is a function of entry, split and trial number, so a study has no state besides its runs and choices. The later
-points of ``sampler: tpe`` depend on the results of earlier trials, and are stored with their runs.
+Everything is a function of entry, split and trial number, so a study has no state besides its runs and choices. The
+later points of ``sampler: tpe`` depend on the results of earlier trials, and are stored with their runs.
 """
 
 import math
@@ -100,8 +100,8 @@ class Study:
     ) -> Point | None:
         """The point of the trial after these, if it depends on their values; ``points`` are those that did.
 
-        Larger values are better; a trial that failed has -inf, so that its surroundings are avoided: Optuna would ignore
-        it. Raises InvalidConfig if Optuna is not installed.
+        Larger values are better. A trial that failed has -inf and not Optuna's state FAIL, which TPE ignores: it would
+        return to where training diverges. Raises InvalidConfig if Optuna is not installed.
         """
         trial, dimensions = len(values), len(self.spaces(entry))
         if not self.is_drawn_by_results(entry, trial):

@@ -1,7 +1,7 @@
 """Optuna's TPE: later trials are drawn where earlier ones had good values (Bergstra et al., NeurIPS 2011).
 
-The first ``STARTUP`` trials are those of Sobol. A later point is a function of the ended trials, its place in the study and
-the version of Optuna, and is stored with its run before that starts.
+The first ``STARTUP`` trials are those of Sobol. A later point is a function of the ended trials, its place in the study
+and the version of Optuna, and is stored with its run before that starts.
 """
 
 import importlib.util

@@ -152,7 +152,7 @@ def _matched(
 
 
 def _check_points(study: Study, runs: Iterable[RunConfig], path: Path) -> None:
-    """Raises InvalidConfig if two runs of a trial, or a trial and a final run with its settings, differ in their point."""
+    """Raises InvalidConfig if the runs of a trial, or final runs with its settings, have several points."""
     known: dict[tuple[str, int, int], Point | None] = {}
     for run in runs:
         place = run.study

@@ -15,8 +15,8 @@ Trials = dict[int, dict[int, RunRecord]]  # trial -> seed -> its newest run
 class StudyProgress:
     """The trials of a study by entry and split, its choices, and its final runs.
 
-    ``planned`` is the number of runs that the trials of a choice need, also those that are not queued yet; 0 if it depends
-    on their costs.
+    ``planned`` is the number of runs that the trials of a choice need, also those that are not queued yet; 0 if it
+    depends on their costs.
     """
 
     trials: Mapping[Key, Trials]
