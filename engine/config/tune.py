@@ -41,8 +41,8 @@ class Tune(Options):
     model: ModelKind = Field("personalized", description="The model that is selected by.")
     sampler: Sampler = Field(
         "sobol",
-        description="How settings are drawn: evenly spread, independently, or with tpe near those that were good so far; "
-        "then methods share only their first 10 learning rates.",
+        description="How settings are drawn: evenly spread, independently, or, with tpe, near those that were good so "
+        "far: methods then share only the first 10.",
     )
     per: Literal["split", "first"] = Field(
         "split", description="split: each split chooses its own settings; first: those of the first split serve all."
