@@ -125,7 +125,12 @@ With `tune:` every method is trained with the same number of settings on each sp
 search spaces. Trial k of all methods has the same learning rate. Trials are evaluated on validation data only, and the
 best is chosen by it. When all choices are made, the defaults and the choice are trained with other seeds, and only
 these final runs are evaluated on test data. What an entry sets is not tuned. `python -m engine study ID` shows the
-choices."""
+choices.
+
+`sampler: tpe` needs Optuna: `.venv/bin/pip install -r requirements-tpe.txt`. Its first 10 trials are those of `sobol`;
+from trial 10 on, each follows the method's own results, so trials of a method run one after another, and methods no
+longer share their learning rates. Evaluation in federated learning is noisy, and little noise can reduce adaptive
+samplers to naive baselines (Kuo et al., On Noisy Evaluation in Federated Hyperparameter Tuning, MLSys 2023)."""
 
 
 def page() -> str:

@@ -16,11 +16,12 @@ import torch
 
 from engine.config.schema import ExperimentConfig, RunConfig, load_config, parse_experiment
 from engine.config.study import Study
+from engine.config.tpe import Point
 from engine.core.results import RoundResult, RunResult
 from engine.export import tables
 from engine.export.document import export_text, write_export
 from engine.simulation.preflight import check_runs
-from engine.simulation.selection import Validation, choose
+from engine.simulation.selection import Validation, choose, value_of
 from engine.simulation.simulate import Models, Simulation
 
 Progress = Callable[[RunConfig, RoundResult], None]
@@ -62,7 +63,7 @@ def run(
     diverges keeps its rounds and has the ``status`` diverged. With ``tune`` the trials come first, then the final runs.
     """
     raw, runs, study = _resolved(config)
-    check_runs(runs, selected=study.tune.model if study else "personalized")
+    check_runs(runs, tune=study.tune if study else None)
     finished = list(_run_study(study, progress) if study else (_run(one, progress) for one in runs))
     return Result(raw, tuple(o for o, _ in finished), tuple(m for _, m in finished))
 
@@ -80,21 +81,23 @@ def _resolved(
 
 def _run_study(study: Study, progress: Progress | None) -> Iterator[tuple[RunResult, Models]]:
     """All trials, and when every choice is made the final runs."""
-    chosen = {}
+    chosen, chosen_points = {}, {}
     for entry, split in study.tuned:
         validations: dict[int, list[Validation | None]] = {}
+        points: dict[int, Point | None] = {}
         spent = 0.0
-        for trial in range(study.max_trials):
+        while not study.is_spent(trial := len(validations), spent):
+            values = {k: value_of(seeds, study.tune.select) for k, seeds in validations.items()}
+            points[trial] = study.next_point(entry, split, values, points)
             validations[trial] = []
-            for config in study.trials(entry, split, trial):
+            for config in study.trials(entry, split, trial, points[trial]):
                 result, models = _run(config, progress)
                 validations[trial].append(_validation(result, study))
                 spent += sum(r.scalars["gradient_evaluations"] for r in result.rounds)
                 yield result, models
-            if study.tune.gradients and trial and spent >= study.tune.gradients:
-                break
-        chosen[entry, split] = choose(validations, study.tune.select).trial
-    for config in study.finals(chosen):
+        choice = choose(validations, study.tune.select).trial
+        chosen[entry, split], chosen_points[entry, split] = choice, points[choice]
+    for config in study.finals(chosen, chosen_points):
         yield _run(config, progress)
 
 

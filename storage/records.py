@@ -167,7 +167,7 @@ class RunRecord:
 
     @property
     def study(self) -> dict[str, Any] | None:
-        """The run's place in a study (role, entry, split, trial), or None."""
+        """The run's place in a study (role, entry, split, trial, for some trials point), or None."""
         found: dict[str, Any] | None = self.config.get("study")
         return found
 

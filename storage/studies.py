@@ -34,9 +34,13 @@ class Studies:
         """The trials of a study with the evaluations of a model; of a repeated one the newest run."""
         with self._database.read() as connection:
             rows = StudyTransaction(connection, experiment_id)
-            trials = [run for run in rows.runs if run.study is not None and run.study["role"] == "trial"]
-            newest = list({(*(run.study or {}).values(), run.seed): run for run in trials}.values())
-            return rows.measured(newest, model)
+            placed = [(run.study, run) for run in rows.runs if run.study is not None]
+            newest = {
+                (place["entry"], place["split"], place["trial"], run.seed): run
+                for place, run in placed
+                if place["role"] == "trial"
+            }
+            return rows.measured(list(newest.values()), model)
 
     def open(self) -> list[int]:
         """Ids of the experiments with ``tune`` that are computed here, and not archived; oldest first."""

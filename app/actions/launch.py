@@ -70,8 +70,7 @@ def _queue(
     if reason := next(filter(None, (allowed_paths.problem(e.dataset.to_dict()) for e in experiments)), None):
         raise InvalidConfig([f"dataset: {reason}"])
     for experiment in experiments:
-        selected = experiment.tune.model if experiment.tune else "personalized"
-        check_runs(experiment.runs(), progress=progress, build=federation_of, selected=selected)
+        check_runs(experiment.runs(), progress=progress, build=federation_of, tune=experiment.tune)
     with permits.allow("queue", queries.store(), "Queue", of=[e.name for e in experiments], adds="runs") as person:
         created = queries.store().experiments.create_all(
             [(e.name, e.raw, own) for e, own in zip(experiments, runs, strict=True)], owner=person.name

@@ -1,4 +1,4 @@
-"""The expected best of the first trials against the budget: whether more trials would have helped."""
+"""The best of the first trials against the budget: whether more trials would have helped."""
 
 import numpy as np
 import pandas as pd
@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from app.charts.plot.line_labels import End, label_ends
 from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout
-from app.statistics.best_of import expected_best
+from app.statistics.best_of import best_in_order, expected_best
 from app.wording import plural, points
 
 AXES = {"trials": "Trials", "gradients": "Gradients"}
@@ -15,15 +15,16 @@ AXIS_TITLES = {"trials": "trials", "gradients": "gradient evaluations of the tri
 ENOUGH = 0.002  # a fifth of a point
 
 
-def data(trials: pd.DataFrame, axis: str = "trials") -> pd.DataFrame:
+def data(trials: pd.DataFrame, axis: str = "trials", in_order: bool = False) -> pd.DataFrame:
     """[method, algorithm, split, trial, value, gradients] -> [method, algorithm, trials, x, best], a mean over splits.
 
     ``value`` is what the setting is chosen by, NaN for a trial that diverged; ``best`` is its expected maximum over so
-    many of the trials, drawn with replacement. ``x`` is the number of trials, or their gradient evaluations.
+    many of the trials, drawn with replacement; ``in_order`` the maximum of the first ones, which must be sorted. ``x``
+    is the number of trials, or their gradient evaluations.
     """
-    parts = []
+    parts, best_of = [], best_in_order if in_order else expected_best
     for (method, algorithm), own in trials.groupby(["method", "algorithm"], sort=False):
-        splits = [expected_best(part["value"].to_numpy(float)) for _, part in own.groupby("split")]
+        splits = [best_of(part["value"].to_numpy(float)) for _, part in own.groupby("split")]
         count = np.arange(1, min(map(len, splits)) + 1)
         best = np.mean([split[: len(count)] for split in splits], axis=0)
         x = count * own["gradients"].mean() if axis == "gradients" else count
@@ -56,7 +57,7 @@ def finding(df: pd.DataFrame) -> str:
     return f"{gain}: for {plural(rising, 'method')} more trials may find better settings."
 
 
-def figure(df: pd.DataFrame, axis: str = "trials", value: str = "validation accuracy") -> go.Figure:
+def figure(df: pd.DataFrame, axis: str = "trials", value: str = "expected best validation accuracy") -> go.Figure:
     """A line per method, named at its end."""
     fig, look, ends = go.Figure(), looks(df), list[End]()
     for method, own in df.groupby("method", sort=False):
@@ -75,5 +76,5 @@ def figure(df: pd.DataFrame, axis: str = "trials", value: str = "validation accu
     pad = max(0.5, 0.06 * (high - low))
     label_ends(fig, [end for end in ends if np.isfinite(end.y)], low - pad, high + pad)
     fig.update_xaxes(title_text=AXIS_TITLES[axis], range=[0, float(df["x"].max())])
-    fig.update_yaxes(title_text=f"expected best {value}, %", range=[low - pad, high + pad])
+    fig.update_yaxes(title_text=f"{value}, %", range=[low - pad, high + pad])
     return fig.update_layout(showlegend=False)

@@ -7,6 +7,7 @@ from app.data.comparison import run_name
 from app.study.study import Study
 from app.study.time_left import left_s
 from app.wording import capital, count, names, plural
+from engine.config import tpe
 from storage import RunRecord
 
 
@@ -59,6 +60,8 @@ def caveats(study: Study) -> list[str]:
         found.append("Settings were chosen by validation loss; figures of trials show the mean validation accuracy.")
     if tune.gradients:
         found.append(f"The budget is {count(tune.gradients)} gradient evaluations per method and split.")
+    if tune.sampler == "tpe":
+        found.append(f"Settings were drawn by TPE: {tpe.NOTE}.")
     return found
 
 

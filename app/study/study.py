@@ -140,7 +140,7 @@ class Study:
 
     def choice(self, entry: str, split: int) -> ChoiceRecord | None:
         """The choice for an entry on a split, which is that of the first split with ``per: first``."""
-        return self.progress.choices.get((entry, split if self.plan.tune.per == "split" else self.splits[0]))
+        return self.progress.choices.get((entry, self.plan.tuned_on(split)))
 
     def named(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Adds ``method`` to rows that have a ``run``."""
@@ -255,7 +255,7 @@ class Study:
 
 
 def place(run: RunRecord) -> dict[str, Any]:
-    """``{role, entry, split, trial}`` of a run of a study."""
+    """``{role, entry, split, trial}`` of a run of a study, and a ``point`` if that depended on results."""
     assert run.study is not None
     return run.study
 

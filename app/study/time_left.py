@@ -13,10 +13,10 @@ def left_s(study: Study) -> float | None:
     """Estimated seconds until all final runs have ended; None if that is unknown.
 
     That is so while no worker runs or no run has been timed, while a run is paused or a cancelled trial holds up the
-    final runs, and while a budget of gradients may still add trials.
+    final runs, and while trials are still added by results.
     """
     progress = study.progress
-    if progress.held_up or (study.plan.tune.gradients and progress.undecided):
+    if progress.held_up or (study.plan.is_sequential and progress.undecided):
         return None
     store, following = queries.store(), list(to_come(study))
     found = forecast.of_queue(store, [*store.queue.waiting(), *following])

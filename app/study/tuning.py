@@ -10,7 +10,7 @@ from app.state.choice import Choice, Choices
 from app.statistics.best_of import chance_to_meet
 from app.study.numbers import floors
 from app.study.study import SELECT, SHARE, Study
-from app.wording import plural
+from app.wording import capital, plural
 
 AXIS = Choice("Budget in", best_so_far.AXES, "budget", "trials")
 
@@ -32,19 +32,23 @@ def worth(study: Study) -> Shown:
 
 
 def budget(study: Study, axis: str) -> Shown:
-    """The expected best of the first trials on validation data."""
-    rows = best_so_far.data(study.trial_values, axis)
-    trials = study.budget
+    """The expected best of the first trials on validation data; of trials drawn by results the best in their order."""
+    in_order = study.plan.tune.sampler == "tpe"
+    rows = best_so_far.data(study.trial_values, axis, in_order)
+    best, trials = "best" if in_order else "expected best", study.budget
     met = {share: f"{100 * chance_to_meet(share, trials):.0f} %" for share in (0.05, 0.2)}
+    chance = (
+        f"{plural(trials, 'independent draw')} would meet the best 5 % of a search space with chance {met[0.05]}, "
+        f"the best 20 % with chance {met[0.2]}."
+    )
     return with_finding(
-        best_so_far.figure(rows, axis, SELECT[study.shown_by]),
+        best_so_far.figure(rows, axis, f"{best} {SELECT[study.shown_by]}"),
         rows,
         best_so_far.finding(rows),
         key="best_so_far",
         name="best-so-far",
-        title="Expected best of the first trials, on validation data",
-        also=f"{plural(trials, 'independent draw')} would meet the best 5 % of a search space with chance {met[0.05]}, "
-        f"the best 20 % with chance {met[0.2]}.",
+        title=f"{capital(best)} of the first trials, on validation data",
+        also="In the order of the trials, since later ones were drawn by results." if in_order else chance,
     )
 
 

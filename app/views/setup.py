@@ -18,6 +18,7 @@ from app.setup.dials import dials_section
 from app.setup.presets import presets_panel
 from app.state import url_state
 from engine.config.schema import parse_experiment
+from engine.simulation.preflight import sampler_problems
 
 STYLE = Path(sections.__file__).with_name("setup.css")
 LEAD = "All methods use the same data split, initial model, client samples and batches."
@@ -80,7 +81,7 @@ def outcome(form: Form, raw: Mapping[str, Any], problems: list[str]) -> None:
     above = st.container()
     problems = problems + preview.split_panel(preview.first_run(raw))
     experiment = None if problems else parse_experiment(raw)
-    if experiment and (problems := preview.dial_problems(raw, experiment)):
+    if experiment and (problems := sampler_problems(experiment.tune) or preview.dial_problems(raw, experiment)):
         experiment = None
     with above:
         if experiment:

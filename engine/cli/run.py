@@ -96,8 +96,7 @@ def _checked(experiments: Sequence[ExperimentConfig], is_quiet: bool) -> list[st
     """Checks all runs, and returns notes on them."""
     notes: list[str] = []
     for experiment in experiments:
-        selected = experiment.tune.model if experiment.tune else "personalized"
-        notes += check_runs(experiment.runs(), progress=_download_line(is_quiet), selected=selected)
+        notes += check_runs(experiment.runs(), progress=_download_line(is_quiet), tune=experiment.tune)
         notes += study_notes(experiment)
     return list(dict.fromkeys(notes))
 

@@ -1,5 +1,7 @@
 """Points of a search space: a pure function of split and trial, so nothing has to be stored or replayed.
 
+Only the later points of ``tpe`` depend on results: ``engine.config.tpe``.
+
 Column j of a split is the same for every method, so trial k of all methods has the same learning rate. Sobol points are
 scrambled (Owen 1998): every 2^m of them have one value in each of 2^m equal bins of every column.
 """
@@ -10,7 +12,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-Sampler = Literal["sobol", "random"]
+Sampler = Literal["sobol", "random", "tpe"]
 MAX_TRIALS = 512
 MAX_COLUMNS = 32  # parameters of a method that can be tuned
 _LOG2_POINTS = 9  # that of MAX_TRIALS; the first 2^m of more points are the same as 2^m points
@@ -20,7 +22,7 @@ def point(sampler: Sampler, split: int, trial: int, dimensions: int) -> Float[np
     """The point in [0, 1)^d of trial 1, 2, ...; trial 0 has the defaults."""
     if not 1 <= trial < MAX_TRIALS:
         raise ValueError(f"trial {trial}: points exist for trials 1 to {MAX_TRIALS - 1}; trial 0 has the defaults")
-    if sampler == "sobol":
+    if sampler != "random":
         return _sobol(split)[trial - 1, :dimensions]
     from engine.core.streams import numpy_stream  # imports torch
 

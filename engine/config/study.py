@@ -1,6 +1,7 @@
 """A study: an experiment with ``tune:``, expanded into trials and final runs.
 
-Everything is a function of entry, split and trial number, so a study has no state besides its runs and choices.
+Everything is a function of entry, split and trial number, so a study has no state besides its runs and choices. The
+later points of ``sampler: tpe`` depend on the results of earlier trials, and are stored with their runs.
 """
 
 import math
@@ -10,19 +11,22 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from engine.config import tpe
 from engine.config.sampler import MAX_COLUMNS, MAX_TRIALS, point
 from engine.config.schema import AlgorithmEntry, Choice, ExperimentConfig, RunConfig, Training, file_label
+from engine.config.tpe import Point
 from engine.config.tune import StudyRun, Tune
 from engine.core.errors import InvalidConfig, shown
 from engine.core.registry import MODELS, Options
 from engine.core.spaces import Space, names_of
 
-LR = "training.lr"
+LR, TRAINING = "training.lr", "training."
 DEFAULTS = " defaults"  # ends the label of a final run with the defaults, where another setting was chosen
 MAX_POSITION = 1_000_000  # in the database, repeated runs come after it
 MAX_LABEL = 180  # characters: labels of trials and final runs are longer
 MAX_RUNS = 10_000
 MIN_TRIALS = 2  # with a budget of gradients
+NO_POINTS: Mapping[tuple[str, int], Point | None] = {}
 
 
 @dataclass(frozen=True)
@@ -54,27 +58,86 @@ class Study:
     def max_trials(self) -> int:
         return MAX_TRIALS if self.tune.gradients else self.tune.trials
 
+    @property
+    def is_sequential(self) -> bool:
+        """Whether results decide on trials: on their number, or where they are."""
+        return self.tune.gradients is not None or self.tune.sampler == "tpe"
+
+    def is_spent(self, trials: int, gradients: float) -> bool:
+        """Whether so many ended trials of a choice, which computed so many gradients, are all."""
+        if self.tune.gradients is None:
+            return trials >= self.tune.trials
+        return trials >= MAX_TRIALS or (trials >= MIN_TRIALS and gradients >= self.tune.gradients)
+
+    def tuned_on(self, split: int) -> int:
+        """The split whose choice is used on a split."""
+        return split if self.tune.per == "split" else self.splits[0]
+
     def spaces(self, entry: str) -> dict[str, Space]:
         """The search spaces of an entry by name, in the order of their columns, with numbers for bounds."""
         found = spaces_of(self.entries[entry])
         return {name: found[name].resolved(self._sizes(entry)) for name in names_of(found)}
 
-    def setting(self, entry: str, split: int, trial: int) -> dict[str, Any]:
-        """The drawn values by name; none for trial 0, the defaults."""
-        spaces, method = self.spaces(entry), self.entries[entry]
-        if not trial or not spaces:
+    def setting(self, entry: str, split: int, trial: int, drawn: Point | None = None) -> dict[str, Any]:
+        """The drawn values by name; none for trial 0, the defaults. ``drawn`` is a point that depended on results."""
+        dimensions = len(self.spaces(entry))
+        if not trial or not dimensions:
             return {}
-        u = point(self.tune.sampler, split, trial, len(spaces))
-        draw = {name: space.value(float(at)) for (name, space), at in zip(spaces.items(), u, strict=True)}
+        u = drawn or tuple(map(float, point(self.tune.sampler, split, trial, dimensions)))
+        return self._values(entry, u)
+
+    def _values(self, entry: str, u: Point) -> dict[str, Any]:
+        """The values at a point, by name."""
+        spaces, method = self.spaces(entry), self.entries[entry]
+        draw = {name: space.value(at) for (name, space), at in zip(spaces.items(), u, strict=True)}
         return draw if LR in (method.tune or {}) else method.choice.options.from_draw(draw)
 
-    def trials(self, entry: str, split: int, trial: int) -> tuple[RunConfig, ...]:
-        """The runs of a trial, one for each of ``tune.seeds``."""
-        place = StudyRun("trial", entry, split, trial)
+    def is_drawn_by_results(self, entry: str, trial: int) -> bool:
+        return self.tune.sampler == "tpe" and trial >= tpe.STARTUP and bool(self.spaces(entry))
+
+    def next_point(
+        self, entry: str, split: int, values: Mapping[int, float], points: Mapping[int, Point | None]
+    ) -> Point | None:
+        """The point of the trial after these, if it depends on their values; ``points`` are those that did.
+
+        Larger values are better. A trial that failed has -inf and not Optuna's state FAIL, which TPE ignores: it would
+        return to where training diverges. Raises InvalidConfig if Optuna is not installed.
+        """
+        trial, dimensions = len(values), len(self.spaces(entry))
+        if not self.is_drawn_by_results(entry, trial):
+            return None
+        defaults = self.point_of_defaults(entry)
+        ended = [] if defaults is None else [(defaults, values[0])]
+        for k in range(1, trial):
+            u = points.get(k) or tuple(map(float, point(self.tune.sampler, split, k, dimensions)))
+            ended.append((u, values[k]))
+        return tpe.next_point(ended, dimensions, split, entry, trial)
+
+    def point_of_defaults(self, entry: str) -> Point | None:
+        """The point whose values are the defaults; None if there is none.
+
+        A default may be a word or outside of its space, or follow from several drawn values (``from_draw``).
+        """
+        of, spaces = self.entries[entry], self.spaces(entry)
+        values = {
+            name: getattr(of.training, name.removeprefix(TRAINING))
+            if name.startswith(TRAINING)
+            else getattr(of.choice.options, name)
+            for name in spaces
+        }
+        u = tuple(place for name, space in spaces.items() if (place := space.place(values[name])) is not None)
+        if len(u) < len(spaces):
+            return None
+        found = self._values(entry, u)
+        return u if all(_are_equal(found[name], value) for name, value in values.items()) else None
+
+    def trials(self, entry: str, split: int, trial: int, drawn: Point | None = None) -> tuple[RunConfig, ...]:
+        """The runs of a trial, one for each of ``tune.seeds``; ``drawn`` is a point that depended on results."""
+        place = StudyRun("trial", entry, split, trial, drawn)
         return tuple(self._run(place, seed, f"{entry} trial {trial}") for seed in self.tune.seeds)
 
     def first_trials(self) -> Iterator[RunConfig]:
-        """The trials that are queued at the start: all, or with a budget of gradients the first two of each choice."""
+        """The trials that are queued at the start: those that depend on no results."""
         count = self._first
         for entry, split in self.tuned:
             for trial in range(count):
@@ -99,19 +162,28 @@ class Study:
 
     def num_trials(self, gradients: float | None) -> int:
         """The trials of a choice, each of whose runs computes so many ``gradients``; None: unknown."""
-        if self.tune.gradients is None or not gradients:
-            return self._first
+        if self.tune.gradients is None:
+            return self.tune.trials
+        if not gradients:
+            return MIN_TRIALS
         spent = gradients * len(self.tune.seeds)
         return min(MAX_TRIALS, max(MIN_TRIALS, math.ceil(self.tune.gradients / spent)))
 
-    def finals(self, chosen: Mapping[tuple[str, int], int]) -> Iterator[RunConfig]:
-        """The final runs: choice and defaults on every split with every seed, once if they are the same."""
+    def finals(
+        self, chosen: Mapping[tuple[str, int], int], points: Mapping[tuple[str, int], Point | None] = NO_POINTS
+    ) -> Iterator[RunConfig]:
+        """The final runs: choice and defaults on every split with every seed, once if they are the same.
+
+        ``points`` are those of choices that depended on results.
+        """
         for entry in self.entries:
             for split in self.splits:
-                choice = chosen[entry, split if self.tune.per == "split" else self.splits[0]]
+                key = entry, self.tuned_on(split)
+                choice = chosen[key]
                 for trial in dict.fromkeys((0, choice)):
+                    place = StudyRun("final", entry, split, trial, points.get(key) if trial else None)
                     for seed in self.config.seeds:
-                        yield self.final(StudyRun("final", entry, split, trial), seed, trial == choice)
+                        yield self.final(place, seed, trial == choice)
 
     def final(self, place: StudyRun, seed: int, is_choice: bool) -> RunConfig:
         return self._run(place, seed, place.entry if is_choice else place.entry + DEFAULTS)
@@ -133,6 +205,9 @@ class Study:
             raise ValueError("is not a run of the study")
         if place.trial >= self.max_trials:
             raise ValueError(f"has trial {place.trial}, but the study has {self.max_trials}")
+        expected = len(self.spaces(place.entry)) if self.is_drawn_by_results(place.entry, place.trial) else 0
+        if len(place.point or ()) != expected:
+            raise ValueError(f"has a point of {len(place.point or ())} numbers, must have {expected}")
         labels = (
             (place.entry, place.entry + DEFAULTS) if place.role == "final" else (f"{place.entry} trial {place.trial}",)
         )
@@ -143,7 +218,9 @@ class Study:
     @property
     def _first(self) -> int:
         """The trials of a choice that are queued at the start."""
-        return MIN_TRIALS if self.tune.gradients else self.tune.trials
+        if self.tune.gradients:
+            return MIN_TRIALS
+        return min(self.tune.trials, tpe.STARTUP) if self.tune.sampler == "tpe" else self.tune.trials
 
     @property
     def _num_positions_of_finals(self) -> int:
@@ -157,8 +234,10 @@ class Study:
     def _run(self, place: StudyRun, seed: int, label: str) -> RunConfig:
         """A run with the settings of a trial. Raises InvalidConfig if they are not allowed together."""
         entry, evaluation = self.entries[place.entry], self.config.evaluation
-        tuned_on = place.split if self.tune.per == "split" else self.splits[0]
-        setting = self.setting(place.entry, tuned_on, place.trial)
+        if place.point is None and self.is_drawn_by_results(place.entry, place.trial):
+            trial = f"trial {place.trial} of {place.entry} on split {place.split}"
+            raise InvalidConfig([f"{label}: {trial} has no point; restore this trial if it was deleted"])
+        setting = self.setting(place.entry, self.tuned_on(place.split), place.trial, place.point)
         try:
             choice, training = _with_setting(entry, setting)
         except ValidationError as error:
@@ -224,6 +303,9 @@ def problems(config: ExperimentConfig) -> list[str]:
         found.append(f"tune.seeds: {shared}, trials and final runs would share a seed; use others, for instance 1000")
     if config.evaluation.on == "val":
         found.append("evaluation.on: 'val', but the final runs of tune need test data; remove it")
+    if tune.sampler == "tpe" and tune.gradients is None and tune.trials <= tpe.STARTUP:
+        first = f"tpe draws the first {tpe.STARTUP} as sobol does"
+        found.append(f"tune.trials: {tune.trials}, but {first}; use more trials, or sampler: sobol")
     for entry in config.algorithms:
         if tune.rounds and tune.rounds > entry.training.rounds:
             found.append(f"tune.rounds: {tune.rounds}, must be at most the {entry.training.rounds} of {entry.label}")
@@ -277,9 +359,13 @@ def _declared(options: type[Options]) -> dict[str, Space]:
 
 def _with_setting(entry: AlgorithmEntry, setting: Mapping[str, Any]) -> tuple[Choice, Training]:
     """The method and training of an entry with some values changed. Raises ValidationError."""
-    of_training = {k.removeprefix("training."): v for k, v in setting.items() if k.startswith("training.")}
-    own = {k: v for k, v in setting.items() if not k.startswith("training.")}
+    of_training = {k.removeprefix(TRAINING): v for k, v in setting.items() if k.startswith(TRAINING)}
+    own = {k: v for k, v in setting.items() if not k.startswith(TRAINING)}
     options, training = entry.choice.options, entry.training
     changed = type(options).model_validate(options.model_dump() | own) if own else options
     training = Training.model_validate(training.model_dump() | of_training) if of_training else training
     return replace(entry.choice, options=changed), training
+
+
+def _are_equal(a: Any, b: Any) -> bool:
+    return math.isclose(a, b, rel_tol=1e-9) if isinstance(a, float) else bool(a == b)

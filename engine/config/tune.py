@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from engine.config.sampler import MAX_TRIALS, Sampler
+from engine.config.sampler import MAX_COLUMNS, MAX_TRIALS, Sampler
+from engine.config.tpe import Point
 from engine.core.registry import Options
 from engine.core.vocabulary import ModelKind
 
@@ -38,7 +39,11 @@ class Tune(Options):
         "mean", description="Summary over clients of the last round's validation accuracies; loss takes the least loss."
     )
     model: ModelKind = Field("personalized", description="The model that is selected by.")
-    sampler: Sampler = Field("sobol", description="How settings are drawn: evenly spread, or independently.")
+    sampler: Sampler = Field(
+        "sobol",
+        description="How settings are drawn: evenly spread, independently, or, with tpe, near those that were good so "
+        "far: methods then share only the first 10.",
+    )
     per: Literal["split", "first"] = Field(
         "split", description="split: each split chooses its own settings; first: those of the first split serve all."
     )
@@ -58,23 +63,37 @@ class Tune(Options):
 
 @dataclass(frozen=True)
 class StudyRun:
-    """The place of a run in a study: a trial or a final run with the settings of this trial; 0 are the defaults."""
+    """The place of a run in a study: a trial or a final run with the settings of this trial; 0 are the defaults.
+
+    ``point`` is that of the trial in its search spaces, if it depended on results.
+    """
 
     role: Literal["trial", "final"]
     entry: str  # label of the method
     split: int
     trial: int
+    point: Point | None = None
 
     @classmethod
     def from_dict(cls, raw: Any) -> "StudyRun":
         """Raises ValueError."""
-        if not isinstance(raw, Mapping) or set(raw) != {"role", "entry", "split", "trial"}:
-            raise ValueError("must have exactly the keys role, entry, split, trial")
+        if not isinstance(raw, Mapping) or set(raw) - {"point"} != {"role", "entry", "split", "trial"}:
+            raise ValueError("must have exactly the keys role, entry, split, trial, and for some trials point")
         if raw["role"] not in ("trial", "final") or not isinstance(raw["entry"], str):
             raise ValueError("role must be trial or final, and entry a label")
         if any(type(raw[name]) is not int or raw[name] < 0 for name in ("split", "trial")):
             raise ValueError("split and trial must be whole numbers from 0")
-        return cls(**raw)
+        return cls(**{**raw, "point": _point(raw["point"])} if "point" in raw else raw)
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        found = asdict(self)
+        point = found.pop("point")
+        return found if point is None else {**found, "point": list(point)}
+
+
+def _point(raw: Any) -> Point:
+    """Raises ValueError."""
+    is_list = isinstance(raw, list | tuple) and 1 <= len(raw) <= MAX_COLUMNS
+    if not is_list or not all(type(u) in (int, float) and 0 <= u < 1 for u in raw):
+        raise ValueError(f"point must be a list of 1 to {MAX_COLUMNS} numbers from 0, below 1")
+    return tuple(map(float, raw))

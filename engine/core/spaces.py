@@ -14,7 +14,7 @@ A bound may depend on the run: ``clients/2``, ``rounds/2``, ``layers-1``.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import exp, floor, isfinite, log
+from math import exp, floor, isfinite, log, nextafter
 from typing import Any
 
 SCALES = ("log", "lin", "int", "intlog")
@@ -106,6 +106,27 @@ class Space:
                 return floor(low + u * (high - low + 1))
             case _:
                 return min(floor(exp(log(low) + u * (log(high + 1) - log(low)))), floor(high))
+
+    def place(self, value: Any) -> float | None:
+        """The ``u`` in [0, 1) of a value, the middle one of several; None if no ``u`` has it. For a resolved space."""
+        if self.choices:
+            return (self.choices.index(value) + 0.5) / len(self.choices) if value in self.choices else None
+        assert not isinstance(self.low, str) and not isinstance(self.high, str)
+        low, high = self.low, self.high
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            return None
+        if low == high:
+            return 0.5
+        match self.scale:
+            case "log":
+                u = log(value / low) / log(high / low)
+            case "lin":
+                u = (value - low) / (high - low)
+            case "int":
+                u = (value - low + 0.5) / (high - low + 1)
+            case _:
+                u = (log(value * (value + 1)) / 2 - log(low)) / (log(high + 1) - log(low))
+        return min(u, nextafter(1.0, 0.0))
 
     def _check(self) -> None:
         assert not isinstance(self.low, str) and not isinstance(self.high, str)

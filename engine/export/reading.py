@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from engine.config.schema import ExperimentConfig, RunConfig, parse_experiment
 from engine.config.study import Study
+from engine.config.tpe import Point
 from engine.config.tune import StudyRun
 from engine.core.errors import InvalidConfig
 from engine.core.json_values import finite
@@ -118,6 +119,9 @@ def parse_export(data: bytes, path: Path) -> list[ImportedExperiment]:
             numbers[index].append(i)
         except (ValueError, TypeError, ArithmeticError) as error:
             raise InvalidConfig([f"{path}: runs.{i}: {error}"]) from None
+    for experiment, own in zip(experiments, found, strict=True):
+        if experiment.tune is not None:
+            _check_points(Study(experiment), [config for config, _ in own], path)
     return [
         ImportedExperiment(experiment, tuple(runs), tuple(own))
         for experiment, runs, own in zip(experiments, found, numbers, strict=True)
@@ -145,6 +149,17 @@ def _matched(
         index = min(found, key=lambda index: uses[index, entry.label, entry.data_seed, entry.seed])
         uses[index, entry.label, entry.data_seed, entry.seed] += 1
         yield entry, index, found[index]
+
+
+def _check_points(study: Study, runs: Iterable[RunConfig], path: Path) -> None:
+    """Raises InvalidConfig if the runs of a trial, or final runs with its settings, have several points."""
+    known: dict[tuple[str, int, int], Point | None] = {}
+    for run in runs:
+        place = run.study
+        assert place is not None
+        point = known.setdefault((place.entry, study.tuned_on(place.split), place.trial), place.point)
+        if point != place.point:
+            raise InvalidConfig([f"{path}: trial {place.trial} of {place.entry!r:.60} has several points"])
 
 
 class _Runs:

@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import torch
 
+from engine.config import tpe
 from engine.config.schema import DIAL_KEYS, ExperimentConfig, RunConfig
+from engine.config.tune import Tune
 from engine.core.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig, Unsupported
 from engine.core.paths import default_data_dir
 from engine.core.vocabulary import ModelKind
@@ -33,15 +35,17 @@ def check_runs(
     runs: Iterable[RunConfig],
     progress: Progress | None = None,
     build: Callable[[RunConfig, Progress | None], Federation] = build_on_cpu,
-    selected: ModelKind = "personalized",
+    tune: Tune | None = None,
 ) -> tuple[str, ...]:
     """Builds the data of every split, and every method with its model, once each. Raises InvalidConfig.
 
     Returns notes, such as an option that is limited by the data or the model. Methods whose clients' models are too
     large to try are left to the worker. Downloads missing data, so that workers that start together find it. Of a study
-    the defaults are checked: a drawn setting that cannot be trained counts as the worst. ``selected`` is the model that
-    it selects by.
+    the defaults are checked: a drawn setting that cannot be trained counts as the worst. ``tune`` is that of the study.
     """
+    if missing := sampler_problems(tune):
+        raise InvalidConfig(missing)
+    selected = tune.model if tune else "personalized"
     by_data: dict[str, list[RunConfig]] = {}
     for run in (run for run in runs if run.study is None or run.study.trial == 0):
         by_data.setdefault(f"{run.dataset} {run.partition} {run.training.tensor_dtype} {run.split}", []).append(run)
@@ -89,13 +93,20 @@ def validation_notes(val_sizes: Sequence[int], split: int) -> list[str]:
     return found
 
 
+def sampler_problems(tune: Tune | None) -> list[str]:
+    """What has to be installed before a study starts. To read one it need not be."""
+    return [tpe.MISSING] if tune is not None and tune.sampler == "tpe" and not tpe.is_installed() else []
+
+
 def study_notes(experiment: ExperimentConfig) -> tuple[str, ...]:
     """Notes on the choices of a study."""
     tune = experiment.tune
-    if tune is None or tune.rounds is None:
+    if tune is None:
         return ()
-    shorter = {e.training.rounds: None for e in experiment.algorithms if e.training.rounds > tune.rounds}
-    return tuple(f"settings are chosen at {tune.rounds} of {rounds} rounds" for rounds in shorter)
+    at = tune.rounds
+    shorter = {e.training.rounds: None for e in experiment.algorithms if at and e.training.rounds > at}
+    found = [f"settings are chosen at {at} of {rounds} rounds" for rounds in shorter]
+    return (*found, *([tpe.NOTE] if tune.sampler == "tpe" else []))
 
 
 def method_notes(run: RunConfig, data: Federation, selected: ModelKind = "personalized") -> tuple[str, ...]:

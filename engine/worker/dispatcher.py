@@ -192,7 +192,11 @@ class Dispatcher:
         try:
             self._runs.also(advance(self.store, experiment_id))
         except (FedscapeError, ExperimentNotFound) as error:  # a method was removed, or the experiment just now
-            log.warning("the study of experiment %d cannot advance: %s", experiment_id, error)
+            log.warning(
+                "the study of experiment %d cannot advance, and is tried again at the next start: %s",
+                experiment_id,
+                error,
+            )
 
     def _enforce_requests(self) -> None:
         """Kills workers that did not stop in time; their work gets the status that was requested."""

@@ -6,11 +6,13 @@ transaction, and nothing twice.
 
 from collections.abc import Iterable, Sequence
 
-from engine.config.sampler import MAX_TRIALS
+from engine.config import tpe
 from engine.config.schema import parse_experiment
 from engine.config.study import Study
+from engine.config.tpe import Point
+from engine.config.tune import StudyRun
 from engine.exchange.records import run_of_study
-from engine.simulation.selection import Validation, choose
+from engine.simulation.selection import Validation, choose, value_of
 from engine.worker.study_progress import Trials, have_ended, trials_of
 from storage import NewRun, Store, TrialRecord
 
@@ -18,9 +20,12 @@ from storage import NewRun, Store, TrialRecord
 def advance(store: Store, experiment_id: int) -> list[int]:
     """Makes the choices that can be made, and queues what follows from them. Returns the ids of the new runs.
 
-    Raises InvalidConfig if the configuration is not valid any more, for instance because a method was removed.
+    Raises InvalidConfig if the configuration is not valid any more, for instance because a method was removed, or if
+    Optuna is needed and not installed.
     """
     study = Study(parse_experiment(store.experiments.get(experiment_id).config))
+    if study.tune.sampler == "tpe" and tpe.is_installed():
+        tpe.optuna()  # its import may take longer than others wait for the transaction
     with store.studies.changing(experiment_id) as rows:
         runs = rows.runs
         if any((run.provenance or {}).get("imported") for run in runs):
@@ -34,28 +39,32 @@ def advance(store: Store, experiment_id: int) -> list[int]:
             if not have_ended(trials) or not _are_complete(study, trials):
                 continue
             measured = rows.measured([run for own in trials.values() for run in own.values()], study.tune.model)
-            if following := _next_trial(study, measured, entry, split):
-                new += rows.enqueue(following)
+            if not study.is_spent(len(trials), sum(run.gradients for run in measured)):
+                new += rows.enqueue(_next_trial(study, trials, measured, entry, split))
             else:
                 best = choose(validations(measured), study.tune.select)
                 rows.insert_choice(entry, split, **vars(best))
                 chosen[entry, split] = best.trial
         if len(chosen) == len(study.tuned):
-            new += rows.enqueue([run_of_study(study, run) for run in study.finals(chosen)])
+            points = {key: _points(trials_of(runs, *key)).get(trial) for key, trial in chosen.items()}
+            new += rows.enqueue([run_of_study(study, run) for run in study.finals(chosen, points)])
         return new
 
 
 def _are_complete(study: Study, trials: Trials) -> bool:
-    expected = len(trials) if study.tune.gradients else study.tune.trials
+    expected = len(trials) if study.is_sequential else study.tune.trials
     return len(trials) == expected and all(len(own) == len(study.tune.seeds) for own in trials.values())
 
 
-def _next_trial(study: Study, trials: Sequence[TrialRecord], entry: str, split: int) -> list[NewRun]:
-    """The next trial, if there is a budget of gradients and some of it is left."""
-    budget, count = study.tune.gradients, len({trial.trial for trial in trials})
-    if budget is None or count >= MAX_TRIALS or (count >= 2 and sum(trial.gradients for trial in trials) >= budget):
-        return []
-    return [run_of_study(study, run) for run in study.trials(entry, split, count)]
+def _points(trials: Trials) -> dict[int, Point | None]:
+    """trial -> its point, where that depended on results."""
+    return {trial: StudyRun.from_dict(next(iter(own.values())).study).point for trial, own in trials.items()}
+
+
+def _next_trial(study: Study, trials: Trials, measured: Sequence[TrialRecord], entry: str, split: int) -> list[NewRun]:
+    values = {trial: value_of(seeds, study.tune.select) for trial, seeds in validations(measured).items()}
+    drawn = study.next_point(entry, split, values, _points(trials))
+    return [run_of_study(study, run) for run in study.trials(entry, split, len(values), drawn)]
 
 
 def validations(trials: Iterable[TrialRecord]) -> dict[int, list[Validation | None]]:

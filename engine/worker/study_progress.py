@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.config.tune import Tune
 from storage import ChoiceRecord, RunRecord, Store
 
 ENDED = ("done", "diverged", "failed")  # a cancelled trial has to be retried
@@ -12,11 +13,16 @@ Trials = dict[int, dict[int, RunRecord]]  # trial -> seed -> its newest run
 
 @dataclass(frozen=True)
 class StudyProgress:
-    """The trials of a study by entry and split, its choices, and its final runs."""
+    """The trials of a study by entry and split, its choices, and its final runs.
+
+    ``planned`` is the number of runs that the trials of a choice need, also those that are not queued yet; 0 if it
+    depends on their costs.
+    """
 
     trials: Mapping[Key, Trials]
     choices: Mapping[Key, ChoiceRecord]
     finals: tuple[RunRecord, ...]
+    planned: int = 0
 
     @property
     def trial_runs(self) -> list[RunRecord]:
@@ -43,8 +49,8 @@ class StudyProgress:
 
     def in_words(self) -> list[str]:
         """``trials 112 of 160, final runs wait for 3 methods``, and what holds them up."""
-        runs = self.trial_runs
-        line = f"trials {sum(run.status in ENDED for run in runs)} of {len(runs)}"
+        total = sum(max(self.planned, sum(map(len, trials.values()))) for trials in self.trials.values())
+        line = f"trials {sum(run.status in ENDED for run in self.trial_runs)} of {total}"
         if self.finals:
             line += f", final runs {sum(run.is_finished for run in self.finals)} of {len(self.finals)}"
         else:
@@ -61,7 +67,9 @@ def progress_of(store: Store, experiment_id: int) -> StudyProgress:
     places = [run.study for run in runs if run.study is not None]
     keys = dict.fromkeys((place["entry"], place["split"]) for place in places if place["role"] == "trial")
     finals = newest([run for run in runs if run.study is not None and run.study["role"] == "final"])
-    return StudyProgress({key: trials_of(runs, *key) for key in keys}, choices, tuple(finals))
+    tune = Tune.model_validate(store.experiments.get(experiment_id).config.get("tune") or {})
+    planned = 0 if tune.gradients else tune.trials * len(tune.seeds)
+    return StudyProgress({key: trials_of(runs, *key) for key in keys}, choices, tuple(finals), planned)
 
 
 def trials_of(runs: Sequence[RunRecord], entry: str, split: int) -> Trials:

@@ -71,6 +71,11 @@ def test_the_best_so_far_is_the_expected_best_averaged_over_splits() -> None:
     assert best_so_far.data(both, "gradients")["x"].tolist() == [100, 200, 300, 400]
 
 
+def test_trials_that_were_drawn_by_results_count_in_their_order() -> None:
+    best = best_so_far.data(trials([float("nan"), 0.3, 0.2, 0.4]), in_order=True)["best"]
+    assert best.tolist() == [0.2, 0.3, 0.3, 0.4]
+
+
 def test_the_best_so_far_ends_with_the_shortest_split() -> None:
     both = pd.concat([trials([0.1, 0.2, 0.3]), trials([0.2, 0.3]).assign(split=1)])
     assert best_so_far.data(both)["trials"].tolist() == [1, 2]

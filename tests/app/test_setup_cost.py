@@ -1,6 +1,7 @@
 """The estimated cost of runs."""
 
 import math
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -50,6 +51,16 @@ def test_a_run_costs_time_memory_and_disk():
     estimate = cost.cost_of(a_run())
     assert estimate.seconds is not None and math.isfinite(estimate.seconds) and estimate.seconds > 0
     assert estimate.memory_bytes > 0 and estimate.disk_bytes > 0
+
+
+def test_a_sampler_that_is_not_installed_is_named_and_nothing_can_be_queued(
+    empty_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    study = {"splits": [0], "partition": DIGITS["partition"] | {"val_fraction": 0.2}}
+    page = opened(DIGITS | study | {"tune": {"sampler": "tpe"}})
+    assert "tpe needs Optuna, which is not installed" in words(page)
+    assert next(button for button in page.button if button.label == "Queue runs").disabled
 
 
 def test_gradients_are_those_that_a_run_computes():

@@ -225,6 +225,15 @@ def test_final_runs_that_diverged_are_left_out_and_named(study_store: Store, tmp
     assert "3 final runs are left out since not completed: Ditto, split 0, seed 0, " in words(opened())
 
 
+def test_a_study_with_tpe_says_that_its_methods_share_no_later_trials(empty_store: Store) -> None:
+    queue_study(empty_store, STUDY | {"tune": {"trials": 12, "sampler": "tpe"}, "splits": [0]})
+    study = choosing.study_of(empty_store.experiments.get(1))
+    (line,) = progress.caveats(study)
+    assert line.startswith("Settings were drawn by TPE: from trial 10 on, settings follow each method's own results, ")
+    (waiting,) = progress.sentences(study, datetime.now(UTC))
+    assert waiting.startswith("Trials 0 of 36, final runs wait for 3 methods")
+
+
 def test_what_settings_were_chosen_on_is_shown(empty_store: Store) -> None:
     tune = {"trials": 2, "rounds": 1, "per": "first", "select": "loss"}
     queue_study(empty_store, STUDY | {"tune": tune, "splits": [0, 1], "algorithms": ["local_train"]})

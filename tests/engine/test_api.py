@@ -10,8 +10,11 @@ import torch
 import yaml
 
 import engine
-from engine import ALGORITHMS, InvalidConfig, parse_experiment, run
+from engine import ALGORITHMS, InvalidConfig, api, parse_experiment, run
+from engine.api import Result
+from engine.config import tpe
 from engine.export.reading import parse_export
+from engine.simulation.selection import Chosen
 
 CONFIG: dict[str, Any] = {
     "name": "tiny",
@@ -136,3 +139,42 @@ def test_a_study_is_computed_in_one_process() -> None:
     assert all(r.summary["personalized"] for r in finals)
     (found,) = parse_export(result.to_json().encode(), Path("study.json"))
     assert [r.study for _, r in found.runs] == [r.study for r in result.runs]
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> Result:
+    """A study whose trials 2 and 3 are drawn by TPE; its final runs have the settings of trial 2."""
+    pytest.importorskip("optuna")
+    monkeypatch.setattr(tpe, "STARTUP", 2)
+    monkeypatch.setattr(api, "choose", lambda *_: Chosen(2, 0.5, None, 4, 1))
+    changed = {"partition": CONFIG["partition"] | {"val_fraction": 0.25}, "splits": [4], "algorithms": ["fedavg"]}
+    return run(CONFIG | changed | {"tune": {"trials": 4, "sampler": "tpe"}})
+
+
+def test_final_runs_have_the_settings_that_tpe_drew(drawn: Result) -> None:
+    trials = {r.study["trial"]: r for r in drawn.runs if r.study["role"] == "trial"}
+    assert [k for k, trial in trials.items() if "point" in trial.study] == [2, 3]
+    finals = [r for r in drawn.runs if r.study["role"] == "final" and r.study["trial"] == 2]
+    assert finals and all(r.study["point"] == trials[2].study["point"] for r in finals)
+    (found,) = parse_export(drawn.to_json().encode(), Path("study.json"))
+    assert [r.study for _, r in found.runs] == [r.study for r in drawn.runs]
+    lr = {config.study.trial: config.training.lr for config, _ in found.runs if config.study.role == "trial"}
+    assert lr[2] == pytest.approx(0.001 * 500 ** trials[2].study["point"][0])
+    assert {config.training.lr for config, _ in found.runs if config.study.role == "final"} == {lr[0], lr[2]}
+
+
+@pytest.mark.parametrize(
+    ("point", "words"),
+    [
+        (None, "is not a run of the file's config"),
+        ([1.5], "is not a run of the file's config"),
+        ([0.5, 0.5], "is not a run of the file's config"),
+        ([0.5], "trial 2 of 'fedavg' has several points"),
+    ],
+)
+def test_a_document_with_a_forged_point_is_refused(drawn: Result, point: Any, words: str) -> None:
+    document = json.loads(drawn.to_json())
+    forged = next(r for r in document["runs"] if r["study"]["trial"] == 2)
+    forged["study"]["point"] = point
+    with pytest.raises(InvalidConfig, match=words):
+        parse_export(json.dumps(document).encode(), Path("study.json"))

@@ -1,6 +1,7 @@
 """A study advances by its rows alone: whoever is killed when, its choices and final runs are the same."""
 
 import itertools
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +15,7 @@ import torch
 
 from engine.cli import run as cli
 from engine.cli.progress import reporter
+from engine.config import tpe
 from engine.config.schema import parse_experiment
 from engine.core.errors import InvalidConfig
 from engine.exchange.bundle import CHOICES, write_bundle
@@ -377,6 +379,116 @@ def test_the_trials_of_a_study_are_read_with_their_validation(store: Store, tria
     done = next(t for t in trials if (t.entry, t.trial) == ("ditto", 1))
     assert done.gradients > 0 and len(done.accuracy) == len(done.loss) == len(done.sizes) == 3
     assert advance(store, trials_done) == [], "a repeated trial has to end first"
+
+
+TPE = {"sampler": "tpe", "trials": 4}
+
+
+@pytest.fixture
+def short_startup(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TPE draws from trial 2 on."""
+    pytest.importorskip("optuna")
+    monkeypatch.setattr(tpe, "STARTUP", 2)
+
+
+def points_of(store: Store, experiment_id: int, role: str = "trial") -> dict[tuple[str, int], Any]:
+    places = [run.study for run in runs_of(store, experiment_id)]
+    return {(p["entry"], p["trial"]): p.get("point") for p in places if p["role"] == role}
+
+
+def test_a_study_with_tpe_draws_its_later_trials_one_after_another(store: Store, short_startup: None) -> None:
+    experiment_id = queued(store, tune=TPE)
+    assert store.queue.counts() == {"queued": 4}
+    assert progress_of(store, experiment_id).in_words() == ["trials 0 of 8, final runs wait for 2 methods"]
+    run_to_the_end(store)
+    trials, finals = points_of(store, experiment_id), points_of(store, experiment_id, "final")
+    assert {key: len(point) for key, point in trials.items() if point} == {
+        ("fedavg", 2): 1,
+        ("fedavg", 3): 1,
+        ("ditto", 2): 2,
+        ("ditto", 3): 2,
+    }
+    assert {c.considered for c in store.studies.choices(experiment_id)} == {4}
+    assert finals and finals == {key: trials[key] for key in finals}
+    assert {run.status for run in runs_of(store, experiment_id)} == {"done"}
+    runs = {(r.study["role"], r.study["entry"], r.study["trial"]): r for r in runs_of(store, experiment_id)}
+    for entry, trial in itertools.product(("fedavg", "ditto"), (2, 3)):
+        before, drawn = runs["trial", entry, trial - 1], runs["trial", entry, trial]
+        assert before.finished_at is not None and before.finished_at <= drawn.created_at
+    assert {(t.entry, t.trial) for t in store.studies.trials(experiment_id)} == trials.keys()
+
+
+def test_a_draw_depends_on_the_trials_of_its_method_only(store: Store, short_startup: None) -> None:
+    together = queued(store, tune=TPE)
+    run_to_the_end(store)
+    apart = queued(store, tune=TPE)
+    later = [run.id for run in runs_of(store, apart) if run.study["entry"] == "fedavg"]
+    store.queue.request(later, "cancel")
+    run_to_the_end(store)
+    store.queue.retry(later, ["cancelled"])
+    run_to_the_end(store)
+    assert points_of(store, apart) == points_of(store, together)
+    assert outcome(store, apart) == outcome(store, together)
+
+
+def test_a_budget_of_gradients_is_spent_with_tpe_as_well(store: Store, short_startup: None) -> None:
+    experiment_id = queued(store, algorithms=["fedavg"], tune={"sampler": "tpe", "gradients": 3 * 20 * 3 + 1})
+    run_to_the_end(store)
+    found = points_of(store, experiment_id)
+    assert {trial: bool(point) for (_, trial), point in found.items()} == {0: False, 1: False, 2: True, 3: True}
+
+
+def test_a_study_killed_between_any_two_statements_of_a_draw_has_the_same_trials(
+    store: Store, short_startup: None
+) -> None:
+    undisturbed = queued(store, tune=TPE)
+    run_to_the_end(store)
+    disturbed = queued(store, tune=TPE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Dispatcher, "_advance", lambda *_: None)
+        run_to_the_end(store)
+    for number in itertools.count():
+        with killed_before_statement(store, number) as sent, suppress(Killed):
+            new = advance(store, disturbed)
+            break
+        assert len(runs_of(store, disturbed)) == 4, f"half of it was stored after {sent[-1:]}"
+    assert number > 8 and len(new) == 2
+    assert advance(store, disturbed) == [], "a draw is made once"
+    drawn = points_of(store, disturbed)
+    assert drawn == {key: point for key, point in points_of(store, undisturbed).items() if key[1] < 3}
+    run_to_the_end(store)
+    assert outcome(store, disturbed) == outcome(store, undisturbed)
+
+
+def test_a_bundle_carries_the_points_of_a_study(store: Store, short_startup: None, tmp_path: Path) -> None:
+    experiment_id = queued(store, tune=TPE)
+    run_to_the_end(store)
+    write_bundle(store, tmp_path / "study.zip", runs_of(store, experiment_id))
+    other = Store(f"sqlite:///{tmp_path / 'other.db'}")
+    other.ensure_schema()
+    (imported,) = import_file(other, tmp_path / "study.zip").experiments
+    for role in ("trial", "final"):
+        assert points_of(other, imported.id, role) == points_of(store, experiment_id, role)
+    assert outcome(other, imported.id)[0] == outcome(store, experiment_id)[0]
+    other.close()
+
+
+def test_a_dispatcher_without_optuna_says_what_to_do_and_does_not_wait(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tpe, "STARTUP", 2)
+    experiment_id = queued(store, tune=TPE)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "optuna", None)
+        tpe.optuna.cache_clear()
+        run_to_the_end(store)
+    tpe.optuna.cache_clear()
+    assert store.queue.counts() == {"done": 4} and store.studies.choices(experiment_id) == []
+    assert "tried again at the next start: tune.sampler: tpe needs Optuna, which is not installed; run " in caplog.text
+    assert len(caplog.records) <= 4, "once for each run that ends"
+    pytest.importorskip("optuna")
+    run_to_the_end(store)
+    assert len(store.studies.choices(experiment_id)) == 2
 
 
 def test_the_progress_of_a_study_is_read_without_its_methods(store: Store) -> None:

@@ -191,7 +191,8 @@ def test_a_run_of_a_document_is_found_by_its_place() -> None:
         ({"tune": {"seeds": [2, 9]}}, "tune.seeds: [2], trials and final runs would share a seed"),
         ({"tune": {"seeds": []}}, "tune.seeds"),
         ({"tune": {"trials": 513}}, "tune.trials: 513"),
-        ({"tune": {"sampler": "tpe"}}, "tune.sampler: 'tpe'"),
+        ({"tune": {"sampler": "grid"}}, "tune.sampler: 'grid'"),
+        ({"tune": {"sampler": "tpe", "trials": 10}}, "tune.trials: 10, but tpe draws the first 10 as sobol does"),
         ({"tune": {"trails": 5}}, "did you mean 'trials'"),
         ({"tune": {"rounds": 7}}, "tune.rounds: 7, must be at most the 6 of fedavg"),
         ({"tune": {"trials": 512, "seeds": list(range(1000, 1010))}}, "at most 10,000 are allowed"),
@@ -219,6 +220,72 @@ def test_the_plan_counts_all_runs_of_a_study() -> None:
     most = len(s.config.runs()) + len(list(s.finals(dict.fromkeys(s.tuned, 1))))
     assert sum(count for _, count in planned) == most
     assert sum(count for _, count in study(tune={"trials": 1}).planned()) == 2 * 2 * (1 + 3)
+
+
+TPE = {"sampler": "tpe", "trials": 12}
+
+
+def test_the_first_trials_of_tpe_are_those_of_sobol_and_the_others_are_not_queued_yet() -> None:
+    s, sobol = study(tune=TPE), study(tune={"trials": 12})
+    assert [s.setting("ditto", 4, k) for k in range(10)] == [sobol.setting("ditto", 4, k) for k in range(10)]
+    assert [r.study.trial for r in s.config.runs()][:11] == [*range(10), 0]
+    (_, trials), *_ = s.planned()
+    assert trials == 12 * len(s.splits)
+    assert [s.is_spent(count, 0.0) for count in (10, 11, 12)] == [False, False, True]
+
+
+def test_a_point_that_depended_on_results_gives_the_settings_of_its_trial_and_final_runs() -> None:
+    s, point = study(tune=TPE), (0.5, 0.25)
+    (trial,) = s.trials("ditto", 4, 11, point)
+    assert isclose(trial.training.lr, 0.001 * 500**0.5) and isclose(trial.hparams["lam"], 0.01 * 1000**0.25)
+    chosen = dict.fromkeys(s.tuned, 0) | {("ditto", 4): 11}
+    final = next(r for r in s.finals(chosen, {("ditto", 4): point}) if r.study.trial == 11)
+    assert (final.algorithm, final.training, final.study.point) == (trial.algorithm, trial.training, point)
+    assert final.to_dict()["study"]["point"] == [0.5, 0.25]
+    assert RunConfig.from_dict(final.to_dict()) == final
+    with pytest.raises(InvalidConfig, match="trial 11 of ditto on split 4 has no point; restore this trial"):
+        list(s.finals(chosen))
+
+
+def test_a_run_without_such_a_point_is_stored_as_before() -> None:
+    assert set(study().config.runs()[1].to_dict()["study"]) == {"role", "entry", "split", "trial"}
+
+
+@pytest.mark.parametrize(
+    "point", [None, [], [1.0], [-0.1], [True], ["0.5"], [float("nan")], [float("inf")], [0.5] * 33, 0.5, {"0": 0.5}]
+)
+def test_what_is_no_point_is_refused(point: Any) -> None:
+    with pytest.raises(ValueError, match="point must be a list of 1 to 32 numbers from 0, below 1"):
+        StudyRun.from_dict({"role": "trial", "entry": "ditto", "split": 4, "trial": 11, "point": point})
+
+
+@pytest.mark.parametrize(
+    ("tune", "trial", "point"),
+    [
+        (TPE, 11, None),
+        (TPE, 11, (0.5,)),
+        (TPE, 11, (0.5, 0.5, 0.5)),
+        (TPE, 9, (0.5, 0.5)),
+        (TPE, 0, (0.5, 0.5)),
+        ({"trials": 12}, 11, (0.5, 0.5)),
+    ],
+)
+def test_a_document_has_points_where_the_sampler_draws_by_results_and_nowhere_else(
+    tune: dict[str, Any], trial: int, point: Any
+) -> None:
+    s = study(tune=tune)
+    assert study(tune=TPE).found(StudyRun("trial", "ditto", 4, 11, (0.5, 0.5)), 1000, "ditto trial 11")
+    with pytest.raises(ValueError, match=r"has a point of \d numbers, must have \d"):
+        s.found(StudyRun("trial", "ditto", 4, trial, point), 1000, f"ditto trial {trial}")
+
+
+def test_the_defaults_have_a_point_where_drawing_it_gives_them_back() -> None:
+    s = study(algorithms=["ditto", "fedprox_onestage", "pfedme", {"name": "fedavg", "tune": {}}], tune=TPE)
+    lr, lam = s.point_of_defaults("ditto")
+    assert isclose(lr, log(50) / log(500)) and isclose(lam, 2 / 3)
+    assert s.point_of_defaults("fedprox_onestage") is None, "its default is a word"
+    assert s.point_of_defaults("pfedme") is None, "its rate is a product of what is drawn"
+    assert s.next_point("fedavg", 4, dict.fromkeys(range(10), 0.0), {}) is None, "nothing is tuned"
 
 
 def test_a_budget_of_gradients_pays_for_as_many_trials_as_it_takes_to_spend_it() -> None:

@@ -84,3 +84,29 @@ def test_the_learning_rate_is_the_first_column() -> None:
 
 def parameters(options: type[Options]) -> tuple[Parameter, ...]:
     return Entry("x", "", "", options, options).parameters
+
+
+@pytest.mark.parametrize(
+    ("space", "value", "u"),
+    [
+        ((0.01, 1, "log"), 0.1, 0.5),
+        ((1, 3, "lin"), 1.5, 0.25),
+        ((1, 4, "int"), 3, 0.625),
+        ((1, 3, "intlog"), 2, log(6) / 2 / log(4)),
+        (("a", "b", "c"), "b", 0.5),
+        ((0.01, 1, "log"), 2.0, None),
+        ((0.01, 1, "log"), "auto", None),
+        ((1, 4, "int"), True, None),
+        (("a", "b", "c"), "d", None),
+    ],
+)
+def test_the_place_of_a_value(space: tuple, value: object, u: float | None) -> None:
+    assert Space.of(space).place(value) == (None if u is None else pytest.approx(u))
+
+
+@pytest.mark.parametrize("space", [(0.01, 1, "log"), (-1, 3, "lin"), (0, 7, "int"), (1, 50, "intlog"), (3, 1, 2)])
+def test_the_place_of_a_drawn_value_gives_it_back(space: tuple) -> None:
+    found = Space.of(space)
+    for value in [*(found.value(u) for u in np.linspace(0, 0.999, 40)), *found.ends]:
+        place = found.place(value)
+        assert place is not None and 0 <= place < 1 and found.value(place) == pytest.approx(value, rel=1e-12)

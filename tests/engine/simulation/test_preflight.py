@@ -1,10 +1,12 @@
 """What is refused before a run starts, and what is only checked by the worker."""
 
 import re
+import sys
 
 import pytest
 
 from engine.config.schema import ExperimentConfig, parse_experiment
+from engine.config.tune import Tune
 from engine.core.errors import InvalidConfig
 from engine.models import build_model, num_parameters
 from engine.simulation import preflight
@@ -123,4 +125,17 @@ def test_selecting_by_the_global_model_needs_one_in_every_method() -> None:
     both = study(algorithms=["fedavg", "local_train"]).runs()
     assert preflight.check_runs(both)
     with pytest.raises(InvalidConfig, match=r"local_train trial 0: tune\.model: 'global', but this method has no"):
-        preflight.check_runs(both, selected="global")
+        preflight.check_runs(both, tune=Tune(model="global"))
+
+
+def test_a_sampler_that_is_not_installed_is_named_before_anything_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    found = study(tune={"sampler": "tpe"})
+    with pytest.raises(InvalidConfig, match=r"tpe needs Optuna, which is not installed; run .*requirements-tpe\.txt"):
+        preflight.check_runs(found.runs(), tune=found.tune)
+    assert preflight.sampler_problems(Tune()) == preflight.sampler_problems(None) == []
+
+
+def test_tpe_is_noted_to_end_the_shared_draws() -> None:
+    (note,) = preflight.study_notes(study(tune={"sampler": "tpe"}))
+    assert note.startswith("from trial 10 on, settings follow each method's own results, and methods share no")
