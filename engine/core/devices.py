@@ -23,7 +23,7 @@ def allow_tf32(is_allowed: bool) -> None:
     """
     precision = "tf32" if is_allowed else "ieee"
     torch.backends.cudnn.conv.fp32_precision = precision  # type: ignore[attr-defined]
-    torch.backends.cuda.matmul.fp32_precision = precision  # type: ignore[attr-defined]
+    torch.backends.cuda.matmul.fp32_precision = precision
 
 
 def keep_freed_batches() -> None:
