@@ -190,7 +190,7 @@ def _labels() -> Scene:
         f"median costs FedAvg {_loss(MEDIAN, FEDAVG, 'labels')}, but Ditto only "
         f"{_loss(DITTO_MEDIAN, DITTO, 'labels')}: a personal model still learns what the median removed. Where nobody "
         f"attacks, these costs are {_loss(MEDIAN, FEDAVG, 'none')} and {_loss(DITTO_MEDIAN, DITTO, 'none')}.",
-        "A personal model recovers more than half of what the median costs: with it, Ditto ends at "
+        "A personal model recovers more than half of the median's cost: Ditto ends at "
         f"{_pm(DITTO_MEDIAN, 'labels')}, FedAvg at {_pm(MEDIAN, 'labels')} ({example().over}).",
         Estimate(
             f"{FEW} clients have random labels. Under the median, FedAvg reaches {_pm(MEDIAN, 'labels')}. And personal "
@@ -255,7 +255,7 @@ def _many() -> Scene:
         "close together, and updates from random labels resemble one another more than those of clients with different "
         f"digits do: {percent(share, 0)} of what it keeps is malicious. The mean contains "
         f"{percent(MANY / CLIENTS, 0)}.",
-        f"If {MANY} of {CLIENTS} clients train on random labels, FedAvg ends at {_pm(KRUM, 'many')} with multi-Krum, "
+        f"{MANY} of {CLIENTS} clients train on random labels: FedAvg ends at {_pm(KRUM, 'many')} with multi-Krum, "
         f"at {_pm(FEDAVG, 'many')} with the mean ({example().over}).",
         Choice.between(
             f"{MANY} of {CLIENTS} clients have random labels, and multi-Krum knows how many. Which rule serves the "

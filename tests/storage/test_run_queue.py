@@ -181,10 +181,10 @@ def test_runs_are_filtered_ordered_and_limited(store: Store) -> None:
     assert store.queue.runs(run_ids=[]) == []
     assert store.queue.counts() == {"running": 1, "queued": 2}
     assert store.queue.ids(["queued"]) == ids[1:]
-    other = create(store, 1)
-    own = [store.queue.get(other[0]).experiment_id]
-    assert (store.queue.ids(experiment_ids=own), store.queue.ids(["running"], experiment_ids=own)) == (other, [])
-    store.queue.delete(other)
+    create(store, 1)
+    own = [store.queue.get(ids[0]).experiment_id]
+    assert (store.queue.ids(experiment_ids=own), store.queue.ids(["running"], experiment_ids=own)) == (ids, ids[:1])
+    store.queue.delete([i for i in store.queue.ids() if i not in ids])
     store.trash.put([ids[2]])
     assert store.queue.ids(["queued", "running"]) == ids[:2]
 
