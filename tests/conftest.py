@@ -72,11 +72,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 # Part of a test's name -> the group in which it runs; the first match counts.
 TOGETHER = {
     "postgres": "postgres",
-    "browser/test_export.py": "second browser",
-    "browser/test_late.py": "second browser",
-    "browser/test_lecture.py": "second browser",
-    "browser/test_live.py": "second browser",
-    "browser/test_walk.py": "second browser",
     "tests/browser/": "browser",
     "worker/test_stopped.py": "engines",
     "worker/test_processes.py": "engines",
@@ -92,8 +87,8 @@ TOGETHER = {
 class Together(LoadScopeScheduling):
     """Gives single tests to any free worker; a group goes to one worker, and first, because it takes longest.
 
-    Each half of the browser tests shares a browser and an app, those of PostgreSQL a server, those of torchvision its
-    import. Tests that start whole engines run one after the other, so that they do not compete for the processors.
+    All browser tests share a browser and an app, those of PostgreSQL a server, those of torchvision its import. Tests
+    that start whole engines run one after the other, so that they do not compete for the processors.
     """
 
     def _split_scope(self, nodeid: str) -> str:
