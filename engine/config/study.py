@@ -64,7 +64,7 @@ class Study:
         return self.tune.gradients is not None or self.tune.sampler == "tpe"
 
     def is_spent(self, trials: int, gradients: float) -> bool:
-        """Whether so many ended trials of a choice, which computed so many gradients, are all."""
+        """Whether a choice has used its budget with this many ended trials and computed gradients."""
         if self.tune.gradients is None:
             return trials >= self.tune.trials
         return trials >= MAX_TRIALS or (trials >= MIN_TRIALS and gradients >= self.tune.gradients)

@@ -252,6 +252,18 @@ def set_status(store: Store, run_id: int, status: str) -> None:
         connection.exec_driver_sql(f"UPDATE runs SET status = '{status}' WHERE id = {run_id}")
 
 
+class Turns:
+    """Instead of a dispatcher: sets the status of runs in its nth turn."""
+
+    def __init__(self, store: Store, changes: dict[int, dict[int, str]]) -> None:
+        self.store, self.changes, self.taken = store, changes, 0
+
+    def turn(self) -> None:
+        self.taken += 1
+        for run_id, status in self.changes.get(self.taken, {}).items():
+            set_status(self.store, run_id, status)
+
+
 @pytest.mark.parametrize("moment", ["before its progress is read", "after it"])
 def test_the_command_waits_for_finals_that_are_queued_while_it_looks(
     store: Store, trials_done: int, monkeypatch: pytest.MonkeyPatch, moment: str
@@ -282,14 +294,6 @@ def test_the_command_reads_a_run_that_has_ended_only_at_the_end(
     run_ids, last = [run.id for run in runs_of(store, trials_done)], max(store.queue.ids())
     asked: list[list[int]] = []
 
-    class Driver:
-        turns = 0
-
-        def turn(self) -> None:
-            self.turns += 1
-            if self.turns == 3:
-                set_status(store, last, "done")
-
     def runs(store: Store, ids: list[int], with_partition: bool = True) -> list[RunRecord]:
         asked.append(ids)
         return read_runs(store, ids, with_partition)
@@ -297,30 +301,18 @@ def test_the_command_reads_a_run_that_has_ended_only_at_the_end(
     set_status(store, last, "running")
     read_runs = cli._runs
     monkeypatch.setattr(cli, "_runs", runs)
-    cli._follow(store, run_ids[:], [], reporter(True), Driver(), [])
+    cli._follow(store, run_ids[:], [], reporter(True), Turns(store, {3: {last: "done"}}), [])
     assert asked == [run_ids, [last], [last], run_ids]
 
 
 def test_the_command_waits_for_a_run_that_was_resumed_after_it_ended(store: Store, trials_done: int) -> None:
     run_ids = [run.id for run in runs_of(store, trials_done)]
     first, last = run_ids[0], run_ids[-1]
-
-    class Driver:
-        turns = 0
-
-        def turn(self) -> None:
-            self.turns += 1
-            if self.turns == 2:
-                set_status(store, first, "running")
-                set_status(store, last, "done")
-            if self.turns == 4:
-                set_status(store, first, "done")
-
-    driver = Driver()
+    turns = Turns(store, {2: {first: "running", last: "done"}, 4: {first: "done"}})
     set_status(store, first, "cancelled")
     set_status(store, last, "running")
-    cli._follow(store, run_ids, [], reporter(True), driver, [])
-    assert driver.turns == 4
+    cli._follow(store, run_ids, [], reporter(True), turns, [])
+    assert turns.taken == 4
 
 
 def test_an_experiment_that_cannot_be_read_any_more_does_not_stop_the_dispatcher(

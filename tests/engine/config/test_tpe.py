@@ -49,17 +49,17 @@ def test_a_study_tells_its_results_in_the_order_of_the_trials(optuna: Any) -> No
     found = s.next_point("ditto", 4, values, points)
     assert s.next_point("ditto", 4, dict(reversed(values.items())), points) == found is not None
     assert s.next_point("ditto", 4, values, {10: (0.75, 0.5)}) != found
-    assert s.next_point("ditto", 4, values | {0: 99.0}, points) != found, "the defaults are told as well"
+    assert s.next_point("ditto", 4, values | {0: 99.0}, points) != found, "the defaults count, too"
 
 
 def test_the_best_of_32_trials_beats_that_of_random_trials_where_there_is_something_to_learn(optuna: Any) -> None:
     found, random = [], []
     for split in range(8):
-        told = ended(split)[: tpe.STARTUP - 1]
-        while len(told) < 31:  # the defaults are the 32nd
-            u = tpe.next_point(told, 2, split, "toy", len(told) + 1)
-            told.append((u, quadratic(u)))
-        found.append(max(value for _, value in told))
+        earlier = ended(split)[: tpe.STARTUP - 1]
+        while len(earlier) < 31:  # the defaults are the 32nd
+            u = tpe.next_point(earlier, 2, split, "toy", len(earlier) + 1)
+            earlier.append((u, quadratic(u)))
+        found.append(max(value for _, value in earlier))
         random.append(max(quadratic(point("random", split, trial, 2)) for trial in range(1, 32)))
     assert np.mean(found) > np.mean(random) / 2
 
