@@ -6,13 +6,14 @@ from typing import Any
 import streamlit as st
 
 from app.data.experiment_names import automatic_name, unnamed
-from app.forms import Form
+from app.forms import Form, listed
 from app.setup import sweeps
 from app.setup.dial_options import options_of
 from app.state import url_state
 from app.state.links import pack_config, unpack_config
 from app.wording import plain
 from engine.config.schema import DIAL_KEYS, DIALS, OPTION_DIALS, Machine, parse_experiment
+from engine.config.tune import Tune
 from engine.core.errors import InvalidConfig, cut, shown
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Registry
 from engine.partitioners import PartitionOptions
@@ -34,6 +35,8 @@ DEFAULT: dict[str, Any] = {
     "evaluation": {"every": 1},
 }
 OPTIONAL = ("splits", "tune")  # keys of an experiment that a draft only has if they are given
+STUDY_SPLITS, STUDY_VAL_FRACTION = (0, 1, 2), 0.2  # what a study starts with
+ADDED = "added_for_study"  # in the session: which of these it was given
 ADVANCED = "advanced"  # the collapsed section
 MAX_DRAWN, MAX_WARNINGS = 60, 5  # methods, and options of a sweep, that one page can hold; warnings at once
 SECTIONS: dict[str, tuple[Registry, str]] = {
@@ -118,6 +121,48 @@ def end_sweep(places: Sequence[int], name: str) -> None:
         entry["sweep"] = {option: values for option, values in entry["sweep"].items() if option != name}
 
 
+def begin_study(prefix: str) -> None:
+    """Make a study of the draft: options at their defaults are tuned. Missing splits and validation data are added.
+
+    ``prefix`` is that of the form.
+    """
+    draft = st.session_state[DRAFT]
+    draft["tune"] = {}
+    for entry in draft["algorithms"]:
+        for name, default in _tunable(entry, draft).items():
+            if entry.get(name) == default:
+                entry.pop(name, None)
+    added = st.session_state[f"{prefix}.{ADDED}"] = dict[str, Any]()
+    if not draft.get("splits"):
+        added["splits"] = draft["splits"] = list(STUDY_SPLITS)
+        st.session_state[f"{prefix}.splits"] = listed(STUDY_SPLITS)
+    if not draft["partition"].get("val_fraction"):
+        added["val_fraction"] = STUDY_VAL_FRACTION
+        _set_val_fraction(prefix, draft, STUDY_VAL_FRACTION)
+
+
+def end_study(prefix: str) -> None:
+    """Make a plain experiment of the draft; what the study added and nobody changed is removed."""
+    draft = st.session_state[DRAFT]
+    draft.pop("tune", None)
+    for entry in draft["algorithms"]:
+        entry.pop("tune", None)
+    added = st.session_state.pop(f"{prefix}.{ADDED}", {})
+    if "splits" in added and draft.get("splits") == added["splits"]:
+        del draft["splits"]
+        st.session_state[f"{prefix}.splits"] = ""
+    if draft["partition"].get("val_fraction") == added.get("val_fraction", 0.0):
+        _set_val_fraction(prefix, draft, 0.0)
+
+
+def _set_val_fraction(prefix: str, draft: dict[str, Any], value: float) -> None:
+    """Set it in the draft, and in its field if that is drawn."""
+    draft["partition"] = {**draft["partition"], "val_fraction": value}
+    field = f"{prefix}.partition.{draft['partition']['name']}.val_fraction"
+    if field in st.session_state:
+        st.session_state[field] = value
+
+
 def ids() -> list[str]:
     """A stable id for each algorithm of the draft, so that it keeps its widgets."""
     return st.session_state[IDS]
@@ -147,7 +192,10 @@ def drawable(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     for section in ("training", "evaluation"):
         draft[section] = _mapping(config.get(section, {}), section, dropped)
     draft["seeds"] = config.get("seeds", [0])
-    draft |= {key: config[key] for key in OPTIONAL if config.get(key) is not None}
+    if config.get("splits") is not None:
+        draft["splits"] = config["splits"]
+    if config.get("tune") is not None:
+        draft["tune"] = _mapping(config["tune"], "tune", dropped)
     if len(dropped) > MAX_WARNINGS:
         dropped[MAX_WARNINGS:] = [f"and {len(dropped) - MAX_WARNINGS:,} more problems"]
     return draft, dropped
@@ -169,12 +217,21 @@ def _open_where_wrong(form: Form, draft: Mapping[str, Any]) -> None:
         is_section = section in ("model", "training", "evaluation", *Machine.model_fields)
         if is_section or (section in SECTIONS and _is_advanced(rest, SECTIONS[section][0], draft[section])):
             form.open_expander(ADVANCED)
-        elif rest and section in DIAL_KEYS and rest[0] in options_of(section, draft[section]).advanced:
-            form.open_expander(section)
+        elif rest and section in (*DIAL_KEYS, "tune"):
+            options = Tune if section == "tune" else options_of(section, draft[section])
+            if rest[0] in options.advanced:
+                form.open_expander(section)
         elif section == "algorithms" and len(rest) > 1:
             uid, entry = ids()[int(rest[0])], draft["algorithms"][int(rest[0])]
-            if rest[1] in ("label", "training", *DIAL_KEYS) or _is_advanced(rest[1:], ALGORITHMS, entry):
+            is_in_more = rest[1] in ("label", "training", *DIAL_KEYS, *_tunable(entry, draft))
+            if is_in_more or _is_advanced(rest[1:], ALGORITHMS, entry):
                 form.open_expander(uid)
+
+
+def _tunable(entry: Mapping[str, Any], draft: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a method that the draft tunes unless they are set, with their defaults."""
+    parameters = ALGORITHMS.get(entry["name"]).parameters if "tune" in draft else ()
+    return {p.name: p.default for p in parameters if p.tune}
 
 
 def _is_advanced(path: Sequence[str], registry: Registry, chosen: Mapping[str, Any]) -> bool:
@@ -208,8 +265,9 @@ def _method(raw: Any, place: int, dropped: list[str]) -> dict[str, Any]:
     if isinstance(swept, Mapping) and len(swept) > MAX_DRAWN:
         dropped.append(f"algorithms.{place}.sweep: {len(swept):,} options are too many; it was ignored")
         del entry["sweep"]
-    own = {part: entry[part] for part in ("sweep", "training") if entry.get(part) is not None}
-    return {k: v for k, v in entry.items() if k not in ("sweep", "training")} | {
+    parts = ("sweep", "training", "tune")
+    own = {part: entry[part] for part in parts if entry.get(part) is not None}
+    return {k: v for k, v in entry.items() if k not in parts} | {
         part: _mapping(given, f"algorithms.{place}.{part}", dropped) for part, given in own.items()
     }
 

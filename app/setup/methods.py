@@ -18,6 +18,7 @@ from app.setup.own_dials import own_dials, swept_options
 from app.setup.sections import first_level, pick
 from app.setup.sweep_fields import Sweeps
 from app.setup.sweeps import OF_TRAINING
+from app.setup.tuning import Tuned
 from app.wording import plain
 from engine.config.schema import DIAL_KEYS, Training
 from engine.core.errors import cut
@@ -34,8 +35,6 @@ def methods_section(form: Form, draft: Mapping[str, Any]) -> list[dict[str, Any]
     shared = sweeps.shared(draft)
     places = enumerate(zip(drafts.ids(), draft["algorithms"], strict=True))
     drawn = [_method(form, place, uid, entry, draft, shared) for place, (uid, entry) in places]
-    if "tune" in draft:
-        drawn = [_tuned(new, old) for new, old in zip(drawn, draft["algorithms"], strict=True)]
     st.selectbox(
         "Add a method",
         [entry.name for entries in by_family(ALGORITHMS).values() for entry in entries],
@@ -90,33 +89,36 @@ def _method(
             st.caption(plain(f"Own dials: {'; '.join(dial_in_words(dial, own) for dial, own in dials.items())}."))
         given = {option: swept for option, swept in (values.get("sweep") or {}).items() if option not in shared}
         options, key = ALGORITHMS.get(name).options, f"{uid}.{name}"
+        tuned = Tuned(options, values) if "tune" in draft else None
+        in_study, what_is_tuned = (tuned.options if tuned else []), st.empty()
+        first, advanced = (_without(names, in_study) for names in (first_level(options), options.advanced))
         of_dials = swept_options(dials, draft)
         swept = Sweeps(form, given, lambda _: [place], key)
         how: dict[str, Any] = {"key": key, "stand_ins": _stand_ins(options, training), "draw": swept.draw()}
-        chosen = form.options(options, values, path, only=first_level(options), **how)
+        chosen = form.options(options, values, path, only=first, **how)
         for option in given:
             if option not in (*options.model_fields, *OWN) and option not in of_dials:
                 swept.unknown(option)
-        more_options = form.expander("More", uid, _changed(options, values, given, of_dials), "compact")
+        more_options = form.expander("More", uid, _changed(options, advanced, values, given, of_dials), "compact")
         if form.is_open(uid):
             with more_options:
                 extra = _label(form, path, key, name, values)
-                chosen |= form.options(options, values, path, only=options.advanced, **how)
+                if tuned and in_study:
+                    chosen |= form.options(options, values, path, only=_fixed(form, key, tuned), **how)
+                chosen |= form.options(options, values, path, only=advanced, **how)
                 extra |= _own_training(form, path, key, values, training, swept)
                 dials = own_dials(form, path, key, values, draft, swept)
         else:
             extra = {option: values[option] for option in ("label", "training") if values.get(option)}
-            chosen |= kept(options, values, options.advanced)
+            chosen |= {option: values[option] for option in in_study if option in values}
+            chosen |= kept(options, values, advanced)
             swept.values = given | swept.values
-    return {"name": name, **extra, **chosen, **dials, **({"sweep": swept.values} if swept.values else {})}
-
-
-def _tuned(entry: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """A method of a study: options at their defaults stay out of its entry, since those that are set are not tuned."""
-    given = given if given["name"] == entry["name"] else {}
-    defaults = {p.name: p.default for p in ALGORITHMS.get(entry["name"]).parameters}
-    own = {k: v for k, v in entry.items() if k in given or k not in defaults or v != defaults[k]}
-    return own | ({"tune": given["tune"]} if "tune" in given else {})
+    if tuned and "tune" in values:
+        extra["tune"] = values["tune"]
+    drawn = {"name": name, **extra, **chosen, **dials, **({"sweep": swept.values} if swept.values else {})}
+    if tuned:
+        what_is_tuned.caption(plain(Tuned(options, drawn | {"sweep": {**shared, **swept.values}}).in_words))
+    return drawn
 
 
 def _offered(name: str) -> str:
@@ -141,16 +143,36 @@ def _remove_button(key: str, place: int) -> None:
     st.button("Remove", key=key, type="tertiary", on_click=drafts.remove_algorithm, args=(place,))
 
 
+def _fixed(form: Form, key: str, tuned: Tuned) -> list[str]:
+    """The options that a study leaves as they are set."""
+    return st.multiselect(
+        "Not tuned",
+        tuned.options,
+        placeholder="none: all these options are tuned",
+        format_func=tuned.name,
+        help="Options to set by hand instead",
+        **form.start(f"{form.prefix}.{key}.fixed", tuned.fixed),
+    )
+
+
+def _without(names: Collection[str], others: Collection[str]) -> list[str]:
+    return [name for name in names if name not in others]
+
+
 def _changed(
-    options: type[Options], values: Mapping[str, Any], given: Mapping[str, Any], of_dials: Collection[str]
+    options: type[Options],
+    advanced: Collection[str],
+    values: Mapping[str, Any],
+    given: Mapping[str, Any],
+    of_dials: Collection[str],
 ) -> list[str]:
     """The values in a method's section that differ from the defaults, in words; its own dials have a line."""
     label = [f"label “{cut(str(values['label']), MAX_LETTERS)}”"] if values.get("label") else []
     set_here = {option: value for option, value in values.items() if option not in given}
-    found = label + changes(options, set_here, options.advanced)
+    found = label + changes(options, set_here, advanced)
     own = {f"{OF_TRAINING}{option}": value for option, value in (values.get("training") or {}).items()}
     found += [in_words(OWN[option], value) for option, value in own.items() if option in OWN and option not in given]
-    more_options = (*options.advanced, *OWN)
+    more_options = (*advanced, *OWN)
     found += [sweeps.in_words(option, options) for option in given if option in more_options]
     return found + [f"{option} swept" for option in given if option in of_dials]
 

@@ -163,7 +163,8 @@ def queue_panel(
 ) -> None:
     """The button, or the reason why it is disabled; ``to_do`` are the problems that are not mistakes."""
     number = len(experiment.runs()) if experiment else 0
-    label = f"Queue {wording.plural(number, 'run')}" if experiment else "Queue runs"
+    is_study = experiment is not None and experiment.tune is not None
+    label = "Queue study" if is_study else f"Queue {wording.plural(number, 'run')}" if experiment else "Queue runs"
     broken = queries.problem()
     is_unfinished = bool(problems) and not broken and len(to_do) == len(problems)
     reason = plain(broken) if broken else _reason(problems, unplaced, is_unfinished) if problems else None

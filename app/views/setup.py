@@ -16,6 +16,7 @@ from app.setup import methods, preview, sections
 from app.setup.advanced import Advanced
 from app.setup.dials import dials_section
 from app.setup.presets import presets_panel
+from app.setup.tuning import tuning_section
 from app.state import url_state
 from engine.config.schema import parse_experiment
 from engine.simulation.preflight import sampler_problems
@@ -57,6 +58,7 @@ def configuration(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
         entries = methods.methods_section(form, draft)
         swept = methods.shared_sweeps(form, draft)
         model, training, evaluation, drawn = sections.training_section(form, draft, advanced, swept)
+        tune = tuning_section(form, draft)
         dials = dials_section(form, draft, swept)
     raw = {
         "dataset": dataset,
@@ -65,7 +67,7 @@ def configuration(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
         "training": training,
         "algorithms": methods.with_shared(entries, draft, swept),
         **drawn,
-        **{key: draft[key] for key in ("tune",) if key in draft},
+        **({"tune": tune} if tune is not None else {}),
         "evaluation": evaluation,
         **dials,
         **advanced.machine(draft),

@@ -55,7 +55,8 @@ def none_yet() -> None:
     page.header("STUDY", QUESTION, LEAD)
     st.markdown(
         "There is no study yet. Choose the preset *A fair study of ten methods on Digits* in [Set up](/setup), or run "
-        "`python -m engine run --preset study-digits`. To study methods of your choice, add `tune:` to a configuration."
+        "`python -m engine run --preset study-digits`. To study methods of your choice, switch on *Tune all methods "
+        "alike* there."
     )
 
 

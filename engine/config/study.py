@@ -280,11 +280,17 @@ def spaces_of(entry: AlgorithmEntry) -> dict[str, Space]:
     """The declared spaces of what an entry does not set, replaced and extended by its own ``tune``."""
     if entry.tune is not None and not entry.tune:
         return {}
-    options = type(entry.choice.options)
+    declared = declared_spaces(type(entry.choice.options))
+    return {name: space for name, space in declared.items() if name not in entry.given} | dict(entry.tune or {})
+
+
+def declared_spaces(options: type[Options]) -> dict[str, Space]:
+    """The search spaces of the learning rate and of a method's ``options``, by name."""
     lr = Training.model_fields["lr"].json_schema_extra
     assert isinstance(lr, dict)
-    declared = {LR: Space.of(options.lr_space or lr["tune"])} | _declared(options)
-    return {name: space for name, space in declared.items() if name not in entry.given} | dict(entry.tune or {})
+    extras = {name: field.json_schema_extra for name, field in options.model_fields.items()}
+    own = {name: extra["tune"] for name, extra in extras.items() if isinstance(extra, dict) and "tune" in extra}
+    return {name: Space.of(raw) for name, raw in {LR: options.lr_space or lr["tune"], **own}.items()}
 
 
 def problems(config: ExperimentConfig) -> list[str]:
@@ -348,13 +354,6 @@ def _space_problems(study: Study, label: str) -> list[str]:
                 found.append(f"{what}: {shown(end)} {message}")
                 break
     return found
-
-
-def _declared(options: type[Options]) -> dict[str, Space]:
-    extras = {name: field.json_schema_extra for name, field in options.model_fields.items()}
-    return {
-        name: Space.of(extra["tune"]) for name, extra in extras.items() if isinstance(extra, dict) and "tune" in extra
-    }
 
 
 def _with_setting(entry: AlgorithmEntry, setting: Mapping[str, Any]) -> tuple[Choice, Training]:

@@ -6,7 +6,7 @@ defaults and the choice again with fresh seeds, the final runs. Only these are e
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -22,6 +22,8 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 class Tune(Options):
     """How settings are chosen, with the same budget for every method."""
 
+    advanced: ClassVar[tuple[str, ...]] = ("rounds", "seeds", "model", "per")
+
     trials: int = Field(
         16, ge=1, le=MAX_TRIALS, description="Settings per method and split; the first are the defaults."
     )
@@ -29,23 +31,34 @@ class Tune(Options):
         None,
         gt=0,
         le=1e18,
+        title="Gradients, instead of trials",
         description="Budget instead of trials: at least 2 trials, until this many gradient evaluations are spent.",
     )
     rounds: int | None = Field(
-        None, ge=1, le=1_000_000, description="Rounds of a trial; by default those of the final runs."
+        None,
+        ge=1,
+        le=1_000_000,
+        title="Rounds of a trial",
+        description="Rounds of a trial; by default those of the final runs.",
     )
-    seeds: tuple[Seed, ...] = Field((1000,), description="Seeds of the trials; final runs must have other seeds.")
+    seeds: tuple[Seed, ...] = Field(
+        (1000,), title="Seeds of the trials", description="Seeds of the trials; final runs must have other seeds."
+    )
     select: Select = Field(
-        "mean", description="Summary over clients of the last round's validation accuracies; loss takes the least loss."
+        "mean",
+        title="Select by",
+        description="Summary over clients of the last round's validation accuracies; loss takes the least loss.",
     )
-    model: ModelKind = Field("personalized", description="The model that is selected by.")
+    model: ModelKind = Field("personalized", title="Selected model", description="The model that is selected by.")
     sampler: Sampler = Field(
         "sobol",
         description="How settings are drawn: evenly spread, independently, or, with tpe, near those that were good so "
         "far: methods then share only the first 10.",
     )
     per: Literal["split", "first"] = Field(
-        "split", description="split: each split chooses its own settings; first: those of the first split serve all."
+        "split",
+        title="Settings per",
+        description="split: each split chooses its own settings; first: those of the first split serve all.",
     )
 
     @field_validator("seeds", mode="before")
