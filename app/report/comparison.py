@@ -1,6 +1,5 @@
 """The report of a comparison: the finding, the figures of all sections, the numbers and their provenance."""
 
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,9 +14,9 @@ from app.compare.numbers import EVERY_RULE, about, rows_of
 from app.compare.section import Part
 from app.compare.view import View
 from app.data import config_fields
-from app.inside.record import made_with
 from app.report import html
 from app.report.document import document
+from app.report.origins import origins
 from app.state.choice import Choices
 from app.wording import plural
 
@@ -98,16 +97,13 @@ def _whole(view: View) -> list[str]:
 
 
 def _origins(view: View) -> list[str]:
-    known: dict[str, Counter[str]] = defaultdict(Counter)
-    rows = []
-    for method in view.methods:
-        for run in method.runs:
-            for what, value in made_with(run):
-                known[what][value] += 1
-            rows.append((run.id, method.name, run.seed, run.status, f"{run.round} of {run.rounds}", run.digest))
-    shared = [(what, value, count) for what, values in known.items() for value, count in values.most_common()]
+    rows = [
+        (run.id, method.name, run.seed, run.status, f"{run.round} of {run.rounds}", run.digest)
+        for method in view.methods
+        for run in method.runs
+    ]
     runs = pd.DataFrame(rows, columns=["Run", "Method", "Seed", "Status", "Rounds", "Digest"])
     return [
-        html.table(pd.DataFrame(shared, columns=["What", "Value", "Runs"])),
+        html.table(origins(run for method in view.methods for run in method.runs)),
         html.folded(f"{plural(len(rows), 'run')}, with digests (equal digests mean equal numbers)", html.table(runs)),
     ]

@@ -62,6 +62,10 @@ def folded(summary: str, content: str) -> str:
     return f"<details><summary>{escape(summary)}</summary>{content}</details>"
 
 
+def preformatted(text: str) -> str:
+    return f"<pre>{escape(text)}</pre>"
+
+
 def link(address: str, text: str) -> str:
     """Links web addresses only; others are shown as text."""
     is_web = address.startswith(("http://", "https://"))

@@ -4,14 +4,16 @@ from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 import pandas as pd
+import yaml
 
 from app.charts.plot import palette
 from app.data import column_heads
 from app.data.column_heads import Heads
 from app.report import html
 from app.report.document import document
+from app.report.origins import origins
 from app.state.choice import Choices
-from app.study import finals, finding, numbers, price, progress, ranks, settings, tuning
+from app.study import finals, finding, numbers, price, progress, protocol, ranks, settings, tuning
 from app.study.study import Study, place
 from app.wording import kicker, plural
 
@@ -51,7 +53,8 @@ def report(study: Study, choices: Choices, address: str, now: datetime | None = 
         *_pairs(study, choices),
         *_price(study, choices),
         html.section("The chosen settings", html.table(settings.chosen(study))),
-        html.section("Runs", *_runs(study)),
+        html.section("How it was done", *_protocol(study)),
+        html.section("Runs", html.table(origins(study.runs)), *_runs(study)),
     ]
     return document(f"Fedscape: {found.title}", body, charts)
 
@@ -88,6 +91,16 @@ def _price(study: Study, choices: Choices) -> list[str]:
         return []
     shown = html.table(price.as_shown(rows, cost))
     return [html.section("Accuracy at equal price", shown, html.paragraph(price.about(cost), "source"))]
+
+
+def _protocol(study: Study) -> list[str]:
+    config = yaml.safe_dump(study.experiment.config, sort_keys=False, allow_unicode=True, width=100)
+    return [
+        html.table(protocol.steps(study)),
+        "<h3>What was tuned</h3>",
+        html.table(protocol.spaces(study)),
+        html.folded("The configuration, to run the study again", html.preformatted(config)),
+    ]
 
 
 def _runs(study: Study) -> list[str]:

@@ -86,6 +86,15 @@ class Study:
         u = drawn or tuple(map(float, point(self.tune.sampler, split, trial, dimensions)))
         return self._values(entry, u)
 
+    def defaults(self, entry: str) -> dict[str, Any]:
+        """The values of the tuned parameters in trial 0, by name."""
+        of = self.entries[entry]
+        training, own = of.training, of.choice.options
+        return {
+            name: getattr(training, name.removeprefix(TRAINING)) if name.startswith(TRAINING) else getattr(own, name)
+            for name in self.spaces(entry)
+        }
+
     def _values(self, entry: str, u: Point) -> dict[str, Any]:
         """The values at a point, by name."""
         spaces, method = self.spaces(entry), self.entries[entry]
@@ -118,13 +127,7 @@ class Study:
 
         A default may be a word or outside of its space, or follow from several drawn values (``from_draw``).
         """
-        of, spaces = self.entries[entry], self.spaces(entry)
-        values = {
-            name: getattr(of.training, name.removeprefix(TRAINING))
-            if name.startswith(TRAINING)
-            else getattr(of.choice.options, name)
-            for name in spaces
-        }
+        spaces, values = self.spaces(entry), self.defaults(entry)
         u = tuple(place for name, space in spaces.items() if (place := space.place(values[name])) is not None)
         if len(u) < len(spaces):
             return None

@@ -1,5 +1,6 @@
 """The Study page: the finding, its panels, and what it shows before the final runs have ended."""
 
+import html
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from app.actions.run_config import experiment_of_all
 from app.charts.printed.sheet import problem
 from app.data import queries
 from app.report.study import report
-from app.study import choosing, finals, finding, numbers, price, progress, ranks, settings, time_left, tuning
+from app.study import choosing, finals, finding, numbers, price, progress, protocol, ranks, settings, time_left, tuning
 from app.study.study import Study
 from engine.config.schema import parse_experiment
 from storage import Store
@@ -171,6 +172,21 @@ def test_the_report_is_one_file_with_every_figure_and_table(study: Study) -> Non
         assert part in text
     assert "Validation accuracy by η" in text and "Accuracy at equal price" in text
     assert text.count('class="plot"') == 5 and "http://127.0.0.1:8501/study?method=ditto&amp;experiment=1" in text
+
+
+def test_the_report_says_how_the_study_was_done(study: Study) -> None:
+    steps = protocol.steps(study).set_index("Step")["How"]
+    assert steps["Budget"] == "2 trials per method and split; the first trial has the defaults"
+    assert steps["Seeds of the trials"] == "1 000".replace(" ", "\u2009")
+    rows = protocol.spaces(study)
+    assert rows[rows["Method"] == "Ditto"].values.tolist() == [
+        ["Ditto", "η", "0.001 to 0.5 (log)", "0.05"],
+        ["Ditto", "λ", "0.01 to 10 (log)", "1"],
+    ]
+    text = report(study, {}, "http://127.0.0.1:8501/study")
+    assert "0.01 to 10 (log)" in text and "torch version" in text
+    raw = html.unescape(text.partition("<pre>")[2].partition("</pre>")[0])
+    assert yaml.safe_load(raw) == study.experiment.config
 
 
 def test_the_latex_table_compiles_from_the_numbers_of_the_page(study: Study) -> None:
