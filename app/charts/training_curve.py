@@ -20,7 +20,7 @@ from storage import RunRecord
 COLUMNS = ("mean", "lowest5", "std", "loss", "train_loss", "megabytes", "seconds")
 PANELS = {
     "accuracy": ("Accuracy, %: mean, and lowest 5 % dashed", {"mean": "solid", "lowest5": "dash"}),
-    "loss": ("Loss: test, and training dotted", {"loss": "solid", "train_loss": "dot"}),
+    "loss": ("Loss: {data}, and training dotted", {"loss": "solid", "train_loss": "dot"}),
     "spread": ("Spread over clients (std), points", {"std": "solid"}),
     "cost": ("Megabytes sent, both ways", {"megabytes": "solid"}),
 }
@@ -33,7 +33,7 @@ UPLOADS: dict[str, tuple[str, str, dict[str, str]]] = {  # panel -> the section 
 _TITLES = {
     "mean": "mean",
     "lowest5": "lowest 5 %",
-    "loss": "test loss",
+    "loss": "{data} loss",
     "train_loss": "training loss",
     "std": "std",
     "megabytes": "MB",
@@ -53,6 +53,17 @@ _UNITS = {
     "arrived": ":.0f}",
     **dict.fromkeys(("benign_norm", "malicious_norm", "compression_error", "epsilon"), ":.4~g}"),
 }
+
+
+def is_on_validation(run: RunRecord) -> bool:
+    """Whether a run is evaluated on validation data only, as the trials of a study are."""
+    return bool((run.config.get("evaluation") or {}).get("on") == "val")
+
+
+def data_names(runs: Sequence[RunRecord]) -> str:
+    """``test``, ``validation`` or ``test or validation``: the data on which these runs are evaluated."""
+    found = sorted({"validation" if is_on_validation(run) else "test" for run in runs})
+    return " or ".join(found) or "test"
 
 
 def uploads_of(runs: Sequence[RunRecord]) -> list[str]:
@@ -78,6 +89,7 @@ def figure(
 ) -> go.Figure:
     """One panel. The ``meta`` of every line names what it draws, so that the browser can add points to it."""
     title, lines = PANELS[panel] if panel in PANELS else UPLOADS[panel][1:]
+    title = title.format(data=data_names(runs))
     fig, look = go.Figure(), looks_of_runs(runs)
     for run in (run for run in runs if panel in PANELS or panel in uploads_of([run])):
         mine = df[df["run"] == run.id]
@@ -107,7 +119,7 @@ def _points(run: RunRecord, points: Mapping[str, Sequence[float | None]]) -> pd.
 def _line(run: RunRecord, color: str, name: str, dash: str, mine: pd.DataFrame, x: str) -> dict[str, Any]:
     """``meta``: the run, the column, and the label at the line's end, which the main lines have."""
     main, label = dash == "solid", method_name(run.label, run.algorithm)
-    title = f"{label}, {run.seeds_in_words}: {_TITLES[name]}"
+    title = f"{label}, {run.seeds_in_words}: {_TITLES[name].format(data=data_names([run]))}"
     return {
         "x": mine[x].to_numpy(np.float32),
         "y": mine[name].to_numpy(np.float32),

@@ -22,6 +22,7 @@ from app.data.thinning import evenly
 from app.live import log
 from app.state.links import parse_ids
 from engine.core.vocabulary import DIAGNOSTICS, megabytes
+from engine.metrics import summarize_clients
 from storage import RunRecord, Status, Store
 
 MAX_POINTS = 300
@@ -30,6 +31,7 @@ ROUNDS_A_REQUEST = 10_000
 LOST_AFTER_S = 20.0
 POLL_MS, IDLE_MS = 1000, 10_000
 RETRIABLE: tuple[Status, ...] = ("failed", "diverged", "cancelled")
+SUMMARIES = ("mean", "lowest5", "std")
 SPENT = (*recorded("megabytes"), "seconds")
 NOTHING = (np.zeros(0, dtype=np.int64), np.zeros(0))
 
@@ -82,7 +84,7 @@ def curve(store: Store, run: RunRecord, model: str = "personalized", after: int 
     if not rounds:
         return Curve({name: [] for name in fields(run)}, None, len(stored) == limit)
     left_out = malicious(store, run)
-    columns = _accuracies(store, run, model, rounds) | _losses(store, run, model, rounds, left_out)
+    columns = _accuracies(store, run, model, rounds, left_out) | _losses(store, run, model, rounds, left_out)
     columns |= _costs(store, run, after, rounds) | _uploads(store, run, rounds, left_out)
     points: dict[str, Sequence[float | None]] = {"round": rounds}
     points |= {name: [_rounded(value) for value in columns[name].tolist()] for name in fields(run)[1:]}
@@ -209,9 +211,13 @@ def _is_shown(round: int, run: RunRecord) -> bool:
     return round % _stride(run) == 0 or round == run.rounds or (run.is_finished and round == run.round)
 
 
-def _accuracies(store: Store, run: RunRecord, model: str, rounds: Sequence[int]) -> Columns:
-    """The accuracies of ``rounds``, in percent."""
-    names = {f"{model}.{name}": name for name in ("mean", "lowest5", "std")}
+def _accuracies(store: Store, run: RunRecord, model: str, rounds: Sequence[int], left_out: Sequence[int]) -> Columns:
+    """Summaries over clients of the accuracies of ``rounds``, in percent; on test data they are stored."""
+    if training_curve.is_on_validation(run):
+        at, values = store.metrics.array(run.id, f"{model}.val_accuracy", rounds)
+        each = [summarize_clients(row, np.ones_like(row)) for row in benign(values, left_out)]
+        return {name: 100 * _at(rounds, (at, np.array([one[name] for one in each]))) for name in SUMMARIES}
+    names = {f"{model}.{name}": name for name in SUMMARIES}
     found = store.metrics.scalars([run.id], list(names), rounds=rounds)[run.id]
     return {short: 100 * _at(rounds, found.get(name, NOTHING)) for name, short in names.items()}
 
@@ -219,7 +225,8 @@ def _accuracies(store: Store, run: RunRecord, model: str, rounds: Sequence[int])
 def _losses(store: Store, run: RunRecord, model: str, rounds: Sequence[int], left_out: Sequence[int]) -> Columns:
     """Means over the benign clients that have one."""
     columns = {}
-    for short, name in (("loss", f"{model}.loss"), ("train_loss", "train_loss")):
+    evaluated = "val_loss" if training_curve.is_on_validation(run) else "loss"
+    for short, name in (("loss", f"{model}.{evaluated}"), ("train_loss", "train_loss")):
         at, values = store.metrics.array(run.id, name, rounds)
         columns[short] = _at(rounds, (at, mean_of_known(benign(values, left_out))))
     return columns
@@ -287,7 +294,8 @@ def _latest_clients(
     store: Store, run: RunRecord, model: str, rounds: Sequence[int], left_out: Sequence[int]
 ) -> list[float] | None:
     """The latest accuracies of benign clients, in percent, ascending. The last round of a stopped run may lack them."""
-    _, accuracies = store.metrics.array(run.id, f"{model}.accuracy", rounds[-2:])
+    evaluated = "val_accuracy" if training_curve.is_on_validation(run) else "accuracy"
+    _, accuracies = store.metrics.array(run.id, f"{model}.{evaluated}", rounds[-2:])
     if not len(accuracies):
         return None
     latest = benign(accuracies[-1], left_out)

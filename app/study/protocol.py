@@ -55,4 +55,4 @@ def _rounds(study: Study) -> list[int]:
 
 
 def _listed(numbers: tuple[int, ...] | list[int]) -> str:
-    return names([count(n) for n in numbers], 20)
+    return names(map(str, numbers), 20)

@@ -77,11 +77,18 @@ def headline(runs: Sequence[RunRecord]) -> None:
     name = wording.names(f"“{name}”" for name in names)
     if any(run.is_active for run in runs):
         page.header(wording.kicker(runs), "What is training now?", f"{name}: {summary}.")
+        link_to_study(runs)
     else:
         page.header(wording.kicker(runs), "How did it go?", ended(name, statuses, summary))
         with st.container(horizontal=True, key="live_next"):
+            link_to_study(runs)
             page.link("compare", "Compare these runs", runs=",".join(str(run.id) for run in runs))
             page.link("setup", "Set up another experiment")
+
+
+def link_to_study(runs: Sequence[RunRecord]) -> None:
+    if runs[0].study is not None:
+        page.link("study", "Progress and choices of the study", experiment=runs[0].experiment_id)
 
 
 def ended(name: str, statuses: Sequence[str], summary: str) -> str:
@@ -187,11 +194,16 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
 
 
 def how_many(runs: Sequence[RunRecord]) -> None:
-    """The number of clients in the lowest 5 %."""
+    """The number of clients in the lowest 5 %, and whether runs are evaluated on validation data."""
+    on_validation = sum(training_curve.is_on_validation(run) for run in runs)
+    if on_validation:
+        these = "These runs" if on_validation == len(runs) else f"{on_validation} of these {len(runs)} runs"
+        terms.caption(f"{these} are evaluated on validation data.")
     partition = queries.partition(next((run.id for run in runs if run.round >= 0), runs[0].id))
     if partition:
         malicious = malicious_of(partition)
-        tested = sum(size > 0 for i, size in enumerate(partition["test_sizes"]) if i not in set(malicious))
+        sizes = partition["val_sizes" if on_validation == len(runs) else "test_sizes"]
+        tested = sum(size > 0 for i, size in enumerate(sizes) if i not in set(malicious))
         note = wording.tail_note(tested, are_benign=bool(malicious))
         terms.caption(f"Lowest 5 % = {note}, the least accurate in that round.")
 

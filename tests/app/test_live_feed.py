@@ -6,11 +6,12 @@ import math
 import numpy as np
 import pytest
 
+from app.charts import training_curve
 from app.live import live_feed
 from engine.config.schema import parse_experiment
 from engine.exchange.records import new_run
 from storage import RoundRecord, RunRecord, Store
-from tests.app.samples import DIGITS
+from tests.app.samples import DIGITS, store_experiment
 
 
 @pytest.fixture
@@ -178,3 +179,24 @@ def test_an_address_has_runs_and_their_cursors() -> None:
     for runs, after in (("", ""), ("x", ""), ("3,5", "1"), (",".join(map(str, range(13))), "")):
         with pytest.raises(ValueError, match="runs"):
             live_feed.parse_cursors(runs, after)
+
+
+def test_trials_show_accuracies_and_losses_on_validation_data(empty_store: Store) -> None:
+    raw = DIGITS | {
+        "partition": DIGITS["partition"] | {"val_fraction": 0.2},
+        "evaluation": {"on": "val"},
+        "algorithms": ["fedavg"],
+        "seeds": [0],
+    }
+    store_experiment(empty_store, raw)
+    (run,) = empty_store.queue.runs()
+    curve = live_feed.whole_curve(empty_store, run)
+    _, accuracy = empty_store.metrics.array(run.id, "personalized.val_accuracy")
+    _, loss = empty_store.metrics.array(run.id, "personalized.val_loss")
+    assert curve.points["mean"] == pytest.approx(100 * accuracy.mean(axis=1), rel=1e-5)
+    assert curve.points["std"] == pytest.approx(100 * accuracy.std(axis=1), rel=1e-5)
+    assert curve.points["loss"] == pytest.approx(loss.mean(axis=1), rel=1e-5)
+    assert curve.clients == pytest.approx(sorted(100 * accuracy[-1]), abs=0.01)
+    figure = training_curve.figure(training_curve.data([run], {run.id: curve.points}), [run], "loss")
+    assert figure.layout.title.text == "Loss: validation, and training dotted"
+    assert figure.data[0].name.endswith("validation loss")
