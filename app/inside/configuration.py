@@ -19,8 +19,9 @@ def options(run: RunRecord) -> pd.DataFrame:
     """[part, option, value, default, meaning, differs]; what differs from its default comes first."""
     rows: list[dict[str, Any]] = []
     for key, registry in REGISTRIES.items():
-        part = SECTIONS[key]
-        given = dict(run.config.get(key) or {})
+        if not run.config.get(key):
+            continue
+        part, given = SECTIONS[key], dict(run.config[key])
         name = given.pop("name", "")
         known = name in registry
         title = registry.get(name).title if known else name

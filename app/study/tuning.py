@@ -56,12 +56,12 @@ def budget(study: Study, axis: str) -> Shown:
 def panel(study: Study) -> None:
     page.section("What was tuning worth?")
     axis = AXIS.switch() if len(study.trial_values) else AXIS.default
-    left, right = st.columns(2, gap="large")
-    with left:
-        if len(study.final_runs):
+    columns = iter(st.columns(2, gap="large"))
+    if len(study.final_runs):
+        with next(columns):
             page.show(worth(study))
-    with right:
-        if len(study.trial_values):
+    if len(study.trial_values):
+        with next(columns):
             page.show(budget(study, axis))
 
 

@@ -7,6 +7,7 @@ import streamlit as st
 
 from app.components import page, paper_figure, terms
 from app.components.shown import Shown
+from app.components.timed import timed
 from app.data import queries
 from app.report.study import report
 from app.state import url_state
@@ -17,6 +18,7 @@ from app.wording import kicker, lines
 from engine.core.errors import InvalidConfig
 
 QUESTION = "Which method is best if all are tuned equally?"
+REFRESH_S = 5
 LEAD = (
     "A study gives every method the same number of trials, chooses settings on validation data, retrains them with "
     "fresh seeds, and only then evaluates on test data."
@@ -44,7 +46,8 @@ def render() -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="study_controls"):
         if len(control.titles) > 1:
             control.pick()
-        page.link("compare", "Final runs in Compare", runs=",".join(str(run.id) for run in study.finals) or None)
+        if study.finals:
+            page.link("compare", "Final runs in Compare", runs=",".join(str(run.id) for run in study.finals))
         page.link("live", "Live", experiment=study.experiment.id)
         if study.is_finished and len(study.final_runs):
             report_button(study)
@@ -79,8 +82,8 @@ def opened(study: Study) -> str:
 
 
 def panels(study: Study) -> None:
-    if waiting := progress.sentences(study, datetime.now(UTC)):
-        st.info(lines(waiting))
+    if not study.is_finished:
+        follow(study)
     if study.is_finished and len(study.final_runs):
         finals.panel(study, numbers.table(study))
     tuning.panel(study)
@@ -90,6 +93,20 @@ def panels(study: Study) -> None:
         price.panel(study)
         settings.take_away(study)
     paper_figure.offer(lambda: figures(study, url_state.address()))
+
+
+@timed(REFRESH_S)
+def follow(study: Study) -> None:
+    """The progress. The whole page is drawn again when a choice is made or the study ends."""
+    now = choosing.study_of(study.experiment)
+    if waiting := progress.sentences(now, datetime.now(UTC)):
+        st.info(lines(waiting))
+    if stage(now) != stage(study):
+        st.rerun()
+
+
+def stage(study: Study) -> tuple[int, int, bool]:
+    return len(study.progress.choices), len(study.finals), study.is_finished
 
 
 def figures(study: Study, choices: Choices) -> list[Shown]:

@@ -69,6 +69,12 @@ def test_a_missing_method_is_shown_with_its_stored_options() -> None:
     assert table.loc["zeta", "value"] == "3" and table.loc["algorithm", "value"] == "gone"
 
 
+def test_dials_that_are_off_have_no_row(filled_store: Store) -> None:
+    table = configuration.options(stored(filled_store))
+    assert not {"attack", "aggregator", "compressor"} & set(table["option"])
+    assert table["value"].ne("").all() and not table["meaning"].str.contains("Configuration name: .", regex=False).any()
+
+
 def test_partition_statistics_cover_clients_and_all_samples() -> None:
     partition = {
         "train_sizes": [2, 4, 9],
