@@ -9,6 +9,7 @@ import inspect
 import re
 import sys
 from dataclasses import dataclass, field
+from functools import cache
 
 from engine.core.registry import Entry
 
@@ -35,6 +36,7 @@ def text_of(entry: Entry) -> EntryText:
     return parse(getattr(module, "__doc__", None) or "", entry.title)
 
 
+@cache
 def parse(docstring: str, title: str = "") -> EntryText:
     first, *paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(docstring)) or [""]
     citation = ""
