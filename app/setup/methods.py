@@ -17,14 +17,13 @@ from app.setup.local_training import training_fields
 from app.setup.own_dials import own_dials, swept_options
 from app.setup.sections import first_level, pick
 from app.setup.sweep_fields import Sweeps
-from app.setup.sweeps import OF_TRAINING
+from app.setup.sweeps import OF_TRAINING, PARAMETERS
 from app.setup.tuning import Tuned
 from app.wording import plain
 from engine.config.schema import DIAL_KEYS, Training
 from engine.core.errors import cut
 from engine.core.registry import ALGORITHMS, Entry, Options
 
-OWN = {f"{OF_TRAINING}{p.name}": p for p in parameters_of(Training)}  # options of the training, as a sweep names them
 MAX_LETTERS = 30  # of a method's label in the label of its section
 
 
@@ -97,7 +96,7 @@ def _method(
         how: dict[str, Any] = {"key": key, "stand_ins": _stand_ins(options, training), "draw": swept.draw()}
         chosen = form.options(options, values, path, only=first, **how)
         for option in given:
-            if option not in (*options.model_fields, *OWN) and option not in of_dials:
+            if option not in (*options.model_fields, *PARAMETERS) and option not in of_dials:
                 swept.unknown(option)
         more_options = form.expander("More", uid, _changed(options, advanced, values, given, of_dials), "compact")
         if form.is_open(uid):
@@ -171,8 +170,12 @@ def _changed(
     set_here = {option: value for option, value in values.items() if option not in given}
     found = label + changes(options, set_here, advanced)
     own = {f"{OF_TRAINING}{option}": value for option, value in (values.get("training") or {}).items()}
-    found += [in_words(OWN[option], value) for option, value in own.items() if option in OWN and option not in given]
-    more_options = (*advanced, *OWN)
+    found += [
+        in_words(PARAMETERS[option], value)
+        for option, value in own.items()
+        if option in PARAMETERS and option not in given
+    ]
+    more_options = (*advanced, *PARAMETERS)
     found += [sweeps.in_words(option, options) for option in given if option in more_options]
     return found + [f"{option} swept" for option in given if option in of_dials]
 

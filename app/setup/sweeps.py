@@ -10,6 +10,7 @@ from engine.config.schema import DIAL_KEYS, Training
 from engine.core.registry import Options
 
 OF_TRAINING = "training."  # begins the name of a swept training option
+PARAMETERS = {f"{OF_TRAINING}{p.name}": p for p in parameters_of(Training)}
 SCHEDULED = ("lr_decay", "lr_decay_rounds")  # used by one schedule only
 UNITS = {"local_steps": "steps", "local_epochs": "epochs"}  # of local training
 
@@ -64,6 +65,5 @@ def together(entry: Mapping[str, Any], of_all: Mapping[str, Any], order: Sequenc
 
 def in_words(name: str, options: type[Options] = Training) -> str:
     """``learning rate swept``: an option of the training, or of these ``options``."""
-    kind = Training if name.startswith(OF_TRAINING) else options
-    known = {p.name: p for p in parameters_of(kind)}.get(name.removeprefix(OF_TRAINING))
+    known = PARAMETERS.get(name) or {p.name: p for p in parameters_of(options)}.get(name)
     return f"{name_in_words(known) if known else name} swept"

@@ -8,11 +8,10 @@ import streamlit as st
 from app.forms import Form, changes, in_words, kept, listed, name_in_words, parameters_of
 from app.setup import draft as drafts
 from app.setup.sections import first_level
-from app.setup.sweeps import OF_TRAINING
-from engine.config.schema import Training
+from app.setup.sweeps import OF_TRAINING, PARAMETERS
 from engine.config.study import declared_spaces
 from engine.config.tune import Tune
-from engine.core.registry import Options, Parameter
+from engine.core.registry import Options
 from engine.core.spaces import Space, names_of
 
 LABEL = (
@@ -70,11 +69,8 @@ class Tuned:
         return f"{found} Not tuned: {', '.join(kept_as)}." if kept_as else found
 
     def name(self, option: str) -> str:
-        return name_in_words(parameter) if (parameter := self._parameter(option)) else option.replace("_", " ")
-
-    def _parameter(self, option: str) -> Parameter | None:
-        of_training = {f"{OF_TRAINING}{p.name}": p for p in parameters_of(Training)}
-        return self._parameters.get(option) or of_training.get(option)
+        known = self._parameters.get(option) or PARAMETERS.get(option)
+        return name_in_words(known) if known else option.replace("_", " ")
 
 
 def _own(entry: Mapping[str, Any]) -> dict[str, Space] | None:
