@@ -68,7 +68,7 @@ def _pattern() -> tuple[list[str], re.Pattern[str]]:
 
 
 def _inflected(term: str) -> str:
-    """Singular or plural: ``clients``, ``analyses``. A symbol counts where it has no value: ``ε = 1`` may be another."""
+    """Singular or plural: ``clients``, ``analyses``. A symbol counts without a value: ``ε = 1`` may be any option."""
     if found := _WITH_SYMBOL.fullmatch(term):
         name, symbol = found.groups()
         return rf"{name}(?:\s\({symbol}\))?|{symbol}(?!\s=)"
