@@ -121,11 +121,11 @@ seeds: [0, 1, 2]                                    # seeds of the final runs
 tune: {trials: 8}
 """
 TUNING = """\
-With `tune:` every method is trained with the same number of settings on each split: its defaults, then points of its
-search spaces. Trial k of all methods has the same learning rate. Trials are evaluated on validation data only, and the
-best is chosen by it. When all choices are made, the defaults and the choice are trained with other seeds, and only
-these final runs are evaluated on test data. What an entry sets is not tuned. `python -m engine study ID` shows the
-choices.
+With `tune:` every method is trained with the same number of settings on each split: its defaults, then settings drawn
+from its search spaces. Trial k of all methods has the same learning rate. Trials are evaluated on validation data only,
+which decides on the best setting. When all are chosen, the defaults and the chosen settings are trained with other
+seeds, and only these final runs are evaluated on test data. Options that an entry sets are not tuned.
+`python -m engine study ID` shows the choices.
 
 `sampler: tpe` needs Optuna: `.venv/bin/pip install -r requirements-tpe.txt`. Its first 10 trials are those of `sobol`;
 from trial 10 on, each follows the method's own results, so trials of a method run one after another, and methods no

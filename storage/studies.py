@@ -115,7 +115,7 @@ class StudyTransaction:
         self.connection.execute(sa.insert(Choice).values(values))
 
     def enqueue(self, runs: Sequence[NewRun]) -> list[int]:
-        """Queues the runs whose positions are free, also of deleted runs. Returns the ids of the new ones."""
+        """Queues the runs whose positions no run has, deleted ones included. Returns the ids of the new ones."""
         query = sa.select(Run.position).where(Run.experiment_id == self.experiment_id)
         taken = set(self.connection.scalars(query))
         new = [run for run in runs if run.position not in taken]

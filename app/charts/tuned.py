@@ -49,18 +49,19 @@ def band(runs: pd.DataFrame) -> tuple[float, float] | None:
 
 
 def finding(df: pd.DataFrame) -> str:
-    """``Tuning was worth most to CGPFL, 42.3 points, and least to LocalTrain, 1.5 points.``"""
+    """``Tuning helped CGPFL most, by 42.3 points, and LocalTrain least, by 1.5 points.``"""
     gains = (df["tuned"] - df["default"]).set_axis(df["method"]).sort_values(ascending=False, kind="stable")
     samples = float(df["samples"].min())
     if gains.max() <= 0:
         return "No method gained from tuning."
-    most = f"Tuning was worth most to {gains.index[0]}, {points(gains.iloc[0], samples)}"
+    gained = points(gains.iloc[0], samples)
     if len(gains) == 1:
-        return f"{most}."
+        return f"Tuning helped {gains.index[0]} by {gained}."
+    most = f"Tuning helped {gains.index[0]} most, by {gained}"
     least = gains.iloc[-1]
     if least < 0:
         return f"{most}; {gains.index[-1]} lost {points(-least, samples)}."
-    return f"{most}, and least to {gains.index[-1]}, {points(least, samples)}."
+    return f"{most}, and {gains.index[-1]} least, by {points(least, samples)}."
 
 
 def figure(df: pd.DataFrame, share: float, reference: tuple[float, float] | None = None) -> go.Figure:

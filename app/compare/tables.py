@@ -22,7 +22,7 @@ PERCENT = ("mean", "weighted_mean", "lowest", "top", "std")  # cv is a ratio; it
 
 
 def data(runs: pd.DataFrame) -> pd.DataFrame:
-    """[model, when, run, method, ..., <summaries>, <costs>] -> a row a method, model and rule, with ± over seeds.
+    """[model, when, run, method, ..., <summaries>, <costs>] -> one row per method, model and rule, with ± over seeds.
 
     Values are fractions; ``<name>_pm`` is the sample deviation over seeds, NaN for one seed. ``may_be_best`` names the
     numbers of a row that may be the best of their column and rule (``comparison.ranking``). Simulated seconds are a

@@ -1,4 +1,4 @@
-"""The panel "Who pays for it?": what a setting that acts on uploads costs on average, the lowest, and each client.
+"""The panel "Who pays for it?": what a setting that acts on uploads costs the mean, the lowest, and each client.
 
 Drawn where the chosen runs have several settings of an attack, aggregator, compressor, system or privacy. A client is
 compared with itself under the same method, seed and partition, with the setting off.
@@ -151,7 +151,7 @@ class Panel:
             who_pays.finding(rows, touched),
             key="who_pays",
             name=f"{self.section}-by-client",
-            title=f"{payer}, {setting}: each client against itself with it off",
+            title=f"{payer}, {setting}: each client with and without it",
             also=f"{capital(change)}. {self._paired(rows)}",
             hint="Click a mark to choose the client.",
             heads={
@@ -163,7 +163,7 @@ class Panel:
         )
 
     def without_off(self) -> str:
-        return f"No run here has {self._title.lower()} off, so no client can be compared with itself. Add one."
+        return f"To compare clients with and without it, add a run with {self._title.lower()} off."
 
     @property
     def _title(self) -> str:

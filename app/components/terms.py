@@ -18,7 +18,7 @@ from app.data import glossary
 _KEY = "terms"
 _TAG = re.compile(r"(<[^>]*>)")
 _QUOTED = re.compile(r"“[^”]*”")  # names that users chose
-_UNMARKED = re.compile(r"<(/?)(?:a|button|code|dt|h[1-6]|pre|sub|summary|sup|th)\b")  # inside of these
+_UNMARKED = re.compile(r"<(/?)(?:a|button|code|dt|h[1-6]|i|pre|sub|summary|sup|th)\b")  # inside of these
 
 
 def forget() -> None:

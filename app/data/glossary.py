@@ -10,6 +10,7 @@ from engine.core.paths import ROOT
 FILE = ROOT / "docs" / "glossary.md"
 _ENTRY = re.compile(r"\*\*(.+?)\.\*\*\s+(.+)", re.DOTALL)
 _SENTENCE = re.compile(r"(?<=[.])\s+(?=[A-Z])")
+_WITH_SYMBOL = re.compile(r"(\w+) \((\w)\)")  # Epsilon (ε): found by either
 # These words are also verbs or parts of the body: they count as terms only after a word that precedes nouns.
 _AMBIGUOUS = ("Archive", "Body", "Drift", "Head", "Queue", "Run", "Sweep")
 _BEFORE_NOUNS = re.compile(
@@ -67,7 +68,10 @@ def _pattern() -> tuple[list[str], re.Pattern[str]]:
 
 
 def _inflected(term: str) -> str:
-    """Singular or plural: ``clients``, ``analyses``."""
+    """Singular or plural: ``clients``, ``analyses``. A symbol counts without a value: ``ε = 1`` may be any option."""
+    if found := _WITH_SYMBOL.fullmatch(term):
+        name, symbol = found.groups()
+        return rf"{name}(?:\s\({symbol}\))?|{symbol}(?!\s=)"
     words = r"\s".join(map(re.escape, term.split()))
     if term.endswith("sis"):
         return f"{words[:-2]}[ei]s"

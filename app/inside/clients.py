@@ -73,7 +73,7 @@ def over_rounds(view: RunView, rounds: np.ndarray, accuracy: np.ndarray) -> None
 
 def hollow(view: RunView) -> str:
     """What a hollow mark means, where there is one."""
-    return " Hollow circle: malicious, in no summary." if view.malicious else ""
+    return " Hollow circle: malicious, left out of summaries." if view.malicious else ""
 
 
 def spread(view: RunView, now: np.ndarray) -> None:

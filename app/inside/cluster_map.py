@@ -61,6 +61,6 @@ def ending(difference: float) -> str:
     if difference <= MAX_DIFFERENCE:
         return f"The recomputed rounds end at the stored models up to rounding ({number(difference, 2)})."
     return (
-        f"Caution: the recomputed rounds do not end at the stored models but {number(difference, 2)} of their length "
-        "away: the code or the data have changed. Rerun it to see its own rounds."
+        "Caution: the code or data have changed, so the recomputed rounds do not end at the stored models (relative "
+        f"distance {number(difference, 2)}). Rerun the run to see its own rounds."
     )

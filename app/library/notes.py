@@ -27,7 +27,7 @@ def panel(runs: Sequence[RunRecord]) -> None:
     """Notes and tags of the selected runs. Only what all of them have in common is shown and changed."""
     with st.popover("Notes and tags", key="notes"):
         if len(runs) > 1:
-            st.caption(f"Saved for all {wording.plural(len(runs), 'run')}. Tags that only some have stay.")
+            st.caption(f"Saved for all {wording.plural(len(runs), 'run')}. Tags that only some runs have are kept.")
         form(runs, "runs", lambda note, add, remove: write(runs, note, add, remove, "run"))
 
 

@@ -23,7 +23,7 @@ def report(study: Study, choices: Choices, address: str, now: datetime | None = 
     choices, table = dict(choices), numbers.table(study)
     with palette.on_paper():
         parts = [
-            ("What was tuning worth?", tuning.figures(study, choices)),
+            ("How much did tuning help?", tuning.figures(study, choices)),
             ("Which methods differ?", ranks.figures(study)),
             ("Which settings were tried, and which were chosen?", settings.figures(study, choices)),
         ]
@@ -90,7 +90,7 @@ def _price(study: Study, choices: Choices) -> list[str]:
     if rows.empty:
         return []
     shown = html.table(price.as_shown(rows, cost))
-    return [html.section("Accuracy at equal price", shown, html.paragraph(price.about(cost), "source"))]
+    return [html.section("Accuracy at equal cost", shown, html.paragraph(price.about(cost), "source"))]
 
 
 def _protocol(study: Study) -> list[str]:

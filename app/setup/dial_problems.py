@@ -1,4 +1,4 @@
-"""What the chosen methods do not allow a dial, and where it has no effect, in the words of the engine."""
+"""Dials that the chosen methods refuse, and dials without effect, with the engine's messages."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -42,7 +42,7 @@ def at_dial(error: str, raw: Mapping[str, Any]) -> str | None:
 
 
 def _refusals(run: RunConfig) -> dict[str, str]:
-    """Dial -> why it is refused: alone, or together with others, each of which can be changed."""
+    """Dial -> why it is refused: by itself, or in combination with others, each of which is then listed."""
     dials = [dial for dial in DIAL_KEYS if getattr(run, dial) is not None]
     all_off: dict[str, Any] = dict.fromkeys(dials)
     alone = {dial: _refusal(replace(run, **{**all_off, dial: getattr(run, dial)})) for dial in dials}

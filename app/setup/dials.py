@@ -17,7 +17,7 @@ from engine.config.schema import DIAL_KEYS, DIALS, OPTION_DIALS
 LEAD = "Settings for all methods, each off until you switch it on."
 MEANINGS = {
     "attack": "Some clients are malicious: they train on wrong labels or send false updates.",
-    "aggregator": "A robust rule combines the updates that arrive, instead of their mean.",
+    "aggregator": "A robust rule replaces the mean of the updates that arrive.",
     "compression": "Clients send their updates in fewer bytes.",
 }
 FIRST = {"attack": "labels", "aggregator": "median", "compression": "top_k"}  # what a dial starts with
@@ -32,7 +32,7 @@ def dials_section(form: Form, draft: Mapping[str, Any], swept: Sweeps) -> dict[s
 
 
 def meaning(dial: str) -> str:
-    """One sentence on a dial; on one without kinds the first of its docstring."""
+    """One sentence about a dial; for a dial without kinds, the first sentence of its docstring."""
     return MEANINGS[dial] if dial in DIALS else first_sentence(OPTION_DIALS[dial].__doc__ or "")
 
 

@@ -79,7 +79,7 @@ def load(form: Form, config: Mapping[str, Any]) -> None:
 
 
 def chosen(form: Form, draft: Mapping[str, Any], section: str) -> dict[str, Any]:
-    """The draft's data, split or model; after another choice, its name and the options that all have."""
+    """The draft's data, split or model. If another was just chosen: its name, and the options shared by all kinds."""
     old = draft[section]
     name = st.session_state.get(f"{form.prefix}.{section}.name", old["name"])
     shared = PartitionOptions.model_fields if section == "partition" else ()
@@ -124,7 +124,7 @@ def end_sweep(places: Sequence[int], name: str) -> None:
 def begin_study(prefix: str) -> None:
     """Make a study of the draft: options at their defaults are tuned. Missing splits and validation data are added.
 
-    ``prefix`` is that of the form.
+    ``prefix`` is the form's.
     """
     draft = st.session_state[DRAFT]
     draft["tune"] = {}

@@ -91,7 +91,7 @@ def must_download(run: RunConfig) -> bool:
 
 
 def dial_problems(raw: Mapping[str, Any], experiment: ExperimentConfig) -> list[str]:
-    """What the chosen methods do not allow a dial; it needs no data."""
+    """Dials that the chosen methods refuse; checking this needs no data."""
     return refused(raw, _one_seed(experiment.runs()))
 
 
@@ -267,9 +267,9 @@ def _heterogeneity(partition: Mapping[str, Any]) -> str:
 def _planned(
     experiment: ExperimentConfig, gradients: Callable[[RunConfig], float | None] = lambda _: None
 ) -> list[tuple[RunConfig, int]]:
-    """One run of each method, and the number of runs that cost the same; of a study a trial and a final run.
+    """One run of each method (for a study, a trial and a final run), and how many runs cost the same.
 
-    The ``gradients`` of a trial decide how many a budget pays for.
+    ``gradients`` of a trial determine how many trials a budget allows.
     """
     if experiment.tune:
         return list(Study(experiment).planned(gradients))

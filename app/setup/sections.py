@@ -57,7 +57,7 @@ def data_section(form: Form, draft: Mapping[str, Any], advanced: Advanced) -> di
 
 
 def fit_partition(form: Form, draft: Mapping[str, Any], dataset: Mapping[str, Any], has_clients: bool | None) -> None:
-    """Choose the clients that come with newly chosen data if it has any, else a partitioner.
+    """For newly chosen data, select its natural clients if it has any, else a partitioner.
 
     ``has_clients`` is None for data that cannot be read. A loaded configuration is not changed.
     """

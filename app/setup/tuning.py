@@ -74,7 +74,7 @@ class Tuned:
 
 
 def _own(entry: Mapping[str, Any]) -> dict[str, Space] | None:
-    """The search spaces of its own that a method has; without those that cannot be read, which the engine reports."""
+    """The method's own search spaces. Invalid ones are left out; the engine reports them."""
     if not isinstance(entry.get("tune"), Mapping):
         return None
     found = {}

@@ -52,7 +52,7 @@ def save_upload(name: str, data: bytes) -> str:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Lets one upload of a person at a time check the limit and write its file, also of several web servers."""
+    """Lets a person check the limit and write a file for one upload at a time, also across web servers."""
     with (folder / ".lock").open("ab") as file:
         until = time.monotonic() + LOCK_S
         while not _has_lock(file):

@@ -1,4 +1,4 @@
-"""Accuracy at equal price: what each method reached before it had spent a budget of megabytes or gradients."""
+"""Accuracy at equal cost: what each method reached before it had spent a budget of megabytes or gradients."""
 
 from collections.abc import Sequence
 

@@ -79,7 +79,7 @@ def tail_in_words(lowest: float, floor: Interval) -> str:
     """Whether the least accurate clients are lower than chance alone would make them."""
     if not isfinite(floor.low):
         return ""
-    return "Below what chance alone makes it" if lowest < floor.low else "Spread as large as chance alone makes it"
+    return "Below what chance alone explains" if lowest < floor.low else "Spread explained by chance alone"
 
 
 def _points(size: float, samples: float | None) -> str:

@@ -128,7 +128,7 @@ def example() -> DialExample:
 
 
 def finding(samples: str) -> str:
-    """What sharing is worth at this number of images."""
+    """How sharing compares with learning alone at this number of images."""
     return (
         f"With {samples} images each, one model for all {_versus_alone(samples)} learning alone: "
         f"{_pm(TOGETHER, samples)} against {_pm(ALONE, samples)} ({example().over})."

@@ -23,12 +23,12 @@ def side(ours: np.ndarray, theirs: np.ndarray) -> int:
 
 
 def side_of_two(ours: float, theirs: float, near: float = NEAR) -> int:
-    """The same of two single numbers."""
+    """The same for two single numbers."""
     return int(np.sign(ours - theirs)) if abs(ours - theirs) > near * max(abs(ours), abs(theirs)) else LEVEL
 
 
 def meaning(over: str) -> str:
-    """What "clearly" stands for, over these seeds or draws."""
+    """What "clearly" means, over these seeds or draws."""
     return f"the 95 % interval of the difference over {over} excludes 0"
 
 

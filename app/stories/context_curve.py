@@ -1,4 +1,4 @@
-"""What every number of clusters is worth: results that ship with the product (``benchmarks/story_contexts.py``)."""
+"""The results at every number of clusters, which ship with the product (``benchmarks/story_contexts.py``)."""
 
 import json
 from dataclasses import dataclass

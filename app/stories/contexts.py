@@ -163,7 +163,7 @@ def experiment(
 
 
 def finding(stop: Stop) -> str:
-    """What this number of clusters is worth, against both references and the best."""
+    """The result with this number of clusters, next to both references and the best number."""
     best = example().best_K
     return (
         f"{_K(stop)} ends at {_goal(stop)}; learning alone reaches {_alone()}, one FedAvg model "

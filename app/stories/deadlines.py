@@ -302,7 +302,7 @@ def _others(losses: Mapping[str, float], least: str) -> str:
 
 
 def _measured(method: str) -> Any:
-    """Reads the mean of a method off a run."""
+    """The value of a question in the reader's run: the mean of a method."""
     at = list(METHODS).index(method)
     return lambda run: run.now.scores[at][0]
 

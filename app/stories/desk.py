@@ -119,7 +119,7 @@ class Desk:
             self._revealed[key_of(place)] = scene.question.of_run(run)
 
     def _rounds_due(self, round: int) -> int:
-        """Rounds for the time since the last tick; a slow machine skips none at the start."""
+        """How many rounds the time since the last tick allows; a slow machine skips none at the start."""
         now = time.monotonic()
         passed = min(now - self._last_tick, MAX_WAIT_S)
         self._last_tick = now
@@ -167,7 +167,7 @@ class Reader:
 
     @property
     def next_story(self) -> str | None:
-        """None after the last."""
+        """The slug of the next story; None after the last."""
         order = list(stories())
         at = order.index(self.slug) + 1
         return order[at] if at < len(order) else None

@@ -34,7 +34,7 @@ class DialStory(ABC):
 
     @abstractmethod
     def standing(self, stop: str, run: "DialRun | None") -> str:
-        """How far the reader's run is."""
+        """A sentence on the state of the reader's run."""
 
     @abstractmethod
     def draw_clients(self, stop: str, run: "DialRun | None") -> None:

@@ -139,7 +139,7 @@ def _ended(steps: str) -> DriftStep:
 
 @cache
 def _distances(steps: str) -> Mapping[str, Any]:
-    """[ROUNDS + 1] of each method."""
+    """[ROUNDS + 1]: each method's distance from the minimum by round."""
     return {name: method.distances for name, method in _ended(steps).methods.items()}
 
 
@@ -151,7 +151,7 @@ def heading(name: str, steps: str) -> str:
 
 
 def away(distance: float) -> str:
-    """From the minimum of the mean loss."""
+    """The distance from the minimum of the mean loss, in words."""
     return "at the minimum" if distance < CLOSE else f"{distance:.2f} from the minimum"
 
 
@@ -301,7 +301,7 @@ def _exercises() -> Sequence[Exercise]:
 
 
 def _gap(steps: str, there: np.ndarray) -> float:
-    """How far from a model FedAvg ends, however many rounds it has."""
+    """How far FedAvg's limit is from the model ``there``."""
     return float(np.linalg.norm(CLIENTS.fedavg_end(int(steps), LR) - there))
 
 

@@ -59,7 +59,7 @@ class FirstRound:
         return steps(config(place["clients"], "fedavg"))
 
     def pace(self, round: int) -> float:
-        """Phases per second: the first rounds slowly, later ones as a whole."""
+        """Phases per second: slow in the first rounds; later a whole round at a time."""
         return 4 if round < 4 else 16
 
     def draw(self, place: Place, run: "FirstRoundRun | None", marks: Sequence[Mark]) -> None:
@@ -137,7 +137,7 @@ def example() -> DialExample:
 
 
 def finding(clients: str) -> str:
-    """Where runs with so many clients end."""
+    """The result with this number of clients, in a sentence."""
     if clients == "1":
         return (
             f"A single client gains nothing: it recognizes {_pm(ALONE, clients)} of the test images either way "
@@ -150,7 +150,7 @@ def finding(clients: str) -> str:
 
 
 def model_bytes() -> int:
-    """Of one model on its way: a weight for each of 64 pixels and a bias for each of 10 digits, 4 bytes each."""
+    """The size of one model: 10 digits with a bias and 64 weights, one per pixel, 4 bytes each."""
     return (64 + 1) * 10 * 4
 
 
@@ -214,7 +214,7 @@ def _exercises() -> Sequence[Exercise]:
             f"From 2 to 5: two clients reach {percent(two, 0)}, five {percent(five, 0)} and ten {percent(ten, 0)}.",
         ),
         Exercise(
-            "Why are the copies not simply kept, and the model of each client used for itself?",
+            "Why does each client not simply keep and use its own copy?",
             f"Each copy has seen {IMAGES} images. Alone, clients reach {_pm(ALONE, '10')}, the average of ten "
             f"{_pm(TOGETHER, '10')}.",
         ),
@@ -226,7 +226,7 @@ def _pm(name: str, clients: str) -> str:
 
 
 def _accuracies(run: "FirstRoundRun") -> list[float]:
-    """Of the shared model, after every complete round so far."""
+    """The shared model's accuracy after every complete round so far."""
     return [step.value for step in run.steps if step.phase == round_phases.AVERAGE]
 
 

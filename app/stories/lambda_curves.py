@@ -109,5 +109,5 @@ def example() -> Example:
 
 
 def text(stop: Stop) -> str:
-    """As written in an address."""
+    """The stop as it is written in an address."""
     return f"{stop:g}" if isinstance(stop, float) else stop

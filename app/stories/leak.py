@@ -141,7 +141,7 @@ def example() -> DialExample:
 
 
 def at(noise: str, batch: str) -> float:
-    """Shipped mean correlation."""
+    """The shipped mean correlation at these stops."""
     return example().at(LINES[noise], batch)[0]
 
 

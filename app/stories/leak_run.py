@@ -26,12 +26,12 @@ class Leak:
 
     @property
     def similarity(self) -> np.ndarray:
-        """[B]"""
+        """[B]: the correlation of each image with its reconstruction."""
         return similarity(self.images, self.guesses)
 
     @property
     def largest_error(self) -> float:
-        """Of any pixel."""
+        """The largest difference of a pixel between an image and its reconstruction."""
         return float(np.abs(self.images - self.guesses).max())
 
 

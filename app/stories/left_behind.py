@@ -106,7 +106,7 @@ class LeftBehind:
     def caption(self) -> str:
         return (
             "FedAvg and FedSAM are trained live on the same batches, on the clients of the first of "
-            f"{DRAWS}; shipped results of this draw stand in where no run has started. The curves are example results "
+            f"{DRAWS}; before a run starts, shipped results of this draw are shown. The curves are example results "
             f"that ship with Fedscape: mean ± standard deviation over {DRAWS} of such clients, {ROUNDS} rounds, "
             f"n = {NUM_CLIENTS} clients with 4 to {SAMPLES} test images each, so the lowest 5 % are {NUM_LEFT_BEHIND} "
             "clients. This run need not end on the curves. The loss is the mean over all training samples, along one "

@@ -53,7 +53,7 @@ class Noise:
 
     @property
     def epsilon(self) -> float:
-        """After all rounds, at ``DELTA``: everyone takes part in each."""
+        """Epsilon after all rounds at ``DELTA``, if all clients take part in each."""
         return accounting.epsilon(1.0, self.z, ROUNDS, DELTA)
 
     @property
@@ -305,7 +305,7 @@ def _exercises() -> Sequence[Exercise]:
 
 
 def _measured(method: str) -> Any:
-    """Reads the mean of a method off a run."""
+    """The value of a question in the reader's run: the mean of a method."""
     at = list(METHODS).index(method)
     return lambda run: run.now.scores[at][0]
 
@@ -319,7 +319,7 @@ def _pm(method: str, stop: str, what: str = MEAN) -> str:
 
 
 def _losses(method: str, stop: str, what: str = MEAN) -> np.ndarray:
-    """[seeds] against the same method without privacy."""
+    """[seeds]: the loss compared with the same method without privacy."""
     return np.asarray(_values(method, "off", what) - _values(method, stop, what))
 
 

@@ -17,14 +17,14 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Clients:
-    """Quadratic losses."""
+    """The clients' quadratic losses."""
 
     curvatures: np.ndarray  # [N, 2, 2] H_i, symmetric and positive
     optima: np.ndarray  # [N, 2] o_i
 
     @property
     def minimum(self) -> np.ndarray:
-        """[2] of the mean loss."""
+        """[2]: the minimum of the mean loss."""
         return np.asarray(np.linalg.solve(self.curvatures.sum(0), self._pull(self.curvatures)))
 
     def fedavg_end(self, E: int, lr: float) -> np.ndarray:
@@ -60,7 +60,7 @@ class Method:
 
     @classmethod
     def untrained(cls, clients: Clients, E: int, lr: float, start: np.ndarray, *, is_corrected: bool) -> "Method":
-        """At ``start`` [2]."""
+        """The method before its first round, at the model ``start`` [2]."""
         return cls(clients, E, lr, is_corrected, start[None], np.zeros_like(clients.optima))
 
     def round(self) -> "Method":
@@ -75,5 +75,5 @@ class Method:
 
     @property
     def distances(self) -> np.ndarray:
-        """[rounds + 1] of the server's model from the minimum, after every round."""
+        """[rounds + 1]: the distance of the server's model from the minimum, after every round."""
         return np.asarray(np.linalg.norm(self.server - self.clients.minimum, axis=1))

@@ -293,7 +293,7 @@ def _exercises() -> Sequence[Exercise]:
 
 
 def _measured(method: str) -> Any:
-    """Reads the mean of a method off a run."""
+    """The value of a question in the reader's run: the mean of a method."""
     at = list(METHODS).index(method)
     return lambda run: run.now.scores[at][0]
 

@@ -10,7 +10,7 @@ WORDS = {
 
 
 def in_words(phase: int, num_clients: int) -> str:
-    """What happens in a phase."""
+    """A sentence on what happens in a phase."""
     if num_clients == 1:
         return WORDS[phase].format(clients="the client", each="the client", copies="one copy")
     return WORDS[phase].format(clients=f"all {num_clients} clients", each="each client", copies="copies")

@@ -34,7 +34,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Check:
-    """A control run: a gain without the radius."""
+    """A control run, which asks whether the same gain is possible without the radius."""
 
     mean: np.ndarray  # [draws]
     lowest5: np.ndarray  # [draws]

@@ -48,7 +48,7 @@ class Skew:
     words: tuple[str, ...]  # the same for readers
 
     def at(self, strength: str) -> Mapping[str, Any]:
-        """The partition."""
+        """The partition at a strength of this skew."""
         value = self.values[STRENGTHS.index(strength)]
         return {**self.partition, self.option: value, "num_clients": CLIENTS, "test_fraction": TEST}
 
@@ -92,7 +92,7 @@ class Skews:
     title = "How do clients differ?"
     lead = (
         "Clients are rarely alike. They may have other digits (label skew), images that look different (feature skew), "
-        "or more images than others (quantity skew). Each changes what one shared model is worth, compared with each "
+        "or more images than others (quantity skew). Each changes how much one shared model helps, compared with each "
         "client training alone."
     )
 
@@ -196,12 +196,12 @@ def line(skew: str, how: str) -> str:
 
 
 def end(skew: str, how: str, strength: str) -> tuple[float, float]:
-    """Shipped mean and standard deviation."""
+    """The shipped mean and standard deviation over seeds."""
     return example().at(line(skew, how), strength)
 
 
 def finding(place: Place) -> str:
-    """What sharing is worth at this stop."""
+    """How sharing compares with training alone at this place."""
     skew, strength = place["skew"], place["strength"]
     beats = word(_side(skew, strength))
     together, alone = (_pm(skew, how, strength) for how in (TOGETHER, ALONE))

@@ -1,1 +1,1 @@
-"""The parts of Study: settings chosen on validation data, and what they are worth on the test data."""
+"""The parts of the Study page: how settings were chosen on validation data, and the results on test data."""

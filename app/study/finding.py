@@ -100,7 +100,7 @@ def _of_these_clients(differences: Mapping[str, Difference], reference: str) -> 
 
 
 def _tuning(table: pd.DataFrame, reference: str | None) -> str:
-    """``Tuning was worth 42.0 points to CGPFL and 1.5 points to LocalTrain.``"""
+    """``Tuning raised CGPFL by 42.0 points and LocalTrain by 1.5 points.``"""
     gains = table.set_index("method")["gain"]
     most = gains.idxmax()
     if gains[most] <= 0:
@@ -109,23 +109,23 @@ def _tuning(table: pd.DataFrame, reference: str | None) -> str:
     also = ""
     if reference in gains and reference != most:
         own = gains[reference]
-        also = f" and {points(own, samples)} to {reference}" if own > 0 else f" and nothing to {reference}"
-    return f"Tuning was worth {points(gains[most], samples)} to {most}{also}."
+        also = f" and {reference} by {points(own, samples)}" if own > 0 else f" and {reference} not at all"
+    return f"Tuning raised {most} by {points(gains[most], samples)}{also}."
 
 
 def _tails(table: pd.DataFrame) -> str:
-    """Whether the lowest clients are below what chance makes them."""
+    """Whether the lowest clients are lower than chance alone explains."""
     below = list(table.loc[table["tail"].str.startswith("Below"), "method"])
     if not below:
-        return "The lowest 10 % of the clients are as low as chance alone makes them, under every method."
+        return "Under every method, chance alone explains how low the lowest 10 % of the clients are."
     if len(below) == len(table):
-        return "Under every method the lowest 10 % of the clients are lower than chance alone makes them."
-    return f"Under {names(below, MAX_NAMED)} the lowest 10 % of the clients are lower than chance alone makes them."
+        return "Under every method, the lowest 10 % of the clients are lower than chance alone explains."
+    return f"Under {names(below, MAX_NAMED)}, the lowest 10 % of the clients are lower than chance alone explains."
 
 
 def _scope(splits: int, data: str) -> str:
     what = "new splits of this data set" if splits > 1 else "new trainings of these clients"
-    return f"This generalizes to {what}, divided in this way ({data}), and no further."
+    return f"This generalizes only to {what}, divided in this way ({data})."
 
 
 def procedure(methods: int, trials: int, seeds: int, splits: int, select: str) -> str:

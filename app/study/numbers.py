@@ -21,7 +21,7 @@ GLOBAL = "FedAvg's global model"
 
 @dataclass(frozen=True)
 class Difference:
-    """A tuned method minus the tuned reference: over splits, or of the clients of one split."""
+    """A tuned method minus the tuned reference: over splits, or over the clients if there is one split."""
 
     method: str
     interval: Interval  # over splits; with one split, of its clients

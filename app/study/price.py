@@ -1,4 +1,4 @@
-"""Accuracy at equal price: what the tuned methods reached for the same megabytes or gradients."""
+"""Accuracy at equal cost: what the tuned methods reached with the same megabytes or gradients."""
 
 import numpy as np
 import pandas as pd
@@ -72,7 +72,7 @@ def as_shown(rows: pd.DataFrame, cost: Cost) -> pd.DataFrame:
 def panel(study: Study) -> None:
     if study.final_runs.empty:
         return
-    page.section("What do they reach for the same price?")
+    page.section("What do they reach at the same cost?")
     cost = cost_of(AXIS.switch())
     rows = table(study, cost)
     if rows.empty:
@@ -84,7 +84,7 @@ def panel(study: Study) -> None:
         height=page.table_height(len(rows)),
         key="price",
         placeholder=MISSING,
-        alt="Accuracy at equal price",
+        alt="Accuracy at equal cost",
     )
     terms.caption(about(cost), "price")
 

@@ -55,7 +55,8 @@ def caveats(study: Study) -> list[str]:
         )
     if lost := [run for run in study.finals if run.is_finished and run.status != "done"]:
         which = names(dict.fromkeys(run_name(run) for run in lost))
-        found.append(f"{plural(len(lost), 'final run is', 'final runs are')} left out since not completed: {which}.")
+        one, many = "final run is left out because it", "final runs are left out because they"
+        found.append(f"{plural(len(lost), one, many)} did not complete: {which}.")
     if tune.select == "loss":
         found.append("Settings were chosen by validation loss; figures of trials show the mean validation accuracy.")
     if tune.gradients:
@@ -66,7 +67,7 @@ def caveats(study: Study) -> list[str]:
 
 
 def seen_before(study: Study, runs: Sequence[RunRecord]) -> str:
-    """``This test data was seen by 14 earlier runs.``: runs of other experiments that evaluated on it before."""
+    """``It was used before by 14 earlier runs of other experiments.``: runs evaluated on the same test data."""
     at = study.opened_at
     if at is None:
         return ""
@@ -81,7 +82,7 @@ def seen_before(study: Study, runs: Sequence[RunRecord]) -> str:
         and run.is_tested
         and _data(run) in own
     ]
-    return f"It was seen before by {plural(len(seen), 'earlier run')} of other experiments." if seen else ""
+    return f"It was used before by {plural(len(seen), 'earlier run')} of other experiments." if seen else ""
 
 
 def _data(run: RunRecord) -> str:

@@ -11,7 +11,7 @@ SAMPLERS = {
     "random": "uniformly at random; trial k of all methods has the same learning rate",
     "tpe": "Sobol sequence, then tree-structured Parzen estimators",
 }
-PER = {"split": "each split by itself", "first": "the first split, for all"}
+PER = {"split": "each split separately", "first": "the first split, for all splits"}
 
 
 def steps(study: Study) -> pd.DataFrame:
@@ -30,7 +30,7 @@ def steps(study: Study) -> pd.DataFrame:
         "Seeds of the trials": _listed(tune.seeds),
         "Selected by": f"{SELECT[tune.select]} of the {tune.model} model after the last round, on {PER[tune.per]}",
         "Seeds of the final runs": _listed(study.seeds),
-        "Test data": "evaluated in the final runs only, after all choices",
+        "Test data": "evaluated only in the final runs, after all settings were chosen",
     }
     return pd.DataFrame([(step, capital(how)) for step, how in rows.items()], columns=["Step", "How"])
 

@@ -1,4 +1,4 @@
-"""The settings of one method: all its trials, the effect of each parameter, and the choice to take away."""
+"""The settings of one method: all its trials, the effect of each parameter, and the chosen settings to download."""
 
 from collections.abc import Sequence
 
@@ -78,7 +78,7 @@ def parallel(study: Study, entry: Entry, split: int) -> Shown:
         parallel_trials.finding(tried, axes, entry.name),
         key="parallel_trials",
         name="trials",
-        title="Every trial, through its settings",
+        title="Every trial and its settings",
         also="Thick: chosen; dashed: defaults; stronger lines have a higher validation accuracy.",
         heads=PARALLEL_HEADS,
     )
@@ -135,12 +135,12 @@ def chosen(study: Study) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def take_away(study: Study) -> None:
+def download_chosen(study: Study) -> None:
     """Every choice in a table, and as a configuration to download or to open in Set up."""
     rows = chosen(study)
     if rows.empty:
         return
-    page.section("The chosen settings, to take away")
+    page.section("Download the chosen settings")
     st.dataframe(
         rows,
         hide_index=True,
@@ -153,7 +153,7 @@ def take_away(study: Study) -> None:
         "in the outer twentieth of their range; widen it."
     )
     by_split = {split: tuned_runs(study, split) for split in study.splits}
-    with st.container(horizontal=True, vertical_alignment="center", key="take_away"):
+    with st.container(horizontal=True, vertical_alignment="center", key="download_chosen"):
         for split, runs in by_split.items():
             if runs:
                 config = experiment_of_all(runs)

@@ -139,7 +139,7 @@ class Study:
         return {entry.label: entry for entry in self.entries}
 
     def choice(self, entry: str, split: int) -> ChoiceRecord | None:
-        """The choice for an entry on a split, which is that of the first split with ``per: first``."""
+        """The choice for an entry on a split; with ``per: first``, the choice of the first split."""
         return self.progress.choices.get((entry, self.plan.tuned_on(split)))
 
     def named(self, frame: pd.DataFrame) -> pd.DataFrame:

@@ -12,8 +12,8 @@ from storage import RunRecord
 def left_s(study: Study) -> float | None:
     """Estimated seconds until all final runs have ended; None if that is unknown.
 
-    That is so while no worker runs or no run has been timed, while a run is paused or a cancelled trial holds up the
-    final runs, and while trials are still added by results.
+    It is unknown while no worker runs or no run has been timed, while a run is paused or a cancelled trial holds up the
+    final runs, and while later trials still depend on earlier results.
     """
     progress = study.progress
     if progress.held_up or (study.plan.is_sequential and progress.undecided):
@@ -26,9 +26,9 @@ def left_s(study: Study) -> float | None:
 
 
 def to_come(study: Study) -> Iterator[RunRecord]:
-    """The final runs that are not queued yet, with ids that no run has: at most so many, at the pace of their trials.
+    """Stand-ins for the final runs that are not queued yet, as many as there can be, at the pace of their trials.
 
-    A choice that is still open may be other settings than the defaults, which are trained as well.
+    Their ids are unused. A setting that is not chosen yet may differ from the defaults, which are trained as well.
     """
     if study.finals:
         return

@@ -1,4 +1,4 @@
-"""What tuning was worth, and whether the budget was enough."""
+"""How much tuning helped, and whether the budget was enough."""
 
 import streamlit as st
 
@@ -16,7 +16,7 @@ AXIS = Choice("Budget in", best_so_far.AXES, "budget", "trials")
 
 
 def worth(study: Study) -> Shown:
-    """Defaults and choice on the test data."""
+    """The defaults and the chosen settings on test data."""
     runs = study.final_runs
     rows, band = tuned.data(runs, floors(study)), tuned.band(runs)
     clients = int(study.final_clients.groupby("run")["client"].nunique().max())
@@ -32,14 +32,14 @@ def worth(study: Study) -> Shown:
 
 
 def budget(study: Study, axis: str) -> Shown:
-    """The expected best of the first trials on validation data; of trials drawn by results the best in their order."""
+    """The best of the first trials on validation data: in their order if they depend on results, else expected."""
     in_order = study.plan.tune.sampler == "tpe"
     rows = best_so_far.data(study.trial_values, axis, in_order)
     best, trials = "best" if in_order else "expected best", study.budget
     met = {share: f"{100 * chance_to_meet(share, trials):.0f} %" for share in (0.05, 0.2)}
     chance = (
-        f"{plural(trials, 'independent draw')} would meet the best 5 % of a search space with chance {met[0.05]}, "
-        f"the best 20 % with chance {met[0.2]}."
+        f"With {plural(trials, 'independent draw')}, the chance to find one of the best 5 % of all settings is "
+        f"{met[0.05]}, and {met[0.2]} for the best 20 %."
     )
     return with_finding(
         best_so_far.figure(rows, axis, f"{best} {SELECT[study.shown_by]}"),
@@ -48,13 +48,13 @@ def budget(study: Study, axis: str) -> Shown:
         key="best_so_far",
         name="best-so-far",
         title=f"{capital(best)} of the first trials, on validation data",
-        also="In the order of the trials, since later ones were drawn by results." if in_order else chance,
+        also="In the order of the trials, since later ones depend on earlier results." if in_order else chance,
     )
 
 
 @url_state.fragment
 def panel(study: Study) -> None:
-    page.section("What was tuning worth?")
+    page.section("How much did tuning help?")
     axis = AXIS.switch() if len(study.trial_values) else AXIS.default
     columns = iter(st.columns(2, gap="large"))
     if len(study.final_runs):

@@ -63,7 +63,7 @@ def lesson(reader: Reader, place: Place, room: Classroom) -> None:
 
 
 def arrived() -> Reader:
-    """Return the reader. On arrival, open the story and the place of the address, or else the last ones."""
+    """Return the reader. On arrival, open the story and place that the address names, else the last ones."""
     reader: Reader = st.session_state.setdefault("learn", Reader(next(iter(stories()))))
     if url_state.take_arrival():
         classroom().arrive(url_state.get("room"))

@@ -1,4 +1,4 @@
-"""Study: settings chosen on validation data under an equal budget, and what the methods are worth then."""
+"""Study: methods tuned on validation data with equal budgets, and their results on test data."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -91,7 +91,7 @@ def panels(study: Study) -> None:
     if study.is_finished:
         ranks.panel(study)
         price.panel(study)
-        settings.take_away(study)
+        settings.download_chosen(study)
     paper_figure.offer(lambda: figures(study, url_state.address()))
 
 

@@ -1,8 +1,8 @@
 """The channel between clients and server: a method passes its uploads and gets back the server's aggregate.
 
 Attacks, compression, lost uploads, clipping, robust aggregation and noise all act here, and methods need not know of
-them. A method says what is uploaded and ``reference``, what it is measured from: Delta_i = upload_i - reference_i. None
-is a reference of 0, for uploads that are changes themselves, or for which nothing was received.
+them. A method passes its uploads and a ``reference`` from which they are measured: Delta_i = upload_i - reference_i.
+``None`` is a reference of 0, for uploads that are changes already, or if clients received nothing to measure from.
 """
 
 from dataclasses import dataclass

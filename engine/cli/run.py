@@ -136,11 +136,11 @@ def _follow(
     driver: "_Driver",
     interrupts: Sequence[int],
 ) -> None:
-    """Until all runs have ended. Runs that the ``studies`` queue meanwhile are added to ``run_ids``.
+    """Works until all runs have ended. Runs that the ``studies`` queue meanwhile are added to ``run_ids``.
 
-    In each turn only runs that had not ended are read. At the end all are: another process may have resumed some.
-    Whether a study will queue more is read after its runs, and what it queued after that: the last trial may end, and
-    the final runs be queued, at any moment.
+    Each turn reads only the runs that had not ended; at the end all are read, since another process may have resumed
+    some. We read whether a study will queue more after reading its runs, and the new runs after that: the last trial
+    may end, and the final runs be queued, at any moment.
     """
     accuracies: dict[int, float] = {}
     seen: dict[int, int] = {}  # the last round shown, by run

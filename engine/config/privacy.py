@@ -27,7 +27,8 @@ class Privacy(Options):
 
     unit: Literal["client", "sample"] = Field(
         "client",
-        description="What is hidden: client, that a client took part; sample, one sample from all but its client.",
+        description="What is hidden: whether a client took part (client), or each sample, from all but its own client "
+        "(sample).",
     )
     clip: Positive | Literal["adaptive"] = Field(
         1.0,
@@ -53,8 +54,8 @@ class Privacy(Options):
     )
     sampling: Literal["poisson", "fixed"] = Field(
         "poisson",
-        description="unit: client: participants are drawn independently, or a fixed number of them, for which the same "
-        "noise protects far less.",
+        description="unit: client: draws participants independently (poisson), or a fixed number of them (fixed), for "
+        "which the same noise protects far less.",
     )
     population: int | None = Field(
         None,
@@ -73,7 +74,7 @@ class Privacy(Options):
     )
     covers: Literal["sent", "all"] = Field(
         "sent",
-        description="unit: sample: what is trained privately: models on which an upload depends, or all models.",
+        description="unit: sample: the models that are trained privately: those on which an upload depends, or all.",
     )
 
     @model_validator(mode="after")

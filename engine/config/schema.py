@@ -153,7 +153,7 @@ class Evaluation(Options):
 
     @model_serializer(mode="wrap")
     def _without_defaults_of_later_versions(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Absent means the default, as in runs stored before there was a choice; so their digests stay."""
+        """Omits defaults of options that older runs lack, so that the digests of these runs stay the same."""
         later = {"clients": None, "on": "both"}
         return {name: value for name, value in serialize(self).items() if later.get(name, ...) != value}
 
@@ -220,7 +220,7 @@ class RunConfig:
 
     @property
     def sampled_share(self) -> float:
-        """The share of clients that train in a round, with those that are sampled beyond what is needed."""
+        """The share of clients sampled in a round, including over-selected ones."""
         return min(1.0, self.training.participation * (self.system.over_select if self.system else 1.0))
 
     @property

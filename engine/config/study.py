@@ -60,7 +60,7 @@ class Study:
 
     @property
     def is_sequential(self) -> bool:
-        """Whether results decide on trials: on their number, or where they are."""
+        """Whether results of trials determine how many follow, or with which settings."""
         return self.tune.gradients is not None or self.tune.sampler == "tpe"
 
     def is_spent(self, trials: int, gradients: float) -> bool:
@@ -70,7 +70,7 @@ class Study:
         return trials >= MAX_TRIALS or (trials >= MIN_TRIALS and gradients >= self.tune.gradients)
 
     def tuned_on(self, split: int) -> int:
-        """The split whose choice is used on a split."""
+        """The split on which the settings for ``split`` are chosen."""
         return split if self.tune.per == "split" else self.splits[0]
 
     def spaces(self, entry: str) -> dict[str, Space]:
@@ -79,7 +79,7 @@ class Study:
         return {name: found[name].resolved(self._sizes(entry)) for name in names_of(found)}
 
     def setting(self, entry: str, split: int, trial: int, drawn: Point | None = None) -> dict[str, Any]:
-        """The drawn values by name; none for trial 0, the defaults. ``drawn`` is a point that depended on results."""
+        """The drawn values by name; none for trial 0, the defaults. ``drawn``: the point, if it depends on results."""
         dimensions = len(self.spaces(entry))
         if not trial or not dimensions:
             return {}
@@ -149,10 +149,10 @@ class Study:
     def planned(
         self, gradients: Callable[[RunConfig], float | None] = lambda _: None
     ) -> Iterator[tuple[RunConfig, int]]:
-        """A trial and a final run with the defaults for each entry, and the number of runs like it.
+        """For each entry a trial and a final run with the defaults, each with the number of such runs.
 
-        At most so many final runs. With a budget of gradients so many trials as fit, where the ``gradients`` of a trial
-        are known, otherwise at least so many.
+        The number of final runs is an upper limit. With a budget of gradients, the number of trials is what the budget
+        allows if the ``gradients`` of a trial are known, else a lower limit.
         """
         split = self.splits[0]
         choices = len(self.tuned) // len(self.entries)
@@ -164,7 +164,7 @@ class Study:
             yield final, fresh * len(self.splits) * len(self.config.seeds)
 
     def num_trials(self, gradients: float | None) -> int:
-        """The trials of a choice, each of whose runs computes so many ``gradients``; None: unknown."""
+        """The number of trials of a choice if each run computes this many ``gradients``; None: unknown."""
         if self.tune.gradients is None:
             return self.tune.trials
         if not gradients:
@@ -317,12 +317,13 @@ def problems(config: ExperimentConfig) -> list[str]:
         found.append(f"tune.trials: {tune.trials}, but {first}; use more trials, or sampler: sobol")
     for entry in config.algorithms:
         if tune.rounds and tune.rounds > entry.training.rounds:
-            found.append(f"tune.rounds: {tune.rounds}, must be at most the {entry.training.rounds} of {entry.label}")
+            most = f"the {entry.training.rounds} rounds of {entry.label}"
+            found.append(f"tune.rounds: {tune.rounds}, must be at most {most}")
         if len(entry.label) > MAX_LABEL:
             found.append(f"algorithms: the label {shown(entry.label)} is too long; use at most {MAX_LABEL} characters")
     labels = {file_label(entry.label) for entry in config.algorithms}
     found += [
-        f"algorithms: the label {shown(label + DEFAULTS)} is that of final runs; choose another"
+        f"algorithms: the label {shown(label + DEFAULTS)} is reserved for final runs; choose another"
         for label in labels
         if label + DEFAULTS in labels
     ]

@@ -65,7 +65,7 @@ class System(Options):
         ge=1,
         le=2,
         title="Over-selection",
-        description="Factor on the number of sampled clients, of which the server keeps the first that report.",
+        description="Factor by which more clients are sampled than needed; the server keeps the first that report.",
     )
     drop_out: float = Field(
         0.0,
@@ -84,7 +84,7 @@ class System(Options):
         "context. How many are slow stays the same.",
     )
     tie_strength: float = Field(
-        1.0, ge=0, le=1, description="How much the tie decides about speed and availability; 0: chance alone."
+        1.0, ge=0, le=1, description="How strongly the tie determines speed and availability; 0: chance alone."
     )
 
     @property

@@ -18,7 +18,7 @@ MISSING = (
     "use sobol"
 )
 
-NOTE = f"from trial {STARTUP} on, settings follow each method's own results, and methods share no learning rates"
+NOTE = f"from trial {STARTUP} on, each method's settings depend on its own results, so methods share no learning rates"
 
 Point = tuple[float, ...]  # in [0, 1), a number for each space
 

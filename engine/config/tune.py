@@ -25,14 +25,15 @@ class Tune(Options):
     advanced: ClassVar[tuple[str, ...]] = ("rounds", "seeds", "model", "per")
 
     trials: int = Field(
-        16, ge=1, le=MAX_TRIALS, description="Settings per method and split; the first are the defaults."
+        16, ge=1, le=MAX_TRIALS, description="Settings tried per method and split; the first has the defaults."
     )
     gradients: float | None = Field(
         None,
         gt=0,
         le=1e18,
         title="Gradients, instead of trials",
-        description="Budget instead of trials: at least 2 trials, until this many gradient evaluations are spent.",
+        description="Budget instead of trials: trials, at least 2, continue until this many gradient evaluations are "
+        "spent.",
     )
     rounds: int | None = Field(
         None,
@@ -47,18 +48,21 @@ class Tune(Options):
     select: Select = Field(
         "mean",
         title="Select by",
-        description="Summary over clients of the last round's validation accuracies; loss takes the least loss.",
+        description="What decides: a summary over clients of the last round's validation accuracies, or the validation "
+        "loss (loss).",
     )
-    model: ModelKind = Field("personalized", title="Selected model", description="The model that is selected by.")
+    model: ModelKind = Field(
+        "personalized", title="Selected model", description="The model whose validation results decide."
+    )
     sampler: Sampler = Field(
         "sobol",
-        description="How settings are drawn: evenly spread, independently, or, with tpe, near those that were good so "
-        "far: methods then share only the first 10.",
+        description="How settings are drawn: evenly spread (sobol), independently (random), or near those that were "
+        "good so far (tpe), where methods share only the first 10.",
     )
     per: Literal["split", "first"] = Field(
         "split",
         title="Settings per",
-        description="split: each split chooses its own settings; first: those of the first split serve all.",
+        description="split: each split chooses its own settings; first: all splits use those chosen on the first.",
     )
 
     @field_validator("seeds", mode="before")
@@ -76,9 +80,9 @@ class Tune(Options):
 
 @dataclass(frozen=True)
 class StudyRun:
-    """The place of a run in a study: a trial or a final run with the settings of this trial; 0 are the defaults.
+    """The place of a run in a study: a trial, or a final run with the settings of a trial. Trial 0 has the defaults.
 
-    ``point`` is that of the trial in its search spaces, if it depended on results.
+    ``point`` is the trial's point in the search spaces, if it depended on results.
     """
 
     role: Literal["trial", "final"]

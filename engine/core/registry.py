@@ -1,4 +1,5 @@
-"""Registries: every algorithm, dataset, partitioner, model, metric and analysis is one file that registers itself.
+"""Registries: every algorithm, dataset, partitioner, model, metric, attack, aggregator, compressor and analysis is one
+file that registers itself.
 
 A folder is scanned when its registry is first used. Folders named in ``FEDSCAPE_PLUGINS`` (separated like
 ``PATH``) are scanned too: ``<folder>/algorithms/my_method.py`` and so on, or loose files directly in the folder.

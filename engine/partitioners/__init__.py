@@ -58,7 +58,7 @@ class SplitOptions(Options):
         ge=0,
         lt=1,
         title="Public share",
-        description="Share of the samples that are public: without labels, and of no client. Methods that exchange "
+        description="Share of the samples set aside as public, without labels. Methods that exchange "
         "predictions need some.",
     )
 

@@ -26,7 +26,11 @@ BLOCK = 50_000  # clients that are drawn together
 
 class ResampledOptions(PartitionOptions):
     samples_per_client: int = Field(
-        20, ge=1, le=1_000_000, title="Samples per client", description="Samples of each client, of all three parts."
+        20,
+        ge=1,
+        le=1_000_000,
+        title="Samples per client",
+        description="Samples of a client, including validation and test samples.",
     )
     alpha: float | None = Field(
         None,

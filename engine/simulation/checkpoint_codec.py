@@ -117,7 +117,7 @@ def _rows(name: str, store: RowStore, places: Tensor) -> dict[str, Tensor]:
 def _read_rows(
     stores: Mapping[str, RowStore], included: Mapping[str, Tensor], names: Sequence[str], read: Read | None
 ) -> dict[str, tuple[Tensor, ClientRows]]:
-    """Fills the stores; their ascending serials, and the row of each."""
+    """Fills the stores. Returns for each its serials, ascending, and their rows."""
     found: dict[str, list[tuple[Tensor, ClientRows]]] = {name: [] for name in stores}
     for tensors in _all_parts(included, names, read):
         for name, store in stores.items():

@@ -95,12 +95,12 @@ def _privacy_notes(config: RunConfig) -> Iterator[str]:
         return
     yield "privacy: all clients count alike in the mean, since weights by samples would reveal how many they have"
     if system is not None and (system.loses_uploads or system.availability < 1) and config.training.participation < 1:
-        yield "privacy: which clients stay out is not only random, so ε counts all clients in every round"
+        yield "privacy: which clients are absent is not purely random, so ε is that of all clients in every round"
 
 
 def _guarantee(privacy: ClientLevel, rounds: int) -> str:
     if not privacy.noise:
-        return "privacy: without noise nothing is guaranteed"
+        return "privacy: without noise there is no guarantee"
     epsilon = f"ε = {privacy.epsilon(rounds):.3g} at δ = {privacy.delta:.2g}"
     return f"privacy: noise z = {privacy.noise:.3g} guarantees {epsilon} after {rounds:,} rounds"
 

@@ -40,8 +40,8 @@ def check_runs(
     """Builds the data of every split, and every method with its model, once each. Raises InvalidConfig.
 
     Returns notes, such as an option that is limited by the data or the model. Methods whose clients' models are too
-    large to try are left to the worker. Downloads missing data, so that workers that start together find it. Of a study
-    the defaults are checked: a drawn setting that cannot be trained counts as the worst. ``tune`` is that of the study.
+    large to try are left to the worker. Downloads missing data, so that workers that start together find it. In a study
+    (``tune``) only the defaults are checked: a drawn setting that cannot be trained counts as the worst.
     """
     if missing := sampler_problems(tune):
         raise InvalidConfig(missing)
@@ -88,13 +88,13 @@ def validation_notes(val_sizes: Sequence[int], split: int) -> list[str]:
     if sum(val_sizes) < FEW_IN_ALL:
         found.append(
             f"split {split}: {sum(val_sizes)} validation samples, fewer than {FEW_IN_ALL}: the standard error of a "
-            "mean accuracy near 0.9 is above 2 points, so choices are coin tosses; raise partition.val_fraction"
+            "mean accuracy near 0.9 is above 2 points, so choices are mostly chance; raise partition.val_fraction"
         )
     return found
 
 
 def sampler_problems(tune: Tune | None) -> list[str]:
-    """What has to be installed before a study starts. To read one it need not be."""
+    """What must be installed before a study starts; reading a finished one does not need it."""
     return [tpe.MISSING] if tune is not None and tune.sampler == "tpe" and not tpe.is_installed() else []
 
 

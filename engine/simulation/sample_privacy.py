@@ -22,7 +22,7 @@ from engine.task import Shared, Task
 
 
 def mechanism(config: RunConfig, algorithm: Algorithm, shared: Shared, task: Task) -> SampleLevel | None:
-    """What protects samples, if anything does, with the noise for ``epsilon``. Raises Unsupported."""
+    """The mechanism that protects samples, with the noise for ``epsilon``; None without one. Raises Unsupported."""
     privacy = config.privacy
     if privacy is None or privacy.unit != "sample":
         return None

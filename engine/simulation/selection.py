@@ -31,7 +31,7 @@ class Validation:
     sizes: Float[np.ndarray, "N"]
 
     def value(self, select: Select) -> float:
-        """What settings are selected by, larger is better; NaN if no client has a value."""
+        """The value by which settings are chosen, larger is better; NaN if no client has a value."""
         known = np.isfinite(self.loss if select == "loss" else self.accuracy)
         values, sizes = (self.loss if select == "loss" else self.accuracy)[known], self.sizes[known]
         if not known.any():
@@ -76,7 +76,7 @@ def choose(trials: Mapping[int, Sequence[Validation | None]], select: Select) ->
 
 
 def _standard_error(seeds: Sequence[Validation]) -> float:
-    """That of the mean accuracy over the clients with validation samples, by their accuracies averaged over seeds."""
+    """Of the mean accuracy over clients with validation samples; accuracies are averaged over seeds first."""
     accuracy, sizes = np.mean([one.accuracy for one in seeds], axis=0), seeds[0].sizes
     known = np.isfinite(accuracy) & (sizes > 0)
     v, n = accuracy[known], sizes[known]

@@ -241,7 +241,7 @@ class Simulation:
     def checkpoint(self, write: states.Write | None = None) -> bytes:
         """The state after the last yielded round, from which a run can continue.
 
-        With ``write``, large state by client is stored by it in ``parts``, new rows only.
+        ``write`` stores the new rows of large per-client state as ``parts``; without it they are part of the result.
         """
         best = {
             k: {**dataclasses.asdict(dataclasses.replace(b, state=None)), "state": b.state}

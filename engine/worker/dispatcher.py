@@ -179,7 +179,7 @@ class Dispatcher:
             del self._ended[0]
 
     def _advance_studies(self) -> None:
-        """Advances the studies of which runs have ended. Repeated in the next turn if it is interrupted."""
+        """Advances the studies whose runs have ended. Repeated in the next turn if it is interrupted."""
         if self._settled:
             runs = self.store.queue.runs(run_ids=list(self._settled), include_archived=True, with_partition=False)
             for experiment_id in {run.experiment_id for run in runs if run.study is not None}:

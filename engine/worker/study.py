@@ -1,7 +1,7 @@
 """A study advances when its trials end: choices are made, then the final runs are queued.
 
-``advance`` may be called at any time, by whatever process is the dispatcher: it does what the rows call for, in one
-transaction, and nothing twice.
+``advance`` may be called at any time by the current dispatcher. It derives what is due from the stored rows, and does
+it in one transaction, each step only once.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""How far a study is, from its rows alone: without the methods, and so without torch."""
+"""The progress of a study, from its database rows alone: needs no method, and so no torch."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ def progress_of(store: Store, experiment_id: int) -> StudyProgress:
 
 
 def trials_of(runs: Sequence[RunRecord], entry: str, split: int) -> Trials:
-    """The trials of a method on a split; of several runs of a trial the newest counts."""
+    """The trials of a method on a split. If a trial was repeated, its newest run counts."""
     found: Trials = {}
     for run in sorted(runs, key=lambda run: run.id):
         place = run.study
@@ -90,7 +90,7 @@ def have_ended(trials: Trials) -> bool:
 
 
 def newest(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Of repeated runs with the same settings and seeds the last."""
+    """Only the last of repeated runs with the same settings and seed."""
     return list({(run.label, run.digest): run for run in sorted(runs, key=lambda run: run.id)}.values())
 
 

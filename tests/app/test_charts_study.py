@@ -111,10 +111,10 @@ def test_tuning_is_averaged_over_seeds_and_then_splits() -> None:
 
 def test_the_finding_says_what_tuning_was_worth() -> None:
     assert tuned.finding(tuned.data(FINALS, FLOORS)) == (
-        "Tuning was worth most to A, 30.0 points, and least to Alone, 5.0 points."
+        "Tuning helped A most, by 30.0 points, and Alone least, by 5.0 points."
     )
     worse = finals(A=([0.5], [0.8]), B=([0.5], [0.48]))
-    assert tuned.finding(tuned.data(worse, FLOORS)) == "Tuning was worth most to A, 30.0 points; B lost 2.0 points."
+    assert tuned.finding(tuned.data(worse, FLOORS)) == "Tuning helped A most, by 30.0 points; B lost 2.0 points."
     assert tuned.finding(tuned.data(finals(A=([0.5], [0.5])), FLOORS)) == "No method gained from tuning."
 
 

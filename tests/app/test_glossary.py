@@ -68,6 +68,14 @@ def test_a_word_of_two_meanings_is_a_term_where_a_noun_must_follow(text: str) ->
     assert [text[use.start : use.end] for use in uses(text)] == [text.split()[1]]
 
 
+def test_a_symbol_is_a_term_but_not_as_a_hyper_parameter() -> None:
+    text = "a larger ε, epsilon (ε); below ε₁ with ε = 0.1"
+    assert [(use.term, text[use.start : use.end]) for use in uses(text)] == [
+        ("Epsilon (ε)", "ε"),
+        ("Epsilon (ε)", "epsilon (ε)"),
+    ]
+
+
 def test_a_tip_is_the_first_sentence() -> None:
     assert tip("Context") == "The true group of a client, where generated data defines one."
     assert all(tip(term).endswith(".") and ". " not in tip(term) for term in terms())

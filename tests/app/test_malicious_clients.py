@@ -70,7 +70,7 @@ def test_live_shows_benign_clients(run: RunRecord, empty_store: Store) -> None:
 
 def test_inside_a_run_counts_benign_clients_and_marks_the_others(run: RunRecord) -> None:
     text = words(open_page("run", id=str(run.id), client=str(np.flatnonzero(run.partition["malicious"])[0])))
-    assert "8 benign clients" in text and "Hollow circle: malicious, in no summary." in text
+    assert "8 benign clients" in text and "Hollow circle: malicious, left out of summaries." in text
     assert "(malicious)" in text
 
 

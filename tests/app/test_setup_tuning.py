@@ -150,7 +150,7 @@ def test_a_mistake_is_shown_at_its_field(empty_store: Store):
     page = opened(STUDY | {"tune": {"trials": 4, "seeds": [0], "rounds": 9}})
     assert page.session_state["expander.setup_form.tune"], "the section with a mistake is open"
     shown = " ".join(messages(page))
-    assert "trials and final runs would share a seed" in shown and "must be at most the 5 of fedavg" in shown
+    assert "trials and final runs would share a seed" in shown and "must be at most the 5 rounds of fedavg" in shown
 
 
 @pytest.mark.parametrize("tune", ["yes", [1, 2], 3, {"trials": "many", "select": ["x"], "nothing": 1}])

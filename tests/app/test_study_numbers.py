@@ -54,7 +54,7 @@ def difference(method: str, low: float, high: float, n: int = 5) -> Difference:
 
 def table(**gains: float) -> pd.DataFrame:
     rows = [
-        {"method": name, "gain": gain, "tail": "Spread as large as chance alone makes it", "samples": 1000}
+        {"method": name, "gain": gain, "tail": "Spread explained by chance alone", "samples": 1000}
         for name, gain in gains.items()
     ]
     return pd.DataFrame(rows)
@@ -133,9 +133,9 @@ def test_the_sentences_sort_methods_by_what_their_interval_allows() -> None:
         "LG-FedAvg is level with LocalTrain, within half a point.",
         "Ditto and CGPFL cannot be told apart from LocalTrain (between −1.2 and +1.7 points).",
         "FedAvg (−3.4 ± 2.0 points) is behind.",
-        "Tuning was worth 42.0 points to CGPFL and 1.5 points to LocalTrain.",
-        "The lowest 10 % of the clients are as low as chance alone makes them, under every method.",
-        "This generalizes to new splits of this data set, divided in this way (Digits · 20 clients), and no further.",
+        "Tuning raised CGPFL by 42.0 points and LocalTrain by 1.5 points.",
+        "Under every method, chance alone explains how low the lowest 10 % of the clients are.",
+        "This generalizes only to new splits of this data set, divided in this way (Digits · 20 clients).",
     ]
 
 
@@ -146,16 +146,16 @@ def test_one_split_speaks_of_its_clients_only() -> None:
         "One split: what follows is about these clients, not about the methods.",
         "A (+2.0 ± 1.0 points) is above LocalTrain for these clients.",
     ]
-    assert found[-1].startswith("This generalizes to new trainings of these clients")
+    assert found[-1].startswith("This generalizes only to new trainings of these clients")
 
 
 def test_tails_below_chance_are_named() -> None:
     rows = table(A=0.1, B=0.1)
-    rows.loc[0, "tail"] = "Below what chance alone makes it"
+    rows.loc[0, "tail"] = "Below what chance alone explains"
     found = finding.sentences(rows, {}, None, 3, "Digits")
-    assert found[1] == "Under A the lowest 10 % of the clients are lower than chance alone makes them."
-    rows["tail"] = "Below what chance alone makes it"
-    assert finding.sentences(rows, {}, None, 3, "Digits")[1].startswith("Under every method the lowest 10 %")
+    assert found[1] == "Under A, the lowest 10 % of the clients are lower than chance alone explains."
+    rows["tail"] = "Below what chance alone explains"
+    assert finding.sentences(rows, {}, None, 3, "Digits")[1].startswith("Under every method, the lowest 10 %")
 
 
 def test_the_procedure_counts_methods_settings_seeds_and_splits() -> None:

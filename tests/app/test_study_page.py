@@ -66,11 +66,11 @@ def test_a_finished_study_shows_its_finding_and_every_panel(study_store: Store) 
     assert "3 methods, 2 settings each, chosen by mean validation accuracy, retrained with 1 fresh seed" in text
     assert "The test data was opened once, on " in text and "earlier run" not in text
     assert [header.value for header in page.header][1:] == [
-        "What was tuning worth?",
+        "How much did tuning help?",
         "Which settings were tried, and which were chosen?",
         "Which methods differ?",
-        "What do they reach for the same price?",
-        "The chosen settings, to take away",
+        "What do they reach at the same cost?",
+        "Download the chosen settings",
     ]
     assert {frame.value.columns[0] for frame in page.dataframe} == {"Method"}
 
@@ -149,7 +149,7 @@ def test_tests_on_the_same_data_before_are_counted(study_store: Store, study: St
     assert progress.seen_before(study, runs) == ""  # they started later
     before = [run for run in runs if run.experiment_id != 1]
     early = [type(run)(**(vars(run) | {"started_at": study.experiment.created_at})) for run in before]
-    assert progress.seen_before(study, early) == "It was seen before by 1 earlier run of other experiments."
+    assert progress.seen_before(study, early) == "It was used before by 1 earlier run of other experiments."
 
 
 def test_before_the_finals_the_page_counts_trials(empty_store: Store) -> None:
@@ -170,7 +170,7 @@ def test_the_report_is_one_file_with_every_figure_and_table(study: Study) -> Non
     text = report(study, {"method": "ditto"}, "http://127.0.0.1:8501/study")
     for part in (finding.of(study).title, "Expected best of the first trials", "Critical difference diagram"):
         assert part in text
-    assert "Validation accuracy by η" in text and "Accuracy at equal price" in text
+    assert "Validation accuracy by η" in text and "Accuracy at equal cost" in text
     assert text.count('class="plot"') == 5 and "http://127.0.0.1:8501/study?method=ditto&amp;experiment=1" in text
 
 
@@ -238,14 +238,14 @@ def test_final_runs_that_diverged_are_left_out_and_named(study_store: Store, tmp
         database.commit()
     study = choosing.study_of(study_store.experiments.get(1))
     assert numbers.table(study).set_index("method")["tuned"].isna().tolist() == [False, False, True]
-    assert "3 final runs are left out since not completed: Ditto, split 0, seed 0, " in words(opened())
+    assert "3 final runs are left out because they did not complete: Ditto, split 0, seed 0, " in words(opened())
 
 
 def test_a_study_with_tpe_says_that_its_methods_share_no_later_trials(empty_store: Store) -> None:
     queue_study(empty_store, STUDY | {"tune": {"trials": 12, "sampler": "tpe"}, "splits": [0]})
     study = choosing.study_of(empty_store.experiments.get(1))
     (line,) = progress.caveats(study)
-    assert line.startswith("Settings were drawn by TPE: from trial 10 on, settings follow each method's own results, ")
+    assert line.startswith("Settings were drawn by TPE: from trial 10 on, each method's settings depend on its own ")
     (waiting,) = progress.sentences(study, datetime.now(UTC))
     assert waiting.startswith("Trials 0 of 36, final runs wait for 3 methods")
 

@@ -54,6 +54,6 @@ def test_too_few_splits_are_reported_with_the_number_that_would_do() -> None:
 
 def test_a_tail_inside_the_range_of_chance_is_no_finding() -> None:
     floor = Interval(0.80, 0.70, 0.85, 20)
-    assert tail_in_words(0.71, floor) == "Spread as large as chance alone makes it"
-    assert tail_in_words(0.69, floor) == "Below what chance alone makes it"
+    assert tail_in_words(0.71, floor) == "Spread explained by chance alone"
+    assert tail_in_words(0.69, floor) == "Below what chance alone explains"
     assert tail_in_words(0.69, Interval(float("nan"), -inf, inf, 0)) == ""

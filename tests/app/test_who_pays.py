@@ -257,7 +257,7 @@ def test_without_a_run_with_the_dial_off_only_the_settings_are_shown(empty_store
     for rule in ("median", "krum"):
         store_experiment(empty_store, ROBUST | {"name": rule, "algorithms": [{"name": "fedavg"}], "aggregator": rule})
     page = opened()
-    assert page.header[0].value == "Who pays for it?" and "No run here has aggregator off" in words(page)
+    assert page.header[0].value == "Who pays for it?" and "add a run with aggregator off" in words(page)
 
 
 def test_without_a_dial_that_varies_there_is_no_panel(filled_store: Store) -> None:

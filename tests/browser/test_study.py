@@ -41,7 +41,7 @@ def test_a_study_of_the_apps_workers_is_complete_and_accessible(
     page: Page, server: Server, experiment: int, page_problems: PageProblems
 ) -> None:
     opened(page, server, experiment)
-    expect(page.get_by_role("heading", name="The chosen settings, to take away")).to_be_visible(timeout=LOAD_MS)
+    expect(page.get_by_role("heading", name="Download the chosen settings")).to_be_visible(timeout=LOAD_MS)
     assert_accessible(page)
     with page.expect_download(timeout=LOAD_MS) as waiting:
         page.get_by_role("button", name="Export report (HTML)").click()

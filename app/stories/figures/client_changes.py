@@ -64,6 +64,6 @@ def moving(df: pd.DataFrame, reach: float) -> Moves:
 
 
 def finding(df: pd.DataFrame) -> str:
-    """For screen readers."""
+    """The figure in a sentence, for screen readers."""
     gain, loss = int((df["change"] > 0).sum()), int((df["change"] < 0).sum())
     return f"{gain} of {len(df)} clients are better, {loss} worse; median change {df['change'].median():+.0f} points"

@@ -68,7 +68,7 @@ def moving(server: np.ndarray, paths: np.ndarray | None) -> Moves:
 
 
 def colors() -> list[str]:
-    """Of the clients."""
+    """The colors of the clients."""
     return [palette.HUES[hue][palette.is_dark()] for hue in ("blue", "amber")]
 
 

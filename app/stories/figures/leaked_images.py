@@ -54,7 +54,7 @@ def moving(images: np.ndarray, recovered: np.ndarray | None) -> Moves:
 
 
 def columns_of(batch: int) -> int:
-    """So that the block is about as wide as high."""
+    """How many images fit into a row, so that the block is about square."""
     return math.ceil(math.sqrt(batch))
 
 

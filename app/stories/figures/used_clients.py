@@ -51,7 +51,7 @@ def moving(df: pd.DataFrame) -> Moves:
 
 
 def finding(df: pd.DataFrame, first: str, other: str) -> str:
-    """For screen readers."""
+    """The figure in a sentence, for screen readers."""
     never = df[~df["is_used"]]
     if never.empty:
         return f"{first} uses uploads of all {len(df)} clients"

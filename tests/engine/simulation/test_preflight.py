@@ -138,4 +138,4 @@ def test_a_sampler_that_is_not_installed_is_named_before_anything_is_computed(mo
 
 def test_tpe_is_noted_to_end_the_shared_draws() -> None:
     (note,) = preflight.study_notes(study(tune={"sampler": "tpe"}))
-    assert note.startswith("from trial 10 on, settings follow each method's own results, and methods share no")
+    assert note.startswith("from trial 10 on, each method's settings depend on its own results, so methods share no")

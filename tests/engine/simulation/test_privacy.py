@@ -64,7 +64,7 @@ def test_the_guarantee_of_a_run_is_known_before_it_starts():
         and f"{len(rounds) - 1} rounds" in note
     )
     without, _ = finished(privacy={"noise": 0, "clip": 1e6})
-    assert "privacy: without noise nothing is guaranteed" in without.task.notes
+    assert "privacy: without noise there is no guarantee" in without.task.notes
 
 
 def test_epsilon_rises_from_round_to_round():
