@@ -13,7 +13,7 @@ from app.report import html
 from app.report.document import document
 from app.report.origins import origins
 from app.state.choice import Choices
-from app.study import finals, finding, numbers, price, progress, protocol, ranks, settings, tuning
+from app.study import equal_cost, finals, finding, numbers, progress, protocol, ranks, settings, tuning
 from app.study.study import Study, place
 from app.wording import kicker, plural
 
@@ -51,7 +51,7 @@ def report(study: Study, choices: Choices, address: str, now: datetime | None = 
             if figures
         ),
         *_pairs(study, choices),
-        *_price(study, choices),
+        *_equal_cost(study, choices),
         html.section("The chosen settings", html.table(settings.chosen(study))),
         html.section("How it was done", *_protocol(study)),
         html.section("Runs", html.table(origins(study.runs)), *_runs(study)),
@@ -84,13 +84,13 @@ def _pairs(study: Study, choices: Choices) -> list[str]:
     return [html.section("Pairs of methods", shown, html.paragraph(ranks.about(study, rows, family), "source"))]
 
 
-def _price(study: Study, choices: Choices) -> list[str]:
-    cost = price.cost_of(price.AXIS.made_in(choices))
-    rows = price.table(study, cost)
+def _equal_cost(study: Study, choices: Choices) -> list[str]:
+    cost = equal_cost.cost_of(equal_cost.AXIS.made_in(choices))
+    rows = equal_cost.table(study, cost)
     if rows.empty:
         return []
-    shown = html.table(price.as_shown(rows, cost))
-    return [html.section("Accuracy at equal cost", shown, html.paragraph(price.about(cost), "source"))]
+    shown = html.table(equal_cost.as_shown(rows, cost))
+    return [html.section("Accuracy at equal cost", shown, html.paragraph(equal_cost.about(cost), "source"))]
 
 
 def _protocol(study: Study) -> list[str]:

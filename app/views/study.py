@@ -12,7 +12,7 @@ from app.data import queries
 from app.report.study import report
 from app.state import url_state
 from app.state.choice import Choices
-from app.study import choosing, finals, finding, numbers, price, progress, ranks, settings, tuning
+from app.study import choosing, equal_cost, finals, finding, numbers, progress, ranks, settings, tuning
 from app.study.study import Study
 from app.wording import kicker, lines
 from engine.core.errors import InvalidConfig
@@ -90,7 +90,7 @@ def panels(study: Study) -> None:
     settings.panel(study)
     if study.is_finished:
         ranks.panel(study)
-        price.panel(study)
+        equal_cost.panel(study)
         settings.download_chosen(study)
     paper_figure.offer(lambda: figures(study, url_state.address()))
 

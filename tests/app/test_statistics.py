@@ -24,7 +24,7 @@ from app.statistics.critical_difference import (
     range_tail,
     standard_error,
 )
-from app.statistics.equal_price import accuracy_at, budgets
+from app.statistics.equal_cost import accuracy_at, budgets
 from app.statistics.friedman import block_ranks, friedman, iman_davenport_p, permutation_p
 from app.statistics.holm import holm
 from app.statistics.hurt import hurt_and_helped, wilson
@@ -257,7 +257,7 @@ def test_the_sign_test_is_the_binomial_test() -> None:
     assert sign_test_p(0, 0) == 1 and sign_test_p(18, 0) == pytest.approx(2 / 2**18)
 
 
-def test_accuracy_at_equal_price_is_that_of_the_last_affordable_round() -> None:
+def test_accuracy_at_equal_cost_is_that_of_the_last_affordable_round() -> None:
     cost, accuracy = np.array([1.0, 2.0, 3.0, 4.0]), np.array([np.nan, 0.5, 0.7, np.nan])
     assert [accuracy_at(b, cost, accuracy) for b in (2.0, 2.9, 9.0)] == [0.5, 0.5, 0.7]
     assert np.isnan(accuracy_at(1.5, cost, accuracy))  # not yet

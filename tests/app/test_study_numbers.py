@@ -10,7 +10,7 @@ import pytest
 
 from app.data.comparison import per_run
 from app.statistics.verdicts import relation
-from app.study import finals, finding, numbers, price, ranks
+from app.study import equal_cost, finals, finding, numbers, ranks
 from app.study.numbers import Difference
 from app.study.study import Study
 from engine.core.statistics import Interval
@@ -165,7 +165,7 @@ def test_the_procedure_counts_methods_settings_seeds_and_splits() -> None:
     assert finding.procedure(2, 1, 1, 1, "loss") == "2 methods, defaults only, trained with 1 seed on 1 split."
 
 
-def test_accuracy_at_equal_price_is_not_yet_known_where_the_first_round_is_too_expensive() -> None:
+def test_accuracy_at_equal_cost_is_not_yet_known_where_the_first_round_is_too_expensive() -> None:
     per_round = {1: 1e6, 2: 10e6, 3: 0.0}
     rows = [
         {"run": run, "round": at, "name": name, "value": value}
@@ -174,12 +174,12 @@ def test_accuracy_at_equal_price_is_not_yet_known_where_the_first_round_is_too_e
         for name, value in (("bytes_up", sent / 2), ("bytes_down", sent / 2), ("personalized.mean", at / 10))
     ]
     runs = pd.DataFrame({"run": [1, 2, 3], "method": ["cheap", "dear", "alone"]})
-    found = price.data(pd.DataFrame(rows), runs, "megabytes")
+    found = equal_cost.data(pd.DataFrame(rows), runs, "megabytes")
     by_method = found.pivot(index="method", columns="budget", values="accuracy")
     assert by_method.columns.tolist() == [1, 2, 4]
     assert by_method.loc["cheap"].tolist() == pytest.approx([0.1, 0.2, 0.4])
     assert by_method.loc["alone"].tolist() == pytest.approx([0.4] * 3) and by_method.loc["dear"].isna().all()
-    shown = price.as_shown(found, "megabytes")
+    shown = equal_cost.as_shown(found, "megabytes")
     assert list(shown.columns) == ["Method", "at 4 MB", "at 2 MB", "at 1 MB"]
     assert shown.set_index("Method").loc["dear"].tolist() == ["not yet"] * 3
 

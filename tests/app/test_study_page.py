@@ -16,7 +16,19 @@ from app.actions.run_config import experiment_of_all
 from app.charts.printed.sheet import problem
 from app.data import queries
 from app.report.study import report
-from app.study import choosing, finals, finding, numbers, price, progress, protocol, ranks, settings, time_left, tuning
+from app.study import (
+    choosing,
+    equal_cost,
+    finals,
+    finding,
+    numbers,
+    progress,
+    protocol,
+    ranks,
+    settings,
+    time_left,
+    tuning,
+)
 from app.study.study import Study
 from engine.config.schema import parse_experiment
 from storage import Store
@@ -126,8 +138,8 @@ def test_with_three_splits_no_pair_can_be_significant(study: Study) -> None:
     )
 
 
-def test_the_price_table_has_a_budget_for_the_cheapest_method(study: Study) -> None:
-    rows = price.table(study, "megabytes")
+def test_the_table_of_equal_cost_has_a_budget_for_the_cheapest_method(study: Study) -> None:
+    rows = equal_cost.table(study, "megabytes")
     assert rows.groupby("method").size().tolist() == [3, 3, 3]
     assert rows.loc[rows["method"] == "LocalTrain", "accuracy"].notna().all()
 

@@ -9,14 +9,14 @@ from app.data import queries
 from app.data.costs import AXIS_TITLES, COST_CHOICES, Cost, recorded
 from app.state import url_state
 from app.state.choice import Choice
-from app.statistics.equal_price import SHARES, accuracy_at, budgets
+from app.statistics.equal_cost import SHARES, accuracy_at, budgets
 from app.study.numbers import TUNED
 from app.study.study import Study
 from app.wording import MISSING, number
 from engine.core.vocabulary import megabytes
 
 NOT_YET = "not yet"
-AXIS = Choice("Price", {k: COST_CHOICES[k] for k in ("megabytes", "gradient_evaluations")}, "price", "megabytes")
+AXIS = Choice("Cost", {k: COST_CHOICES[k] for k in ("megabytes", "gradient_evaluations")}, "price", "megabytes")
 
 
 def data(series: pd.DataFrame, runs: pd.DataFrame, cost: Cost) -> pd.DataFrame:
@@ -82,11 +82,11 @@ def panel(study: Study) -> None:
         as_shown(rows, cost),
         hide_index=True,
         height=page.table_height(len(rows)),
-        key="price",
+        key="equal_cost",
         placeholder=MISSING,
         alt="Accuracy at equal cost",
     )
-    terms.caption(about(cost), "price")
+    terms.caption(about(cost), "equal_cost")
 
 
 def cost_of(axis: str) -> Cost:
