@@ -12,6 +12,7 @@ from app import wording
 from app.access import permits
 from app.actions import launch
 from app.charts import split as split_chart
+from app.charts.plot import figure_cache
 from app.components import terms
 from app.components.page import chart, landing
 from app.components.queue_position import queue_position
@@ -65,7 +66,7 @@ def split_panel(run: RunConfig | None) -> list[str]:
         return [*_without_split("This split cannot be made."), _located(error, run)]
     table = split_chart.data(partition)
     chart(
-        split_chart.figure(table),
+        figure_cache.figure(split_chart.figure, table),
         table,
         key="split",
         alt=split_chart.sentence(table),
