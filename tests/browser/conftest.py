@@ -48,11 +48,10 @@ READY = "[data-test-script-state=notRunning]"
 PLACEHOLDER = "[data-testid=stSkeleton]"  # the placeholder of an element that is still loading
 TURN = """address => new Promise(resolve => {
   const app = document.querySelector('[data-test-script-state]');
-  let ran = false;
-  new MutationObserver((_, observer) => {
-    if (app.dataset.testScriptState !== 'notRunning') ran = true;
-    else if (ran) { observer.disconnect(); resolve(); }
-  }).observe(app, {attributeFilter: ['data-test-script-state']});
+  new MutationObserver((changes, observer) => {
+    const ran = changes.some(change => change.oldValue !== 'notRunning');
+    if (ran && app.dataset.testScriptState === 'notRunning') { observer.disconnect(); resolve(); }
+  }).observe(app, {attributeFilter: ['data-test-script-state'], attributeOldValue: true});
   history.pushState(null, '', address);
   dispatchEvent(new PopStateEvent('popstate'));
 })"""
