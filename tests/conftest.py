@@ -8,7 +8,6 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the same tests on every machine; `mak
 
 import sys
 from collections.abc import Generator, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,12 @@ tests.shapes.install()  # before the engine is imported: shapes and types in its
 
 import hypothesis
 import pytest
-import sqlalchemy as sa
 import torch
-from sqlalchemy.engine.default import DefaultDialect
 from xdist.scheduler import LoadScopeScheduling
 
 from engine.core.registry import ALGORITHMS, ANALYSES, DATASETS, METRICS, MODELS, PARTITIONERS
 from storage import Store, sqlite
-from tests.support import postgres
+from tests.support import postgres, statements
 from tests.support.proxies import OLDEST_CADDY, caddy_program, nginx_program
 
 torch.set_num_threads(1)
@@ -131,16 +128,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _statements_compiled_once() -> Iterator[None]:
     """Each test has a database of its own, for which SQLAlchemy would compile all statements anew: half of its time."""
-
-    def parts(dialect: Any) -> tuple[Any, ...]:
-        return type(dialect), dialect.dbapi, getattr(dialect, "_json_serializer", None)
-
-    create_engine = partial(sa.create_engine, execution_options={"compiled_cache": {}})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sa, "create_engine", create_engine)
-        # A compiled statement is looked up by its dialect, and each engine has a dialect of its own.
-        patch.setattr(DefaultDialect, "__eq__", lambda one, other: parts(one) == parts(other))
-        patch.setattr(DefaultDialect, "__hash__", lambda one: hash(parts(one)))
+        statements.compile_once(patch.setattr)
         yield
 
 

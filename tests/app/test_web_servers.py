@@ -237,6 +237,7 @@ def test_six_presses_at_once_on_both_web_servers_keep_the_limit(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the process of a web server in /proc")
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)  # the restart does not depend on it
 def test_a_killed_web_server_is_restarted_while_the_other_one_serves(
     app: App, signed_in: tuple[str, httpx2.Cookies]
 ) -> None:

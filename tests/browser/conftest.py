@@ -8,6 +8,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -45,6 +46,15 @@ VIEWPORT: ViewportSize = {"width": 1280, "height": 900}
 LOAD_MS = 60_000
 READY = "[data-test-script-state=notRunning]"
 PLACEHOLDER = "[data-testid=stSkeleton]"  # the placeholder of an element that is still loading
+TURN = """address => new Promise(resolve => {
+  const app = document.querySelector('[data-test-script-state]');
+  new MutationObserver((changes, observer) => {
+    const ran = changes.some(change => change.oldValue !== 'notRunning');
+    if (ran && app.dataset.testScriptState === 'notRunning') { observer.disconnect(); resolve(); }
+  }).observe(app, {attributeFilter: ['data-test-script-state'], attributeOldValue: true});
+  history.pushState(null, '', address);
+  dispatchEvent(new PopStateEvent('popstate'));
+})"""
 START_S = 100  # on a machine that may be busy
 STOP_S = 20
 TRAIN_S = 100
@@ -126,13 +136,34 @@ def profile(browser: Browser) -> Iterator[BrowserContext]:
 @pytest.fixture(scope="session")
 def used_page(profile: BrowserContext) -> Page:
     """The page of all tests that need only one; its process has compiled the app's scripts."""
-    return _waiting_for_content(profile.new_page())
+    return waiting_for_content(profile.new_page())
+
+
+@pytest.fixture(scope="session")
+def strangers_page(browser: Browser) -> Iterator[Page]:
+    """The page of all tests that need another user's browser: with a profile of its own, kept for the same reason."""
+    kept = browser.new_context(viewport=VIEWPORT, reduced_motion="reduce")
+    yield waiting_for_content(kept.new_page())
+    kept.close()
 
 
 @pytest.fixture
 def context(profile: BrowserContext, used_page: Page) -> Iterator[BrowserContext]:
     """``profile`` with one empty page and nothing stored except its cache."""
     yield profile
+    forget(used_page)
+
+
+@pytest.fixture
+def stranger(strangers_page: Page) -> Iterator[Page]:
+    """An empty page of another user's browser, whose problems ``page_problems`` does not record."""
+    yield strangers_page
+    forget(strangers_page)
+
+
+def forget(used_page: Page) -> None:
+    """Leaves its browser with this page only, empty, and with nothing stored except its cache."""
+    profile = used_page.context
     for page in profile.pages:
         if page.url.startswith("http"):
             page.evaluate("localStorage.clear(), sessionStorage.clear()")
@@ -170,12 +201,34 @@ def page(context: BrowserContext, used_page: Page, page_problems: PageProblems) 
 @pytest.fixture
 def new_page(context: BrowserContext, page_problems: PageProblems) -> Page:
     """Like ``page``, for a test that adds an init script, which cannot be removed. Slower: it compiles all scripts."""
-    return _waiting_for_content(context.new_page())
+    return waiting_for_content(context.new_page())
 
 
-def _waiting_for_content(page: Page) -> Page:
+def waiting_for_content(page: Page) -> Page:
     page.add_locator_handler(page.locator(PLACEHOLDER).first, lambda: None)  # waits until there is none
     return page
+
+
+def turn_to(page: Page, url: str) -> None:
+    """Opens the address and waits for its script: within the app, as a link does, if the page shows the app.
+
+    Loading a page takes most of its processor time.
+    """
+    if urlsplit(page.url).netloc == urlsplit(url).netloc:
+        page.evaluate(TURN, url)
+    else:
+        page.goto(url)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+
+
+@contextmanager
+def noting(what: str) -> Iterator[None]:
+    """Adds a note to a failure in a loop."""
+    try:
+        yield
+    except Exception as problem:
+        problem.add_note(f"with {what}")
+        raise
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from app.charts import dumbbell
 from app.compare import tables
 from storage import Store
 from tests.app.samples import DIGITS, store_experiment
-from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server
+from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server, forget
 
 DRAWN = "document.querySelectorAll('.js-plotly-plot .main-svg').length > 4"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -38,16 +38,16 @@ def experiment(server: Server) -> int:
 
 
 @pytest.fixture(scope="module")
-def comparison(browser: Browser, server: Server, experiment: int) -> Iterator[tuple[Page, PageProblems]]:
+def comparison(strangers_page: Page, server: Server, experiment: int) -> Iterator[tuple[Page, PageProblems]]:
     """A page that is drawn once, because that takes seconds, and its problems."""
-    with browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce") as context:
-        problems = PageProblems()
-        problems.watch(context)
-        page = context.new_page()
-        page.goto(f"{server.url}/compare?experiment={experiment}")
-        page.wait_for_function(DRAWN, timeout=LOAD_MS)
-        page.wait_for_selector(READY, timeout=LOAD_MS)
-        yield page, problems
+    problems = PageProblems()
+    problems.watch(strangers_page.context)
+    strangers_page.goto(f"{server.url}/compare?experiment={experiment}")
+    strangers_page.wait_for_function(DRAWN, timeout=LOAD_MS)
+    strangers_page.wait_for_selector(READY, timeout=LOAD_MS)
+    yield strangers_page, problems
+    problems.unwatch(strangers_page.context)
+    forget(strangers_page)
 
 
 @pytest.fixture

@@ -1,13 +1,24 @@
 """Delays between browser and server: clicks before a slow response, Back, and popovers that were closed meanwhile."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from app.state.links import pack_config
 from app.stories import stories
-from tests.browser.conftest import LOAD_MS, READY, TRAINED, PageProblems, Server, Trained
+from tests.browser.conftest import (
+    LOAD_MS,
+    READY,
+    TRAINED,
+    VIEWPORT,
+    PageProblems,
+    Server,
+    Trained,
+    forget,
+    waiting_for_content,
+)
 
 LAG_MS = 600
 SETTLED_MS = 4 * LAG_MS
@@ -29,10 +40,21 @@ LAGGING = """(() => {
 ALL_THREE = "['model=global', 'tail=10', 'when=best'].every((part) => location.search.includes(part))"
 
 
+@pytest.fixture(scope="module")
+def lagging_page(browser: Browser) -> Iterator[Page]:
+    """A page of its own for all tests of this file that lag: an init script cannot be removed."""
+    with browser.new_context(viewport=VIEWPORT, reduced_motion="reduce") as context:
+        page = waiting_for_content(context.new_page())
+        page.add_init_script(LAGGING)
+        yield page
+
+
 @pytest.fixture
-def lagging(new_page: Page) -> Page:
-    new_page.add_init_script(LAGGING)
-    return new_page
+def lagging(lagging_page: Page, page_problems: PageProblems) -> Iterator[Page]:
+    page_problems.watch(lagging_page.context)
+    yield lagging_page
+    page_problems.unwatch(lagging_page.context)
+    forget(lagging_page)
 
 
 def opened(page: Page, url: str, then: str) -> None:

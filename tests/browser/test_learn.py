@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from app.stories import stories
-from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server
+from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server, noting, turn_to
 
 DIAL = "document.querySelector('.st-key-figure_dial_figure .moving')"
 CLIENTS = "document.querySelector('.st-key-figure_client_figure .moving')"
@@ -127,17 +127,20 @@ def test_the_row_of_stories_has_links_in_order(page: Page, server: Server, page_
     assert page_problems == PageProblems()
 
 
-@pytest.mark.parametrize("slug", list(stories()))
-def test_a_story_is_a_slide_in_a_lecture_room(slug: str, page: Page, server: Server) -> None:
-    page.goto(f"{server.url}/?story={slug}&presenting=true")
-    for width, height in SCREENS:
-        page.set_viewport_size({"width": width, "height": height})
-        page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
-        page.wait_for_function(DRAWN_WIDE, timeout=LOAD_MS)
-        expect(page.get_by_role("button", name="Play")).to_be_in_viewport(timeout=LOAD_MS)
-        page.wait_for_function(FITS, timeout=LOAD_MS)
-    expect(page.get_by_role("heading", level=1)).to_have_css("font-size", "36px")
-    expect(page.get_by_role("navigation").or_(page.locator(".strip")).first).to_be_hidden()
+@pytest.mark.timeout(300)
+def test_every_story_is_a_slide_in_a_lecture_room(page: Page, server: Server) -> None:
+    for slug, story in stories().items():
+        with noting(slug):
+            turn_to(page, f"{server.url}/?story={slug}&presenting=true")
+            expect(page).to_have_title(re.compile(re.escape(story.short)), timeout=LOAD_MS)
+            for width, height in SCREENS:
+                page.set_viewport_size({"width": width, "height": height})
+                page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
+                page.wait_for_function(DRAWN_WIDE, timeout=LOAD_MS)
+                expect(page.get_by_role("button", name="Play")).to_be_in_viewport(timeout=LOAD_MS)
+                page.wait_for_function(FITS, timeout=LOAD_MS)
+            expect(page.get_by_role("heading", level=1)).to_have_css("font-size", "36px")
+            expect(page.get_by_role("navigation").or_(page.locator(".strip")).first).to_be_hidden()
 
 
 def test_keys_lead_through_the_slides(page: Page, server: Server, page_problems: PageProblems) -> None:

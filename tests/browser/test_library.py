@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from storage import RunRecord, Store
 from tests.app.samples import DIGITS, store_experiment
@@ -62,21 +62,18 @@ def test_deleted_runs_are_restored_by_undo_or_from_the_trash(
 
 
 def test_a_saved_view_is_a_link_for_anyone(
-    page: Page, browser: Browser, server: Server, store: Store, runs: list[RunRecord]
+    page: Page, stranger: Page, server: Server, store: Store, runs: list[RunRecord]
 ) -> None:
     opened(page, f"{server.url}/library?q=to+be+deleted&sort=mean")
     page.get_by_role("button", name="Save view").click(timeout=LOAD_MS)
     page.get_by_role("textbox", name="Name of this view").fill("mine, best first")
     page.get_by_role("button", name="Save", exact=True).click(timeout=LOAD_MS)
     expect(page.get_by_text("Saved the view “mine, best first”.")).to_be_visible(timeout=LOAD_MS)
-    elsewhere = browser.new_context()
     try:
-        fresh = elsewhere.new_page()
-        opened(fresh, f"{server.url}/library")
-        view = fresh.get_by_role("navigation", name="Views").get_by_role("link", name="mine, best first")
+        opened(stranger, f"{server.url}/library")
+        view = stranger.get_by_role("navigation", name="Views").get_by_role("link", name="mine, best first")
         view.click()
-        expect(fresh.get_by_role("searchbox", name="Find")).to_have_value("to be deleted", timeout=LOAD_MS)
+        expect(stranger.get_by_role("searchbox", name="Find")).to_have_value("to be deleted", timeout=LOAD_MS)
         expect(view).to_have_attribute("aria-current", "page")
     finally:
-        elsewhere.close()
         store.saved_views.delete("library", "mine, best first")

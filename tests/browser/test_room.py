@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from app.learn import classroom
 from app.stories import stories
@@ -14,13 +14,12 @@ STORY = stories()["one-model"]
 
 
 @pytest.fixture
-def reader(browser: Browser, page_problems: PageProblems) -> Iterator[Page]:
+def reader(stranger: Page, page_problems: PageProblems) -> Iterator[Page]:
     """A page of another browser, on a phone: its cookie is not the lecturer's."""
-    context = browser.new_context(viewport={"width": 390, "height": 844}, reduced_motion="reduce")
-    page_problems.watch(context)
-    yield context.new_page()
-    page_problems.unwatch(context)
-    context.close()
+    stranger.set_viewport_size({"width": 390, "height": 844})
+    page_problems.watch(stranger.context)
+    yield stranger
+    page_problems.unwatch(stranger.context)
 
 
 def at_scene(page: Page, letter: str) -> None:

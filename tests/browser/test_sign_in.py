@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from benchmarks.running import free_port
 from engine.config.schema import parse_experiment
 from engine.exchange.records import new_run
 from storage import Store
-from tests.browser.conftest import LOAD_MS, READY, TRAINED, Server, start_server, stop_server
+from tests.browser.conftest import LOAD_MS, READY, TRAINED, Server, forget, start_server, stop_server
 from tests.support import oidc
 from tests.support.signing_in import SECRET
 
@@ -51,69 +51,56 @@ def signing_in(browser: Browser, provider: oidc.Provider, tmp_path_factory: pyte
     stop_server(running)
 
 
-def signed_in(
-    context: BrowserContext, app: Server, provider: oidc.Provider, email: str, address: str = "/library"
-) -> Page:
+def sign_in(page: Page, app: Server, provider: oidc.Provider, email: str, address: str = "/library") -> None:
     provider.person = {"email": email, "email_verified": True}
-    page = context.new_page()
     page.goto(f"{app.url}{address}")
     page.get_by_role("button", name="Sign in").click(timeout=LOAD_MS)
     page.locator(PERSON).wait_for(timeout=LOAD_MS)
-    return page
 
 
-def answers(context: BrowserContext, app: Server) -> list[int]:
+def answers(page: Page, app: Server) -> list[int]:
     """How the routes answer to the cookies of this browser."""
-    return [context.request.get(f"{app.url}{route}").status for route in ROUTES]
+    return [page.context.request.get(f"{app.url}{route}").status for route in ROUTES]
 
 
-@pytest.fixture
-def guest(browser: Browser) -> Iterator[BrowserContext]:
-    """A browser of its own: refused requests are errors in the console of the shared one."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
-    yield context
-    context.close()
+# All tests use the page ``stranger``: refused requests are errors in its console.
 
 
 def test_nothing_is_seen_before_and_everything_after_signing_in_until_signing_out(
-    signing_in: Server, provider: oidc.Provider, guest: BrowserContext
+    signing_in: Server, provider: oidc.Provider, stranger: Page
 ) -> None:
-    page = guest.new_page()
-    page.goto(f"{signing_in.url}/library")
-    expect(page.get_by_role("button", name="Sign in")).to_be_visible(timeout=LOAD_MS)
-    assert page.get_by_role("link", name="Library").count() == 0
-    assert answers(guest, signing_in) == [401, 401]
-    page.close()
+    stranger.goto(f"{signing_in.url}/library")
+    expect(stranger.get_by_role("button", name="Sign in")).to_be_visible(timeout=LOAD_MS)
+    assert stranger.get_by_role("link", name="Library").count() == 0
+    assert answers(stranger, signing_in) == [401, 401]
 
-    page = signed_in(guest, signing_in, provider, MEMBER, "/live?runs=1")
-    expect(page).to_have_url(f"{signing_in.url}/live?runs=1")
-    assert answers(guest, signing_in) == [200, 200]
-    page.locator(PERSON).get_by_role("button").first.click()
-    with page.expect_response(lambda response: "/auth/logout" in response.url):
-        page.get_by_role("button", name="Sign out").click()
-    expect(page.get_by_role("button", name="Sign in")).to_be_visible(timeout=LOAD_MS)
-    assert answers(guest, signing_in) == [401, 401]
+    sign_in(stranger, signing_in, provider, MEMBER, "/live?runs=1")
+    expect(stranger).to_have_url(f"{signing_in.url}/live?runs=1")
+    assert answers(stranger, signing_in) == [200, 200]
+    stranger.locator(PERSON).get_by_role("button").first.click()
+    with stranger.expect_response(lambda response: "/auth/logout" in response.url):
+        stranger.get_by_role("button", name="Sign out").click()
+    expect(stranger.get_by_role("button", name="Sign in")).to_be_visible(timeout=LOAD_MS)
+    assert answers(stranger, signing_in) == [401, 401]
 
 
 def test_a_member_has_no_way_to_cancel_the_run_of_another_and_an_admin_has(
-    signing_in: Server, provider: oidc.Provider, browser: Browser
+    signing_in: Server, provider: oidc.Provider, stranger: Page
 ) -> None:
     for email, offered in ((MEMBER, 0), (VISITOR, 0), (ADMIN, 1)):
-        context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
-        page = signed_in(context, signing_in, provider, email)
-        page.goto(f"{signing_in.url}/live?runs=1&queued=1")
-        page.wait_for_selector(READY, timeout=LOAD_MS)
-        page.get_by_text("Up next").wait_for(timeout=LOAD_MS)
-        expect(page.get_by_role("button", name="Resume", exact=True)).to_have_count(offered)
-        context.close()
+        sign_in(stranger, signing_in, provider, email, "/live?runs=1&queued=1")
+        stranger.wait_for_selector(READY, timeout=LOAD_MS)
+        stranger.get_by_text("Up next").wait_for(timeout=LOAD_MS)
+        expect(stranger.get_by_role("button", name="Resume", exact=True)).to_have_count(offered)
+        forget(stranger)
 
 
 def test_a_page_asks_to_sign_in_again_when_the_sign_in_ends(
-    signing_in: Server, provider: oidc.Provider, guest: BrowserContext
+    signing_in: Server, provider: oidc.Provider, stranger: Page
 ) -> None:
     provider.lasts_s = 8
-    page = signed_in(guest, signing_in, provider, MEMBER)
+    sign_in(stranger, signing_in, provider, MEMBER)
     provider.lasts_s = 3600
-    expect(page.get_by_role("button", name="Sign in")).to_be_visible(timeout=30_000)
-    expect(page.locator(PERSON)).to_have_count(0)
-    assert answers(guest, signing_in) == [401, 401]
+    expect(stranger.get_by_role("button", name="Sign in")).to_be_visible(timeout=30_000)
+    expect(stranger.locator(PERSON)).to_have_count(0)
+    assert answers(stranger, signing_in) == [401, 401]

@@ -9,13 +9,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from app import pages
 from app.wording import percent
 from benchmarks.pages import SHIFTS
-from tests.browser.accessible import assert_accessible
-from tests.browser.conftest import LOAD_MS, PLACEHOLDER, READY, TRAINED, PageProblems, Server, Trained
+from tests.browser.accessible import PHONE, assert_accessible_in_light, assert_accessible_in_the_dark
+from tests.browser.conftest import (
+    LOAD_MS,
+    PLACEHOLDER,
+    READY,
+    TRAINED,
+    PageProblems,
+    Server,
+    Trained,
+    noting,
+    turn_to,
+)
 
 COMPUTE_MS = 100_000
 TOTAL_SHIFT = "new Promise(resolve => setTimeout(() => resolve(window.shifted), 100))"
@@ -87,17 +97,29 @@ def test_every_page_is_complete_and_accessible(
     expect(page.locator(".strip")).to_contain_text("running", timeout=LOAD_MS)
     if to.title:
         expect(page).to_have_title(re.compile(rf"(^|· ){to.title} · Fedscape$"), timeout=LOAD_MS)
-    assert_accessible(page)
+    assert_accessible_in_light(page)
     assert page_problems == PageProblems()
 
 
-@pytest.mark.parametrize("place", VARIANTS)
+@pytest.mark.timeout(300)
+def test_every_page_is_accessible_in_the_dark(page: Page, server: Server, trained: Trained) -> None:
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size(PHONE)
+    for place, to in (PAGES | FURTHER).items():
+        with noting(place):
+            turned_to(page, server.url + to.address(trained), to.charts)
+            assert_accessible_in_the_dark(page)
+
+
+@pytest.mark.timeout(300)
 def test_every_variant_of_a_page_is_complete(
-    place: str, page: Page, server: Server, trained: Trained, page_problems: PageProblems
+    page: Page, server: Server, trained: Trained, page_problems: PageProblems
 ) -> None:
-    opened(page, server.url + VARIANTS[place].address(trained), VARIANTS[place].charts)
-    assert_complete(page)
-    assert page_problems == PageProblems()
+    for place, to in VARIANTS.items():
+        with noting(place):
+            turned_to(page, server.url + to.address(trained), to.charts)
+            assert_complete(page)
+            assert page_problems == PageProblems()
 
 
 def assert_complete(page: Page) -> None:
@@ -118,9 +140,7 @@ def test_a_click_on_a_pair_opens_that_client(page: Page, server: Server, trained
     expect(page.locator("strong", has_text=f"Client {client:.0f}:")).to_be_visible(timeout=LOAD_MS)
 
 
-def test_a_comparison_with_its_choices_is_a_link(
-    page: Page, browser: Browser, server: Server, trained: Trained
-) -> None:
+def test_a_comparison_with_its_choices_is_a_link(page: Page, stranger: Page, server: Server, trained: Trained) -> None:
     runs = ",".join(str(trained.runs[name, seed]) for name in ("fedavg", "cgpfl", "plgu_lf") for seed in (0, 1))
     opened(page, f"{server.url}/compare?runs={runs}", 2)
     for choice in ("Global", "10 %", "Best round"):
@@ -130,10 +150,10 @@ def test_a_comparison_with_its_choices_is_a_link(
     expect(rule).to_contain_text("best round")
     same = ("model=global", "tail=10", "when=best", "runs=")
     assert all(part in page.url for part in same)
-    assert elsewhere(browser, page.url, ".lead") == page.locator(".lead").inner_text()
+    assert read(stranger, page.url, ".lead") == page.locator(".lead").inner_text()
 
 
-def test_a_client_in_a_round_is_a_link(page: Page, browser: Browser, server: Server, trained: Trained) -> None:
+def test_a_client_in_a_round_is_a_link(page: Page, stranger: Page, server: Server, trained: Trained) -> None:
     run_id = trained.runs["cgpfl", 1]
     opened(page, f"{server.url}/run?id={run_id}", 2)
     page.get_by_role("slider", name="Round").press("ArrowLeft")
@@ -145,7 +165,7 @@ def test_a_client_in_a_round_is_a_link(page: Page, browser: Browser, server: Ser
     lowest = float(accuracy[rounds == 9].min())
     reading = page.get_by_text("lowest of 8")
     expect(reading).to_contain_text(f"{percent(lowest, 0)} in round 9", timeout=LOAD_MS)
-    assert elsewhere(browser, page.url, "text=lowest of 8") == reading.inner_text()
+    assert read(stranger, page.url, "text=lowest of 8") == reading.inner_text()
 
 
 def test_exported_runs_have_the_numbers_of_the_database(
@@ -206,18 +226,24 @@ def opened(page: Page, url: str, charts: int) -> None:
     page.wait_for_function(DRAWN, arg=charts, timeout=LOAD_MS)
 
 
+def turned_to(page: Page, url: str, charts: int) -> None:
+    """Like ``opened``, but within the app if it is open."""
+    turn_to(page, url)
+    page.get_by_role("heading", level=1).wait_for(timeout=LOAD_MS)
+    page.wait_for_selector(PLACEHOLDER, state="hidden", timeout=LOAD_MS)
+    page.wait_for_function(DRAWN, arg=charts, timeout=LOAD_MS)
+
+
 def pressed(page: Page, name: str) -> Locator:
     """A button of a switch, for any role that Streamlit gives it."""
     return page.get_by_role("radio", name=name, exact=True).or_(page.get_by_role("button", name=name, exact=True)).first
 
 
-def elsewhere(browser: Browser, url: str, what: str) -> str:
-    """The page that another user sees under the link."""
-    with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
-        found = context.new_page()
-        found.goto(url)
-        expect(found.locator(what).first).to_be_visible(timeout=LOAD_MS)
-        return found.locator(what).first.inner_text()
+def read(page: Page, url: str, what: str) -> str:
+    """The text that the page shows when it is opened by the link."""
+    page.goto(url)
+    expect(page.locator(what).first).to_be_visible(timeout=LOAD_MS)
+    return page.locator(what).first.inner_text()
 
 
 def downloaded(page: Page, button: str, folder: Path) -> str:

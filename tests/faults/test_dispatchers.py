@@ -11,11 +11,10 @@ from tests.worker.samples import compute, queue, rows
 from tests.worker.test_processes import LONG, background, has_checkpoint, pytestmark, worker_pid
 
 __all__ = ["background", "pytestmark"]
-SHORTER = LONG | {"training__rounds": 400}
 
 
 def test_of_two_dispatchers_one_computes_even_if_it_is_stopped_for_a_while(store: Store, background):
-    (run_id,) = queue(store, **SHORTER)
+    (run_id,) = queue(store, **LONG)
     both = [background(slots=2), background(slots=2)]  # one thread per run
     eventually(lambda: has_checkpoint(store, run_id))
     (engine,) = eventually(store.engines.list)
@@ -34,4 +33,4 @@ def test_of_two_dispatchers_one_computes_even_if_it_is_stopped_for_a_while(store
     for process in both:
         process.kill()
         process.wait()
-    assert rows(store, run_id) == rows(store, compute(store, **SHORTER).id)
+    assert rows(store, run_id) == rows(store, compute(store, **LONG).id)

@@ -16,12 +16,19 @@ RESTORES = """
 import os, shutil, signal, sys
 from pathlib import Path
 import storage.restore
-from storage import Store, schema
+from storage import Store
+from tests.support.statements import compile_once
 
 folder, at, seen = Path(sys.argv[1]), 0, 0
 CHANGES = {"os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir"}
 driver = storage.restore.driver()
-schema.definitions_of(schema.revisions()[-1])  # once for all of them
+
+# Once for all of them: definitions of the schema, and compiled statements.
+compile_once(setattr)
+shutil.copytree(folder / "old", folder / "first")
+first = Store(f"sqlite:///{folder / 'first' / 'x.db'}")
+first.restore(folder / "b.zip", replace=True)
+first.close()
 
 def step(*_):
     global seen

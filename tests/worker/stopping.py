@@ -78,16 +78,24 @@ class Stopping:
         return [int(path.name.rpartition("-")[2]) for path in self.folder.glob("stopped-*")]
 
 
-@pytest.fixture
-def stopping(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Stopping]:
-    folder = tmp_path / "plugins"
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The plugin's folder. All tests of a file share a fork server that knows it: its start imports torch."""
+    folder = tmp_path_factory.mktemp("plugins")
     (folder / "stop.py").write_text(PLUGIN)
-    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(folder))
+    kill_fork_server()
+    yield folder
+    kill_fork_server()
+
+
+@pytest.fixture
+def stopping(plugin: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stopping]:
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(plugin))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    kill_fork_server()
-    yield Stopping(folder)
-    kill_fork_server()
+    yield Stopping(plugin)
+    for file in plugin.iterdir():
+        if file.is_file() and file.name != "stop.py":
+            file.unlink()
 
 
 def fork_server() -> int | None:

@@ -21,10 +21,10 @@ from tests.worker import test_stopped as stopped_worker
 from tests.worker.engines import PATIENCE_S, ROOT, eventually
 from tests.worker.fakes import FakeExecutor
 from tests.worker.samples import Undisturbed, claim, compute, queue, rows
-from tests.worker.stopping import Stopping, stopping
+from tests.worker.stopping import Stopping, plugin, stopping
 from tests.worker.test_processes import has_checkpoint
 
-__all__ = ["stopping"]
+__all__ = ["plugin", "stopping"]
 pytestmark = pytest.mark.postgres
 LONG = {"training__rounds": 200, "training__participation": 1.0, "checkpoint_s": 0.1}
 END_THE_LOCK = sa.text("SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory'")

@@ -15,7 +15,7 @@ from storage import RunRecord, Store
 from tests.worker.engines import PATIENCE_S, ROOT, eventually, start_engine
 from tests.worker.samples import compute, queue, rows
 
-LONG = {"training__rounds": 600, "training__participation": 1.0, "checkpoint_s": 0.2}
+LONG = {"training__rounds": 300, "training__participation": 1.0, "checkpoint_s": 0.1}
 ENDLESS = LONG | {"training__rounds": 100_000}
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
 
@@ -135,7 +135,7 @@ def test_a_stopped_worker_is_killed_and_its_slot_is_used_again(store, control, b
 
 
 def test_a_running_run_yields_to_pages_and_obeys_a_request_without_being_killed(store, monkeypatch):
-    monkeypatch.setenv("FEDSCAPE_NICE", "1")
+    monkeypatch.setenv("FEDSCAPE_NICE", str(os.getpriority(os.PRIO_PROCESS, 0) + 1))
     monkeypatch.setattr(dispatcher_module, "STOP_GRACE_S", PATIENCE_S)  # not killed before that
     rare = {"evaluation__every": ENDLESS["training__rounds"]}  # during an evaluation the previous checkpoint is used
     (run_id,) = queue(store, **ENDLESS, **rare)

@@ -15,10 +15,10 @@ from engine.worker.work_queue import DIED
 from storage import RunRecord, Store
 from tests.worker.engines import PATIENCE_S, eventually
 from tests.worker.samples import compute, queue, rows
-from tests.worker.stopping import Stopping, fork_server, stopping
+from tests.worker.stopping import Stopping, fork_server, plugin, stopping
 from tests.worker.test_processes import ENDLESS, LONG, background, has_checkpoint, is_alive, worker_pid
 
-__all__ = ["background", "stopping"]
+__all__ = ["background", "plugin", "stopping"]
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
 SHORTER = LONG | {"training__rounds": 150, "checkpoint_s": 0.05}
 TWO = {"algorithms": [{"name": "ditto"}, {"name": "ditto", "label": "again"}]}
