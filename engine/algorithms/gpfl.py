@@ -49,7 +49,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy, of_classes
+from engine.backends import Extras, OnFeatures, Slopes, add_silently, mean_cross_entropy, of_classes
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.streams import torch_stream
@@ -59,7 +59,7 @@ from engine.models import Model, Params
 from engine.task import Diagnostics, Forward, Predictor, Task
 from engine.training.body_head import part, require_body
 from engine.training.features import feature_width
-from engine.training.guidance import Slopes, guided_slopes
+from engine.training.guidance import guided_slopes
 from engine.training.local import Trained, local_sgd
 from engine.training.roles import SplitModels
 
