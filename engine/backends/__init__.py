@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.backends.narrow import log_softmax
+from engine.backends.narrow import linear, log_softmax
 from engine.core.params import ClientParams, SharedParams, each
 from engine.federation.batches import Batch
 from engine.models import Model
@@ -178,6 +178,21 @@ def softmax_error(
     if weight is None:
         return -chosen.mean(-1), error.mul_(1 / y.shape[1])
     return -(chosen * weight).sum(-1), error.mul_(weight[..., None])
+
+
+def linear_head_slopes(
+    params: ClientParams,
+    features: Float[Tensor, "A B F"],
+    y: Int[Tensor, "A B"],
+    weight: Float[Tensor, "A B"],
+    share: Float[Tensor, "A"] | None = None,
+) -> Slopes:
+    """The cross-entropy of a head that is one linear layer, and its gradients times each client's ``share``."""
+    head = params["head.weight"]
+    losses, error = softmax_error(linear(features, head, params["head.bias"]), y, weight)
+    if share is not None:
+        error.mul_(each(share, error))
+    return Slopes(losses, {"head.weight": Outer(error, features), "head.bias": error.sum(1)}, error.bmm(head))
 
 
 def mean_cross_entropy(logits: Float[Tensor, "A B C"], y: Tensor, weight: Tensor) -> Float[Tensor, "A"]:
