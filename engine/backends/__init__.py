@@ -186,10 +186,15 @@ def linear_head_slopes(
     y: Int[Tensor, "A B"],
     weight: Float[Tensor, "A B"],
     share: Float[Tensor, "A"] | None = None,
+    offset: Float[Tensor, "A #B C"] | None = None,
 ) -> Slopes:
-    """The cross-entropy of a head that is one linear layer, and its gradients times each client's ``share``."""
+    """The cross-entropy of a head that is one linear layer, and its gradients times each client's ``share``.
+
+    ``offset`` is added to the logits.
+    """
     head = params["head.weight"]
-    losses, error = softmax_error(linear(features, head, params["head.bias"]), y, weight)
+    logits = linear(features, head, params["head.bias"])
+    losses, error = softmax_error(logits if offset is None else logits + offset, y, weight)
     if share is not None:
         error.mul_(each(share, error))
     return Slopes(losses, {"head.weight": Outer(error, features), "head.bias": error.sum(1)}, error.bmm(head))
