@@ -17,3 +17,19 @@ def test_new_memory_has_the_shape_and_type_of_the_tensor_and_can_be_written(monk
     kept = made[1:]
     del made
     assert torch.equal(kept, like[1:] + 1)
+
+
+def test_freed_memory_is_used_again_for_a_tensor_of_the_same_size(monkeypatch):
+    monkeypatch.setattr(pages, "_LEAST_BYTES", 0)
+    like = torch.zeros(2**20)
+    first, second = pages.empty_like(like), pages.empty_like(like)
+    assert first.data_ptr() != second.data_ptr()
+    second.fill_(2)
+    place = first.data_ptr()
+    del first
+    larger = pages.empty_like(torch.zeros(2**21))
+    assert larger.fill_(3).eq(3).all() and second.eq(2).all()
+    place = second.data_ptr()
+    del second
+    third = pages.empty_like(like)
+    assert third.data_ptr() == place and third.fill_(4).eq(4).all() and larger.eq(3).all()
