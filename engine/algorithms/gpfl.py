@@ -179,8 +179,8 @@ def _slopes(
     h: Hparams, model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras
 ) -> Slopes:
     """The gradient of ``_loss``, derived by hand."""
-    conditions, targets = extras["conditions"], of_classes(extras["received"], y)
-    return guided_slopes(params, features, y, weight, conditions, targets, h.lam, h.mlg == "frobenius")
+    conditions, received = extras["conditions"], extras["received"]
+    return guided_slopes(params, features, y, weight, conditions, received, h.lam, h.mlg == "frobenius")
 
 
 def valves(params: Params, features: Float[Tensor, "*A B F"], conditions: Float[Tensor, "*A K F"]) -> Sequence[Tensor]:

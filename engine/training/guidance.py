@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from engine.backends import Outer, Slopes, narrow, softmax_error, where_positive
+from engine.backends import Outer, Slopes, narrow, of_classes, softmax_error, where_positive
 from engine.core.params import ClientParams
 
 
@@ -26,11 +26,11 @@ def guided_slopes(
     y: Int[Tensor, "A B"],
     weight: Float[Tensor, "A B"],
     conditions: Float[Tensor, "A 2 F"],
-    targets: Float[Tensor, "A B F"],
+    received: Float[Tensor, "A C F"],
     lam: float,
     is_one_norm: bool,
 ) -> Slopes:
-    """Losses L_P, and the gradients of L_P + L_alg + lam L_mlg. ``targets`` are C_y as received.
+    """Losses L_P, and the gradients of L_P + L_alg + lam L_mlg. ``received`` are the embeddings C as received.
 
     ``is_one_norm``: L_mlg is one norm over the batch instead of the mean of the samples' norms.
     """
@@ -58,20 +58,19 @@ def guided_slopes(
     along = turn.sum(1).unsqueeze(2).mul_(over_classes.square())
     gradients["gce.weight"] = error.mT.bmm(generic).addcmul_(embeddings, along, value=-1)
     if lam:
-        gap = generic - targets
+        gap = of_classes(received, y).sub_(generic)
         if is_one_norm:
             gap.mul_((weight > 0).unsqueeze(2))
             share = _inverse(torch.linalg.vector_norm(gap, dim=(1, 2), keepdim=True))
         else:
             share = _inverse_length(gap).mul_(weight.unsqueeze(2))
-        by_generic.addcmul_(gap, share, value=lam)
+        by_generic.addcmul_(gap, share, value=-lam)
 
     where_positive(bent, slope)
-    by_features = (by_generic * scale[0]).addcmul_(by_personal, scale[1])
-    shifts = slope.sum(2)
-    scales = slope.mul_(features).sum(2)
-    gradients |= affine.slopes(conditions, torch.stack([scales, shifts]).transpose(1, 2))
-    return Slopes(losses, gradients, by_features)
+    by_scale = (slope * features).sum(2)
+    gradients |= affine.slopes(conditions, torch.stack([by_scale, slope.sum(2)]).transpose(1, 2))
+    slope.mul_(scale)
+    return Slopes(losses, gradients, by_generic.add_(by_personal))
 
 
 _LAYERS = "gamma", "beta"
@@ -121,4 +120,4 @@ def _inverse_length(rows: Float[Tensor, "*A F"]) -> Float[Tensor, "*A 1"]:
 
 def _inverse(lengths: Tensor) -> Tensor:
     """1 / length, and 0 for length 0."""
-    return lengths.reciprocal().masked_fill_(lengths == 0, 0.0)
+    return lengths.reciprocal_().nan_to_num_(nan=torch.nan, posinf=0.0)
