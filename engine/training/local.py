@@ -175,10 +175,9 @@ class SGD:
                     v.add_(drift[n])
                 p.add_(v, alpha=-self.lr)
             return loss
-        shrink: float | Affine = 1 - self.lr * (lam + self.weight_decay)
-        if strengths is not None:
-            shrink = Affine(shrink - self.lr * strengths, shift)
-        loss = accumulate(out, where, batch, -self.lr, shrink, objective, extras)
+        shrink = 1 - self.lr * (lam + self.weight_decay)
+        kept = shrink if strengths is None else Affine(shrink - self.lr * strengths, shift)
+        loss = accumulate(out, where, batch, -self.lr, kept, objective, extras)
         for n, p in out.items():
             if anchor is not None and lam:
                 p.add_(anchor[n], alpha=self.lr * lam)
