@@ -22,7 +22,7 @@ Sent: phi, V and g, both ways. Kept: h_i.
 
 Cost: one local training a round, and for each gradient one forward pass of the received body; bytes of FedAvg and of
 the policy's layer from F to 2 F. That layer is most of a small network: with one hidden layer of 128 units a gradient
-takes three to four times FedAvg's time, half of it for twice the operations.
+takes two to three times FedAvg's time, for twice the operations.
 
 Newcomers: a head from the common initial one, trained for one participation together with copies of body and policy; it
 is kept and used with the server's body, policy and head.
