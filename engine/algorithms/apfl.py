@@ -47,7 +47,6 @@ from engine.core.params import (
     dot,
     gather,
     lerp_each,
-    map_params,
     scatter,
 )
 from engine.core.registry import ALGORITHMS, Options, Positive
@@ -124,7 +123,7 @@ class Apfl(PersonalModels):
 
         def step(c: Live, batch: Batch) -> Tensor:
             loss, g = task.staying.grad(lerp_each(c.w, c.v, c.alpha), batch)
-            along = dot(g, map_params(torch.sub, c.v, c.w)) if self.hparams.adaptive else 0.0
+            along = dot(g, c.v) - dot(g, c.w) if self.hparams.adaptive else 0.0
             sgd.step(c, "w", batch)
             sgd.step_along(c, "v", g, shares=c.alpha)
             if self.hparams.adaptive:

@@ -129,7 +129,7 @@ class FedPac(SplitModels):
         prototypes, is_known = state.prototypes, state.is_known
         if h.lam:
             trained = stacked_features(task, bodies.params, data, cohort.clients)
-            prototypes, is_known = averaged(task, trained, prototypes, is_known, cohort)
+            prototypes, is_known = averaged(task, trained.by_class, prototypes, is_known, cohort)
         new_heads = part(heads.params, task.model.head)
         if h.collaborate and features is not None:
             new_heads, values["own_share"] = _combined(new_heads, own, features, cohort, task)

@@ -44,11 +44,12 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
 
-from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy
+from engine.backends import Extras, OnFeatures, Slopes, add_silently, linear_head_slopes, mean_cross_entropy
 from engine.core.params import (
     ClientParams,
     SharedParams,
     broadcast,
+    each,
     gather,
     lerp_each,
     scatter,
@@ -59,12 +60,12 @@ from engine.federation.batches import Batch, Cohort
 from engine.models import Model
 from engine.task import Diagnostics, Predictor, Task
 from engine.training.body_head import require_body
-from engine.training.discrepancy import form, squared_discrepancy, with_slope
+from engine.training.discrepancy import Gaussians, discrepancy_slope, squared_discrepancy
 from engine.training.local import SGD, Live, Trained, for_each_client, local_sgd
 from engine.training.roles import PersonalModels
 
 TEMPERATURE = 4.0
-WIDTHS = (4.0, 2.0, 1.0, 0.5, 0.25)  # each is half the one before
+KERNEL = Gaussians((4.0, 2.0, 1.0, 0.5, 0.25), is_relative=True)
 
 
 class Hparams(Options):
@@ -140,7 +141,8 @@ class FedPhp(PersonalModels):
         if not bool(lam.any()):
             return local_sgd(task, start, cohort)
         sgd, by_features = SGD.of(task), self.hparams.transfer == "mmd"
-        objective = OnFeatures(partial(_loss, _from_features if by_features else _from_predictions))
+        transfer, slopes = (_from_features, _slopes) if by_features else (_from_predictions, None)
+        objective = OnFeatures(partial(_loss, transfer), slopes=slopes)
 
         def step(c: Live, batch: Batch) -> Tensor:
             teacher = c.of(past)
@@ -167,20 +169,7 @@ def discrepancy(
     a: Float[Tensor, "*A B F"], b: Float[Tensor, "*A B F"], weight: Float[Tensor, "*A B"]
 ) -> Float[Tensor, "*A"]:
     """Squared MMD of two sets of features with the same ``weight``, which sums to 1, under the sum of the kernels."""
-    return squared_discrepancy(a, b, weight, _kernel)
-
-
-def _kernel(distance: Tensor, share: Tensor) -> Tensor:
-    """The sum of exp(-distance / width) over the widths, which are relative to the mean distance."""
-    mean = form(distance.detach(), share) / (1 - share.square().sum(-1))  # over pairs of different samples
-    relative = distance / torch.where(mean > 0, mean, 1.0)[..., None, None]
-    at = relative.detach()
-    value, slope = torch.zeros_like(at), torch.zeros_like(at)
-    term = torch.exp(-at / WIDTHS[0])
-    for width in WIDTHS:
-        value, slope = value + term, slope - term / width
-        term = term.square()  # that of half the width
-    return with_slope(relative, value, slope)
+    return squared_discrepancy(a, b, weight, KERNEL)
 
 
 def _loss(
@@ -195,8 +184,21 @@ def _loss(
     """(1 - lam) data + lam transfer for the gradient; the data term alone is recorded."""
     logits = model.stacked_head_logits(params, features)
     data = mean_cross_entropy(logits, y, weight)
-    past = extras["past"][:, : features.shape[1]]  # without padding where the batch has none
+    past = _as_long_as(features, extras["past"])
     return add_silently(data, extras["lam"] * (transfer(features, logits, past, weight) - data))
+
+
+def _slopes(model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras) -> Slopes:
+    """The gradient of ``_loss`` with the transfer of features."""
+    past, lam = _as_long_as(features, extras["past"]), extras["lam"]
+    data = linear_head_slopes(params, features, y, weight, 1 - lam)
+    pull = discrepancy_slope(features, past, weight, KERNEL)
+    return data._replace(features=data.features.addcmul_(pull, each(lam, pull)))
+
+
+def _as_long_as(features: Tensor, past: Tensor) -> Tensor:
+    """The teacher's part without padding, where the batch has none."""
+    return past[:, : features.shape[1]]
 
 
 def _from_features(features: Tensor, logits: Tensor, past: Tensor, weight: Tensor) -> Tensor:

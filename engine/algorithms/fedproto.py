@@ -45,7 +45,7 @@ from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.models import Model
 from engine.task import Diagnostics, Forward, Predictor, Shared, Task
-from engine.training.features import feature_width, stacked_features
+from engine.training.features import feature_width, training_features_by_class
 from engine.training.local import Trained, local_sgd
 from engine.training.prototypes import averaged, towards_prototypes
 
@@ -98,8 +98,8 @@ class FedProto:
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         trained = self._local(state, gather(state.personal_params, cohort.clients), cohort, task)
-        features = stacked_features(task, trained.params, task.data.train, cohort.clients)
-        num_classes = (features.class_counts > 0).sum(1)  # each client sends the means of its own classes
+        features = training_features_by_class(task, trained.params, cohort.clients)
+        num_classes = (features.counts > 0).sum(1)  # each client sends the means of its own classes
         numbers = num_classes * state.prototypes.shape[1]
         prototypes, is_known = averaged(task, features, state.prototypes, state.is_known, cohort, numbers)
         new = State(prototypes, is_known, scatter(state.personal_params, trained.params, cohort.clients))

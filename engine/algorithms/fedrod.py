@@ -36,7 +36,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy
+from engine.backends import Extras, OnFeatures, Slopes, add_silently, linear_head_slopes, mean_cross_entropy
+from engine.backends.narrow import linear
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, NoOptions
 from engine.core.style import Style
@@ -99,7 +100,8 @@ class FedRod(PersonalModels):
     def _train(self, received: SharedParams, heads: ClientParams, cohort: Cohort, task: Task) -> Trained:
         counts = task.data.class_counts[cohort.clients].to(task.dtype)
         start = broadcast(received, cohort.size) | {PERSONAL + n: p for n, p in heads.items()}
-        return local_sgd(task, start, cohort, objective=OnFeatures(_loss), extras={"log_counts": counts.log()})
+        objective = OnFeatures(_loss, slopes=_slopes)
+        return local_sgd(task, start, cohort, objective=objective, extras={"log_counts": counts.log()})
 
 
 def _loss(model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras) -> Tensor:
@@ -111,6 +113,15 @@ def _loss(model: Model, params: ClientParams, features: Tensor, y: Tensor, weigh
     personal = model.stacked_head_logits(_personal(params), features.detach())
     balanced = mean_cross_entropy(generic + extras["log_counts"][:, None], y, weight)
     return add_silently(mean_cross_entropy(generic.detach() + personal, y, weight), balanced)
+
+
+def _slopes(model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras) -> Slopes:
+    """The gradient of ``_loss``: the body's is that of the balanced softmax alone."""
+    balanced = linear_head_slopes(params, features, y, weight, offset=extras["log_counts"][:, None])
+    generic = linear(features, params["head.weight"], params["head.bias"])
+    personal = linear_head_slopes(_personal(params), features, y, weight, offset=generic)
+    heads = balanced.gradients | {PERSONAL + n: g for n, g in personal.gradients.items()}
+    return Slopes(personal.losses, heads, balanced.features)
 
 
 def _personal(params: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -49,7 +49,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.backends import Extras, OnFeatures, add_silently, mean_cross_entropy, of_classes
+from engine.backends import Extras, OnFeatures, Slopes, add_silently, mean_cross_entropy, of_classes
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.streams import torch_stream
@@ -59,7 +59,7 @@ from engine.models import Model, Params
 from engine.task import Diagnostics, Forward, Predictor, Task
 from engine.training.body_head import part, require_body
 from engine.training.features import feature_width
-from engine.training.guidance import Slopes, guided_slopes
+from engine.training.guidance import guided_slopes
 from engine.training.local import Trained, local_sgd
 from engine.training.roles import SplitModels
 
@@ -179,8 +179,8 @@ def _slopes(
     h: Hparams, model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras
 ) -> Slopes:
     """The gradient of ``_loss``, derived by hand."""
-    conditions, targets = extras["conditions"], of_classes(extras["received"], y)
-    return guided_slopes(params, features, y, weight, conditions, targets, h.lam, h.mlg == "frobenius")
+    conditions, received = extras["conditions"], extras["received"]
+    return guided_slopes(params, features, y, weight, conditions, received, h.lam, h.mlg == "frobenius")
 
 
 def valves(params: Params, features: Float[Tensor, "*A B F"], conditions: Float[Tensor, "*A K F"]) -> Sequence[Tensor]:

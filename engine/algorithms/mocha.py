@@ -47,7 +47,19 @@ from pydantic import Field
 from torch import Tensor
 
 from engine.core.errors import Unsupported
-from engine.core.params import ClientParams, broadcast, dot, each, flatten, gather, map_params, row, scatter
+from engine.core.params import (
+    ClientParams,
+    broadcast,
+    clone,
+    dot,
+    each,
+    flatten,
+    gather,
+    map_params,
+    mixtures,
+    row,
+    scatter,
+)
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Batch, Cohort
@@ -116,7 +128,7 @@ class Mocha(PersonalModels):
         lam, own, start = self.hparams.lam, gather(state.duals, cohort.clients), self._models(state, cohort.clients)
         pull = lam / (overlap(state.sigma) * state.sigma.diagonal()[cohort.clients])  # k_i
         local = local_sgd(task, start, cohort, SGD.of(task, prox=(pull, start), drift=own))
-        moved = {n: b + each(pull, b) * (local.params[n] - start[n]) for n, b in own.items()}
+        moved = {n: torch.addcmul(b, each(pull, b), local.params[n] - start[n]) for n, b in own.items()}
         arrived = task.channel.deliver(moved, own, cohort, cohort.uniform)
         clients = cohort.clients[arrived.rows]
         is_known = state.is_known.index_fill(0, clients, True)
@@ -132,7 +144,7 @@ class Mocha(PersonalModels):
     def _models(self, state: State, clients: Tensor | None = None) -> ClientParams:
         """w_i of the given clients, or of all: columns of B' Sigma / lam."""
         sigma = state.sigma if clients is None else state.sigma[clients]
-        return map_params(lambda b: torch.tensordot(sigma, b, dims=1) / self.hparams.lam, state.duals)
+        return mixtures(state.duals, sigma / self.hparams.lam)
 
     def personalized(self, state: State, task: Task) -> Predictor:
         return Predictor(self._models(state), is_per_client=True)
@@ -181,8 +193,11 @@ def _dual_gap(task: Task, models: ClientParams, duals: ClientParams, cohort: Coh
     """||b_i + grad f_i(u_i)|| on one batch of each client, a mean over the cohort."""
 
     def add_gradient(c: Live, batch: Batch) -> Tensor:
-        return task.backend.accumulate(c.residual, c.of(models), batch, 1.0, 1.0)
+        residual = clone(c.of(duals))
+        loss = task.backend.accumulate(residual, c.of(models), batch, 1.0, 1.0)
+        c.gap.copy_(dot(residual, residual).sqrt_())
+        return loss
 
     plan = task.plan(cohort, "dual gap", 1)
-    residual: ClientParams = for_each_client(task, plan, {"residual": duals}, add_gradient).residual
-    return dot(residual, residual).sqrt().mean()
+    gap: Tensor = for_each_client(task, plan, {"gap": torch.zeros_like(cohort.weights)}, add_gradient).gap
+    return gap.mean()

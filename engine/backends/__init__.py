@@ -7,21 +7,37 @@ data term alone, taken at ``params`` before anything is written.
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.backends.narrow import log_softmax
-from engine.core.params import ClientParams, SharedParams
+from engine.backends.narrow import linear, log_softmax
+from engine.core.params import ClientParams, SharedParams, each
 from engine.federation.batches import Batch
 from engine.models import Model
 
 Extras = Mapping[str, Tensor]
 Objective = Callable[[Model, SharedParams, Tensor, Tensor, Tensor, Extras], Tensor]
 """(model, one client's params, x [B, ...], y [B], weight [B] summing to 1, one client's extras) -> scalar loss."""
+
+
+@dataclass(frozen=True)
+class Outer:
+    """The gradient of a layer's weight as its factors: errors^T inputs of each client, which a step adds directly."""
+
+    errors: Float[Tensor, "A B O"]
+    inputs: Float[Tensor, "A B I"]
+
+
+class Slopes(NamedTuple):
+    """Gradients of a loss on features, of A clients."""
+
+    losses: Float[Tensor, "A"]  # recorded; may leave out terms that the gradients have
+    gradients: dict[str, Tensor | Outer]
+    features: Float[Tensor, "A B F"]
 
 
 @dataclass(frozen=True)
@@ -32,16 +48,13 @@ class OnFeatures:
     clients at once. The fused backend differentiates it at the features, by autograd, and the body by hand. ``l2`` adds
     the gradient of l2/2 ||p||^2 for the parameters that it names, which the loss leaves out.
 
-    ``slopes`` may give what autograd finds, derived by hand: (losses [A], gradients by name, gradient at the features),
-    from the arguments of ``loss``. It is used where the head is one linear layer with a bias.
+    ``slopes`` may give what autograd finds, derived by hand, from the arguments of ``loss``. It is used where the head
+    is one linear layer with a bias.
     """
 
     loss: Callable[[Model, ClientParams, Tensor, Tensor, Tensor, Extras], Float[Tensor, "A"]]
     l2: Mapping[str, float] = field(default_factory=dict)
-    slopes: (
-        Callable[[Model, ClientParams, Tensor, Tensor, Tensor, Extras], tuple[Float[Tensor, "A"], ClientParams, Tensor]]
-        | None
-    ) = None
+    slopes: Callable[[Model, ClientParams, Tensor, Tensor, Tensor, Extras], Slopes] | None = None
 
     def __call__(
         self, model: Model, params: SharedParams, x: Tensor, y: Tensor, weight: Tensor, extras: Extras
@@ -52,6 +65,18 @@ class OnFeatures:
         for name, l2 in self.l2.items():
             loss = add_silently(loss, l2 / 2 * params[name].square().sum())
         return loss
+
+
+@dataclass(frozen=True)
+class Affine:
+    """What an accumulation does to ``out`` first, where it differs by client: out <- scale_i out + shift_i."""
+
+    scale: Float[Tensor, "A"]
+    shift: ClientParams  # [A, ...]
+
+    def part(self, rows: slice) -> "Affine":
+        """That of consecutive clients."""
+        return Affine(self.scale[rows], {n: p[rows] for n, p in self.shift.items()})
 
 
 @dataclass(frozen=True)
@@ -79,13 +104,13 @@ class Backend(Protocol):
         params: ClientParams,
         batch: Batch,
         alpha: float,
-        beta: float,
+        beta: float | Affine,
         objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> Float[Tensor, "A"]:
         """out <- beta * out + alpha * (gradient of the loss and its L2 term at params); returns the data losses [A].
 
-        beta = 0 overwrites ``out``.
+        beta = 0 overwrites ``out``. An ``Affine`` takes the place of beta * out.
         """
 
     def proximal_steps(
@@ -155,6 +180,26 @@ def softmax_error(
     return -(chosen * weight).sum(-1), error.mul_(weight[..., None])
 
 
+def linear_head_slopes(
+    params: ClientParams,
+    features: Float[Tensor, "A B F"],
+    y: Int[Tensor, "A B"],
+    weight: Float[Tensor, "A B"],
+    share: Float[Tensor, "A"] | None = None,
+    offset: Float[Tensor, "A #B C"] | None = None,
+) -> Slopes:
+    """The cross-entropy of a head that is one linear layer, and its gradients times each client's ``share``.
+
+    ``offset`` is added to the logits.
+    """
+    head = params["head.weight"]
+    logits = linear(features, head, params["head.bias"])
+    losses, error = softmax_error(logits if offset is None else logits + offset, y, weight)
+    if share is not None:
+        error.mul_(each(share, error))
+    return Slopes(losses, {"head.weight": Outer(error, features), "head.bias": error.sum(1)}, error.bmm(head))
+
+
 def mean_cross_entropy(logits: Float[Tensor, "A B C"], y: Tensor, weight: Tensor) -> Float[Tensor, "A"]:
     """Cross-entropy of each client, averaged over its batch with ``weight``."""
     losses = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none")
@@ -168,7 +213,14 @@ def add_silently(data: Tensor, term: Tensor) -> Tensor:
 
 def of_classes(values: Tensor, y: Int[Tensor, "A B"]) -> Tensor:
     """The entry of each sample's class: values [A, C, ...] of A clients at their labels, [A, B, ...]."""
-    return values[torch.arange(len(y), device=y.device)[:, None], y]
+    first = torch.arange(0, values.shape[0] * values.shape[1], values.shape[1], device=y.device)
+    rows = values.flatten(0, 1).index_select(0, (y + first[:, None]).flatten())  # faster than two indices
+    return rows.view(*y.shape, *values.shape[2:])
+
+
+def where_positive(x: Tensor, error: Tensor) -> Tensor:
+    """The error at z from that at x = relu(z), in place: its entries where x is positive, and 0 elsewhere."""
+    return torch.ops.aten.threshold_backward.grad_input(error, x, 0, grad_input=error)
 
 
 def batch_weight(batch: Batch) -> Float[Tensor, "A B"]:
@@ -178,22 +230,27 @@ def batch_weight(batch: Batch) -> Float[Tensor, "A B"]:
     return torch.full(batch.y.shape, 1 / batch.y.shape[1], dtype=batch.x.dtype, device=batch.x.device)
 
 
-def scale_out(out: ClientParams, params: ClientParams, alpha: float, beta: float, l2_of: Mapping[str, float]) -> None:
+def scale_out(
+    out: ClientParams, params: ClientParams, alpha: float, beta: float | Affine, l2_of: Mapping[str, float]
+) -> None:
     """out <- beta * out + alpha * l2 * params, in place; right also where ``out`` is ``params``.
 
     Parameters that ``l2_of`` does not name have no L2 term.
     """
     for name, target in out.items():
         l2 = l2_of.get(name, 0.0)
-        if target is params[name] or target.data_ptr() == params[name].data_ptr():
+        is_own = target is params[name] or target.data_ptr() == params[name].data_ptr()
+        if isinstance(beta, Affine):
+            scale = beta.scale + alpha * l2 if is_own else beta.scale
+            torch.addcmul(beta.shift[name], target, each(scale, target), out=target)
+        elif is_own:
             if beta + alpha * l2 != 1.0:
                 target.mul_(beta + alpha * l2)
-            continue
-        if beta == 0.0:
+        elif beta == 0.0:
             target.zero_()
         elif beta != 1.0:
             target.mul_(beta)
-        if l2:
+        if l2 and not is_own:
             target.add_(params[name], alpha=alpha * l2)
 
 

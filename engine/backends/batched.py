@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.func import grad, grad_and_value, vmap
 
 from engine.backends import (
+    Affine,
     Backend,
     ClippedSum,
     Extras,
@@ -23,7 +24,7 @@ from engine.core.params import ClientParams, SharedParams
 from engine.federation.batches import Batch
 from engine.models import Model
 
-_LIVE_BYTES = 8 * 2**20  # measured: MLR 5-50 clients, DNN 8-20
+_LIVE_BYTES = 12 * 2**20  # measured: MLR 20-100 clients, DNN 10-20
 _GPU_SHARE = 0.6
 _SAMPLE_BYTES = 16 * 2**20  # of the gradients of single samples that are held at once
 
@@ -42,7 +43,7 @@ class Batched(Backend):
         params: ClientParams,
         batch: Batch,
         alpha: float,
-        beta: float,
+        beta: float | Affine,
         objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> Float[Tensor, "A"]:

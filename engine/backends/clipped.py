@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from engine.backends import Extras, Objective, clip_factor, scale_out
+from engine.backends import Affine, Extras, Objective, clip_factor, scale_out
 from engine.backends.wrapped import Wrapped
 from engine.core.params import ClientParams, each
 from engine.federation.batches import Batch
@@ -27,7 +27,7 @@ class Clipped(Wrapped):
         params: ClientParams,
         batch: Batch,
         alpha: float,
-        beta: float,
+        beta: float | Affine,
         objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> Float[Tensor, "A"]:

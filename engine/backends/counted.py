@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from engine.backends import Extras, Objective
+from engine.backends import Affine, Extras, Objective
 from engine.backends.wrapped import Wrapped
 from engine.core.params import ClientParams
 from engine.federation.batches import Batch
@@ -22,7 +22,7 @@ class Counted(Wrapped):
         params: ClientParams,
         batch: Batch,
         alpha: float,
-        beta: float,
+        beta: float | Affine,
         objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> Float[Tensor, "A"]:

@@ -6,7 +6,7 @@ writes the parameters once. The gradient of an objective on features starts at t
 objectives are left to the batched backend.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,17 +15,21 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from engine.backends import (
+    Affine,
     Backend,
     ClippedSum,
     Extras,
     Objective,
     OnFeatures,
+    Outer,
+    Slopes,
     batch_weight,
     clip_factor,
     cross_entropy_error,
     gram,
     narrow,
     scale_out,
+    where_positive,
 )
 from engine.backends.batched import Batched, live_chunk
 from engine.core.params import ClientParams
@@ -80,7 +84,7 @@ class Fused(Backend):
         params: ClientParams,
         batch: Batch,
         alpha: float,
-        beta: float,
+        beta: float | Affine,
         objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> Float[Tensor, "A"]:
@@ -93,7 +97,7 @@ class Fused(Backend):
         if self.is_one_column:
             error = error[..., 1:]
         errors = self._backward(out, params, inputs, error)
-        if any(self.model.l2_of[n] for n in out):
+        if isinstance(beta, Affine) or any(self.model.l2_of[n] for n in out):
             scale_out(out, params, alpha, beta, self.model.l2_of)
             beta = 1.0
         self._add_gradients(out, inputs, errors, alpha, beta)
@@ -105,7 +109,7 @@ class Fused(Backend):
         params: ClientParams,
         batch: Batch,
         alpha: float,
-        beta: float,
+        beta: float | Affine,
         objective: OnFeatures,
         extras: Extras | None,
     ) -> Float[Tensor, "A"]:
@@ -119,12 +123,18 @@ class Fused(Backend):
         else:
             losses, gradients, error = self._slopes_at_features(out, params, batch, features, objective, extras)
         if body:
-            errors = self._backward(body, params, inputs, error.mul_(features > 0))
-        scale_out(out, params, alpha, beta, {**self.model.l2_of, **objective.l2})
+            errors = self._backward(body, params, inputs, where_positive(features, error))
+        l2_of = {**self.model.l2_of, **objective.l2}
+        inside = _scales_inside(out, params, gradients, alpha, beta, l2_of)
+        scale_out({n: p for n, p in out.items() if n not in inside}, params, alpha, beta, l2_of)
         if body:
             self._add_gradients(body, inputs, errors, alpha, 1.0)
         for name, gradient in gradients.items():
-            if name in out:
+            if name not in out:
+                continue
+            if isinstance(gradient, Outer):
+                out[name].baddbmm_(gradient.errors.mT, gradient.inputs, beta=inside.get(name, 1.0), alpha=alpha)
+            else:
                 out[name].add_(gradient, alpha=alpha)
         return losses
 
@@ -136,11 +146,8 @@ class Fused(Backend):
         features: Tensor,
         objective: OnFeatures,
         extras: Extras | None,
-    ) -> tuple[Tensor, ClientParams, Tensor]:
-        """By autograd: the losses, the gradients by what ``out`` trains above the body, and that at the features.
-
-        The last one is arbitrary where no part of the body is trained.
-        """
+    ) -> Slopes:
+        """By autograd, for what ``out`` trains. At the features it is arbitrary if the body is not trained."""
         has_body = any(n in self.model.body for n in out)
         rest = {n: p for n, p in params.items() if n not in self.model.body}
         trained = {n: rest[n].detach().requires_grad_() for n in out if n in rest}
@@ -150,7 +157,7 @@ class Fused(Backend):
             losses = objective.loss(self.model, own, leaf, batch.y, batch_weight(batch), extras or {})
         leaves = [*trained.values(), *([leaf] if has_body else [])]
         gradients = torch.autograd.grad(losses.sum(), leaves, materialize_grads=True)
-        return losses.detach(), dict(zip(trained, gradients, strict=False)), gradients[-1]
+        return Slopes(losses.detach(), dict(zip(trained, gradients, strict=False)), gradients[-1])
 
     def proximal_steps(
         self, theta: ClientParams, anchor: ClientParams, batch: Batch, lr: float, lam: float, steps: int
@@ -241,7 +248,7 @@ class Fused(Backend):
         inputs = self._inputs(params, batch.x.flatten(2))
         slopes: list[Tensor | None] = [None]  # of the inputs along ``vector``; the first one does not depend on it
         for layer, x, after in zip(self.chain, inputs, inputs[1:], strict=False):
-            slopes.append(_slope(params, vector, layer, x, slopes[-1]).mul_(after > 0))
+            slopes.append(where_positive(after, _slope(params, vector, layer, x, slopes[-1])))
         last = _slope(params, vector, self.chain[-1], inputs[-1], slopes[-1])
         error, turn = self._error_and_slope(self._outputs(params, inputs[-1]), last, batch)
         product: ClientParams = {}
@@ -251,8 +258,8 @@ class Fused(Backend):
             product[f"{layer}.bias"] = turn.sum(1)
             if x_slope is not None:
                 product[weight].baddbmm_(error.mT, x_slope)
-                turn = turn.bmm(params[weight]).baddbmm_(error, vector[weight]).mul_(x > 0)
-                error = error.bmm(params[weight]).mul_(x > 0)
+                turn = where_positive(x, turn.bmm(params[weight]).baddbmm_(error, vector[weight]))
+                error = where_positive(x, error.bmm(params[weight]))
         return {n: torch.add(product[n], v, alpha=self.model.l2_of[n]) for n, v in vector.items()}
 
     def _error_and_slope(self, logits: Tensor, slope: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -295,8 +302,7 @@ class Fused(Backend):
         for i in reversed(range(first, len(inputs))):
             errors[i] = error
             if i > first:
-                error = error.bmm(params[f"{self.chain[i]}.weight"])
-                error.mul_(inputs[i] > 0)  # the layer's input is relu(z): its derivative is 1 where it is positive
+                error = where_positive(inputs[i], error.bmm(params[f"{self.chain[i]}.weight"]))
         return errors
 
     def _add_gradients(
@@ -311,6 +317,21 @@ class Fused(Backend):
             if f"{layer}.bias" in out:
                 bias = out[f"{layer}.bias"]
                 (bias.mul_(beta) if beta else bias.zero_()).add_(e.sum(1), alpha=alpha)
+
+
+def _scales_inside(
+    out: ClientParams,
+    params: ClientParams,
+    gradients: Mapping[str, Tensor | Outer],
+    alpha: float,
+    beta: float | Affine,
+    l2_of: Mapping[str, float],
+) -> dict[str, float]:
+    """The factors of parameters that the product of their gradient's factors scales, so that one pass does both."""
+    if isinstance(beta, Affine):
+        return {}
+    names = (n for n, g in gradients.items() if isinstance(g, Outer) and n in out)
+    return {n: beta + alpha * l2_of.get(n, 0.0) for n in names if out[n].data_ptr() == params[n].data_ptr()}
 
 
 def _slope(params: ClientParams, vector: ClientParams, layer: str, x: Tensor, x_slope: Tensor | None) -> Tensor:

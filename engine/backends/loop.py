@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from engine.backends import Backend, ClippedSum, Extras, Objective, batch_weight, cross_entropy, scale_out
+from engine.backends import Affine, Backend, ClippedSum, Extras, Objective, batch_weight, cross_entropy, scale_out
 from engine.backends.batched import Batched
 from engine.core.params import ClientParams, SharedParams, concat, row, take
 from engine.federation.batches import Batch
@@ -29,7 +29,7 @@ class Loop(Backend):
         params: ClientParams,
         batch: Batch,
         alpha: float,
-        beta: float,
+        beta: float | Affine,
         objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> Float[Tensor, "A"]:
@@ -38,10 +38,12 @@ class Loop(Backend):
             variables = _variables(self._row(params, client), tuple(out))
             loss = self._loss(variables, batch, client, objective, extras)
             gradients = torch.autograd.grad(loss, [variables[n] for n in out], materialize_grads=True)
-            one_out, one = {n: p[client] for n, p in out.items()}, {n: params[n][client] for n in out}
-            scale_out(one_out, one, alpha, beta, self.model.l2_of)
+            own = slice(client, client + 1)
+            before = beta.part(own) if isinstance(beta, Affine) else beta
+            one_out = take(out, own)
+            scale_out(one_out, take(params, own), alpha, before, self.model.l2_of)
             for target, gradient in zip(one_out.values(), gradients, strict=True):
-                target.add_(gradient, alpha=alpha)
+                target[0].add_(gradient, alpha=alpha)
             losses.append(loss.detach())
         return torch.stack(losses)
 

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from engine.backends import Extras, Objective, OnFeatures, scale_out
+from engine.backends import Affine, Extras, Objective, OnFeatures, scale_out
 from engine.backends.batched import live_chunk
 from engine.backends.wrapped import Wrapped
 from engine.core.devices import sent
@@ -37,7 +37,7 @@ class Private(Wrapped):
         params: ClientParams,
         batch: Batch,
         alpha: float,
-        beta: float,
+        beta: float | Affine,
         objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> Float[Tensor, "A"]:

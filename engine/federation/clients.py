@@ -4,6 +4,7 @@ No client has a copy of its samples, and clients may share them, so a million cl
 pool.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from engine.config.schema import RunConfig
@@ -143,6 +144,17 @@ class Federation:
         labels = train.all_labels
         shape = (self.num_clients, self.num_classes)
         return torch.bincount(owner * self.num_classes + labels, minlength=shape[0] * shape[1]).view(shape)
+
+    @cached_property
+    def input_sums(self) -> Float[Tensor, "N C F"]:
+        """[N, C, F] the training samples of each client, flattened and summed by class."""
+        train = self.train
+        shape = self.num_clients, self.num_classes, math.prod(self.input_shape)
+        sums = torch.zeros(shape, dtype=train.dtype, device=train.rows.device)
+        for client in range(self.num_clients):
+            x, y = train.of_client(client)
+            sums[client].index_add_(0, y, x.flatten(1))
+        return sums
 
     @cached_property
     def test_sizes(self) -> np.ndarray:

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from engine.algorithms import Algorithm
-from engine.backends import Extras, Objective, scale_out
+from engine.backends import Affine, Extras, Objective, scale_out
 from engine.backends.private import Private
 from engine.backends.wrapped import Wrapped
 from engine.config.schema import RunConfig
@@ -60,7 +60,7 @@ class _Rehearsed(Wrapped):
         params: ClientParams,
         batch: Batch,
         alpha: float,
-        beta: float,
+        beta: float | Affine,
         objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> Float[Tensor, "A"]:

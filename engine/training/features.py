@@ -4,17 +4,32 @@ They are flat: the samples of the first client, then those of the second, so tha
 says which samples: all training data, or a selection of its rows. Samples are never augmented.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from engine.core.params import ClientParams, SharedParams, gather
 from engine.federation.clients import ClientData
 from engine.task import Task
 from engine.training.evaluate import groups, slabs
+
+REMEMBERED_BYTES = 64 * 2**20  # of sums of inputs, up to which they are kept for a run
+
+
+@dataclass(frozen=True)
+class ByClass:
+    """Features of S clients, summed by class; 0 for a class without samples."""
+
+    sums: Float[Tensor, "S C F"]
+    counts: Int[Tensor, "S C"]
+
+    @cached_property
+    def means(self) -> Float[Tensor, "S C F"]:
+        return self.sums / self.counts.clamp(min=1)[..., None]
 
 
 @dataclass(frozen=True)
@@ -51,7 +66,11 @@ class Features:
     @cached_property
     def class_means(self) -> Float[Tensor, "S C F"]:
         """The mean feature of each class; 0 for a class without samples."""
-        return self.class_sums / self.class_counts.clamp(min=1)[..., None]
+        return self.by_class.means
+
+    @cached_property
+    def by_class(self) -> ByClass:
+        return ByClass(self.class_sums, self.class_counts)
 
     def scatter(self, centers: Float[Tensor, "S C F"]) -> Float[Tensor, "S F F"]:
         """The sum of (f - c)(f - c)^T over each client's samples, c being the center of the sample's class."""
@@ -91,6 +110,18 @@ def stacked_features(task: Task, models: ClientParams, data: ClientData, clients
             found.labels[used] = data.labels(rows)[is_used]
             found.owner[used] = group[:, None].expand_as(rows)[is_used]
     return found
+
+
+def training_features_by_class(task: Task, models: ClientParams, clients: Int[Tensor, "S"]) -> ByClass:
+    """The training data's features by class, under a body of each client: ``models`` [S, ...].
+
+    Without a body these are the inputs, which do not change: they are summed once in a run, if the sums are small.
+    """
+    data = task.data
+    size = data.num_clients * data.num_classes * math.prod(data.input_shape) * torch.finfo(task.dtype).bits // 8
+    if type(task.model.module.body) is nn.Flatten and size <= REMEMBERED_BYTES:
+        return ByClass(data.input_sums[clients], data.class_counts[clients])
+    return stacked_features(task, models, data.train, clients).by_class
 
 
 def feature_width(task: Task) -> int:

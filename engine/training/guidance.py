@@ -16,16 +16,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from engine.backends import softmax_error
+from engine.backends import Outer, Slopes, narrow, of_classes, softmax_error, where_positive
 from engine.core.params import ClientParams
-
-
-class Slopes(NamedTuple):
-    """Gradients of a loss on features, of A clients."""
-
-    losses: Float[Tensor, "A"]  # recorded; may leave out terms that the gradients have
-    gradients: ClientParams
-    features: Float[Tensor, "A B F"]
 
 
 def guided_slopes(
@@ -34,29 +26,30 @@ def guided_slopes(
     y: Int[Tensor, "A B"],
     weight: Float[Tensor, "A B"],
     conditions: Float[Tensor, "A 2 F"],
-    targets: Float[Tensor, "A B F"],
+    received: Float[Tensor, "A C F"],
     lam: float,
     is_one_norm: bool,
 ) -> Slopes:
-    """Losses L_P, and the gradients of L_P + L_alg + lam L_mlg. ``targets`` are C_y as received.
+    """Losses L_P, and the gradients of L_P + L_alg + lam L_mlg. ``received`` are the embeddings C as received.
 
     ``is_one_norm``: L_mlg is one norm over the batch instead of the mean of the samples' norms.
     """
     embeddings, head = params["gce.weight"], params["head.weight"]
-    scale, of_gamma = _affine(params, "gamma", conditions)
-    shift, of_beta = _affine(params, "beta", conditions)
-    scale = (scale + 1).unsqueeze(2)
-    bent = torch.addcmul(shift.unsqueeze(2), scale, features.unsqueeze(1)).relu_()  # [A, 2, B, F]
-    generic, personal = bent.unbind(1)
+    affine = _Affine.of(params, conditions)
+    gamma, beta = affine.out.transpose(1, 2).unsqueeze(3)  # [2, A, 1, F], as the features of both conditions
+    scale = gamma + 1
+    bent = features.new_empty(2, *features.shape)  # products of one condition are fast where they lie together
+    torch.addcmul(beta, scale, features, out=bent).relu_()
+    generic, personal = bent
     slope = torch.empty_like(bent)
-    by_generic, by_personal = slope.unbind(1)
+    by_generic, by_personal = slope
 
-    losses, error = softmax_error(torch.baddbmm(params["head.bias"][:, None], personal, head.mT), y, weight)
+    losses, error = softmax_error(narrow.linear(personal, head, params["head.bias"]), y, weight)
     torch.bmm(error, head, out=by_personal)
-    gradients = {"head.weight": error.mT.bmm(personal), "head.bias": error.sum(1)}
+    gradients: dict[str, Tensor | Outer] = {"head.weight": Outer(error, personal), "head.bias": error.sum(1)}
 
     over_rows, over_classes = _inverse_length(generic), _inverse_length(embeddings)
-    cosine = generic.bmm(embeddings.mT).mul_(over_rows).mul_(over_classes.mT)
+    cosine = narrow.linear(generic, embeddings, None).mul_(over_rows).mul_(over_classes.mT)
     _, error = softmax_error(cosine, y, weight)
     turn = error * cosine
     error.mul_(over_rows).mul_(over_classes.mT)
@@ -65,51 +58,60 @@ def guided_slopes(
     along = turn.sum(1).unsqueeze(2).mul_(over_classes.square())
     gradients["gce.weight"] = error.mT.bmm(generic).addcmul_(embeddings, along, value=-1)
     if lam:
-        gap = generic - targets
+        gap = of_classes(received, y).sub_(generic)
         if is_one_norm:
             gap.mul_((weight > 0).unsqueeze(2))
             share = _inverse(torch.linalg.vector_norm(gap, dim=(1, 2), keepdim=True))
         else:
             share = _inverse_length(gap).mul_(weight.unsqueeze(2))
-        by_generic.addcmul_(gap, share, value=lam)
+        by_generic.addcmul_(gap, share, value=-lam)
 
-    slope.mul_(bent > 0)
-    by_features = (slope * scale).sum(1)
-    gradients |= _affine_slopes(params, "beta", conditions, of_beta, slope.sum(2))
-    gradients |= _affine_slopes(params, "gamma", conditions, of_gamma, slope.mul_(features.unsqueeze(1)).sum(2))
-    return Slopes(losses, gradients, by_features)
+    where_positive(bent, slope)
+    by_scale = (slope * features).sum(2)
+    gradients |= affine.slopes(conditions, torch.stack([by_scale, slope.sum(2)]).transpose(1, 2))
+    slope.mul_(scale)
+    return Slopes(losses, gradients, by_generic.add_(by_personal))
+
+
+_LAYERS = "gamma", "beta"
 
 
 class _Affine(NamedTuple):
-    """What the gradient of LayerNorm(relu(linear(c))) needs, [A, 2, ...]."""
+    """gamma and beta, and what their gradient needs, [2, A, 2, F]: LayerNorm(relu(linear(c))) of both conditions."""
 
+    out: Tensor
     positive: Tensor  # relu(linear(c))
     normal: Tensor
     mean: Tensor
     rstd: Tensor
+    weight: Tensor  # of the LayerNorm, [2, A, 1, F]
 
+    @classmethod
+    def of(cls, params: ClientParams, conditions: Float[Tensor, "A 2 F"]) -> "_Affine":
+        positive = conditions.new_empty(2, *conditions.shape)
+        for linear, which in zip(positive, _LAYERS, strict=True):
+            weight, bias = params[f"cov.{which}.weight"], params[f"cov.{which}.bias"]
+            torch.baddbmm(bias[:, None], conditions, weight.mT, out=linear)
+        positive.relu_()
+        normal, mean, rstd = torch.native_layer_norm(positive, positive.shape[-1:], None, None, 1e-5)
+        weight, bias = (
+            torch.stack([params[f"cov.{which}_norm.{kind}"] for which in _LAYERS]).unsqueeze(2)
+            for kind in ("weight", "bias")
+        )
+        return cls(torch.addcmul(bias, normal, weight), positive, normal, mean, rstd, weight)
 
-def _affine(params: ClientParams, which: str, conditions: Tensor) -> tuple[Tensor, _Affine]:
-    layer, norm = f"cov.{which}", f"cov.{which}_norm"
-    linear = torch.baddbmm(params[f"{layer}.bias"][:, None], conditions, params[f"{layer}.weight"].mT).relu_()
-    normal, mean, rstd = torch.native_layer_norm(linear, linear.shape[-1:], None, None, 1e-5)
-    out = torch.addcmul(params[f"{norm}.bias"][:, None], normal, params[f"{norm}.weight"][:, None])
-    return out, _Affine(linear, normal, mean, rstd)
-
-
-def _affine_slopes(params: ClientParams, which: str, conditions: Tensor, of: _Affine, slope: Tensor) -> ClientParams:
-    layer, norm = f"cov.{which}", f"cov.{which}_norm"
-    by_normal = slope * params[f"{norm}.weight"][:, None]
-    by_positive, _, _ = torch.ops.aten.native_layer_norm_backward(
-        by_normal, of.positive, of.positive.shape[-1:], of.mean, of.rstd, None, None, [True, False, False]
-    )
-    by_linear = by_positive.mul_(of.positive > 0)
-    return {
-        f"{norm}.weight": (slope * of.normal).sum(1),
-        f"{norm}.bias": slope.sum(1),
-        f"{layer}.weight": by_linear.mT.bmm(conditions),
-        f"{layer}.bias": by_linear.sum(1),
-    }
+    def slopes(self, conditions: Float[Tensor, "A 2 F"], slope: Float[Tensor, "2 A 2 F"]) -> dict[str, Tensor | Outer]:
+        """The gradients of all parameters, from those at gamma and beta."""
+        by_positive, _, _ = torch.ops.aten.native_layer_norm_backward(
+            slope * self.weight, self.positive, slope.shape[-1:], self.mean, self.rstd, None, None, [True, False, False]
+        )
+        by_linear = where_positive(self.positive, by_positive)
+        columns = by_linear, by_linear.sum(2), (slope * self.normal).sum(2), slope.sum(2)
+        gradients: dict[str, Tensor | Outer] = {}
+        for which, errors, bias, norm_weight, norm_bias in zip(_LAYERS, *columns, strict=True):
+            gradients |= {f"cov.{which}.weight": Outer(errors, conditions), f"cov.{which}.bias": bias}
+            gradients |= {f"cov.{which}_norm.weight": norm_weight, f"cov.{which}_norm.bias": norm_bias}
+        return gradients
 
 
 def _inverse_length(rows: Float[Tensor, "*A F"]) -> Float[Tensor, "*A 1"]:
@@ -118,4 +120,4 @@ def _inverse_length(rows: Float[Tensor, "*A F"]) -> Float[Tensor, "*A 1"]:
 
 def _inverse(lengths: Tensor) -> Tensor:
     """1 / length, and 0 for length 0."""
-    return lengths.reciprocal().masked_fill_(lengths == 0, 0.0)
+    return lengths.reciprocal_().nan_to_num_(nan=torch.nan, posinf=0.0)

@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine.channel import Arrived
+from engine.core.pages import empty_like
 from engine.core.params import ClientParams, SharedParams, map_params, row
 from engine.core.registry import Count, Options
 from engine.core.streams import torch_stream
@@ -99,7 +100,8 @@ class Pull:
             error = self.errors[layer]
             weight, bias = psi[f"{layer}.weight"], psi[f"{layer}.bias"]
             scaled = self.inputs[layer] * (rate / len(error))
-            moved[f"{layer}.weight"] = torch.addmm(weight.flatten(0, -2), error.T, scaled).view_as(weight)
+            new = moved[f"{layer}.weight"] = empty_like(weight)
+            torch.addmm(weight.flatten(0, -2), error.T, scaled, out=new.flatten(0, -2))
             moved[f"{layer}.bias"] = bias + rate * error.mean(0).view_as(bias)
         return moved
 

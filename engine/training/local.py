@@ -8,15 +8,16 @@ train (views of the first rows).
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from engine.backends import Extras, Objective
+from engine.backends import Affine, Extras, Objective
 from engine.core.devices import sent
-from engine.core.params import ClientParams, clone, concat, each, map_params, take
+from engine.core.params import ClientParams, each, map_params, take
 from engine.core.registry import Options
 from engine.federation.batches import Batch, Cohort, Plan
 from engine.task import Task
@@ -81,19 +82,24 @@ def for_each_client(
     the chunks; one that does not fit the memory of a GPU is halved.
     """
     plans = [plans] if isinstance(plans, Plan) else list(plans)
-    count, size, chunks, begin = len(plans[0].steps), chunk_size(task, plans[0]), [], 0
+    count, size, begin = len(plans[0].steps), chunk_size(task, plans[0]), 0
+    values = {n: _room_for(v) for n, v in start.items()}
+    loss = torch.zeros(count, dtype=task.dtype, device=task.device)
     while begin < count:
         end = min(begin + size, count)
+        rows = slice(begin, end)
+        for n, value in values.items():
+            _copy_rows(value, start[n], rows)
+        chunk = _Chunk({n: _rows(value, rows) for n, value in values.items()}, {}, loss[rows])
         try:
-            chunks.append(_train_chunk(task, plans, start, step, begin, end))
+            _train_chunk(task, [plan.part(begin, end) for plan in plans], chunk, step, begin)
             begin = end
         except torch.OutOfMemoryError:  # of a GPU; a CPU has other errors
             if end - begin == 1:
                 raise
             size = (end - begin) // 2
             task.fitting[_batch_bytes(task, plans[0])] = size
-    values = {n: _concat([chunk.values[n] for chunk in chunks]) for n in start}
-    return Outcome(values, torch.cat([chunk.loss for chunk in chunks]))
+    return Outcome(values, loss)
 
 
 def chunk_size(task: Task, plan: Plan) -> int:
@@ -135,7 +141,7 @@ class SGD:
         *,
         at: ClientParams | None = None,
         trained: Sequence[str] | None = None,
-        prox: Proximal | None = None,
+        prox: tuple[float, ClientParams] | None = None,
         objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> Float[Tensor, "A"]:
@@ -146,15 +152,15 @@ class SGD:
         """
         params: ClientParams = getattr(c, name)
         out = params if trained is None else {n: params[n] for n in trained}
+        drift = c.of(self.drift) if self.drift else None
+        strengths, shift = None, {}
         if prox is None and self.prox:
             strength, center = self.prox
-            prox = c.of(strength) if isinstance(strength, Tensor) else strength, c.of(center)
-        strength, anchor = prox or (0.0, None)
-        lam = 0.0 if isinstance(strength, Tensor) else strength
-        drift = c.of(self.drift) if self.drift else None
-        if isinstance(strength, Tensor) and anchor is not None:
-            # accumulate scales all clients alike: a pull for each is taken before it and added after it
-            drift = _pulls(strength, out, anchor, drift)
+            if isinstance(strength, Tensor):
+                strengths, shift, drift = c.of(strength), c.of(self._shift), None
+            else:
+                prox = strength, c.of(center)
+        lam, anchor = prox or (0.0, None)
         where, accumulate = at or params, c.task.backend.accumulate
         if self.momentum:
             velocity = {n: v for n, v in c.velocity(name).items() if n in out}
@@ -163,18 +169,28 @@ class SGD:
                 v = velocity[n].add_(p, alpha=lam + self.weight_decay)
                 if anchor is not None and lam:
                     v.add_(anchor[n], alpha=-lam)
+                if strengths is not None:
+                    v.addcmul_(p, each(strengths, p)).add_(shift[n], alpha=-1 / self.lr)
                 if drift is not None:
                     v.add_(drift[n])
                 p.add_(v, alpha=-self.lr)
             return loss
         shrink = 1 - self.lr * (lam + self.weight_decay)
-        loss = accumulate(out, where, batch, -self.lr, shrink, objective, extras)
+        kept = shrink if strengths is None else Affine(shrink - self.lr * strengths, shift)
+        loss = accumulate(out, where, batch, -self.lr, kept, objective, extras)
         for n, p in out.items():
             if anchor is not None and lam:
                 p.add_(anchor[n], alpha=self.lr * lam)
             if drift is not None:
                 p.add_(drift[n], alpha=-self.lr)
         return loss
+
+    @cached_property
+    def _shift(self) -> ClientParams:
+        """lr (lam_i anchor_i - drift_i), where the strengths differ by client: what no step changes of these terms."""
+        assert self.prox is not None and isinstance(self.prox[0], Tensor)
+        scaled = {n: p * each(self.lr * self.prox[0], p) for n, p in self.prox[1].items()}
+        return {n: p.sub_(self.drift[n], alpha=self.lr) for n, p in scaled.items()} if self.drift else scaled
 
     def step_along(self, c: Live, name: str, gradient: ClientParams, shares: Float[Tensor, "A"] | None = None) -> None:
         """The same step of ``c.<name>`` with a given gradient: p <- p - lr [share gradient + weight_decay p].
@@ -198,14 +214,6 @@ def _add_shares(p: Tensor, gradient: Tensor, shares: Tensor | None, alpha: float
     if shares is None:
         return p.add_(gradient, alpha=alpha)
     return p.addcmul_(gradient, each(shares, p), value=alpha)
-
-
-def _pulls(
-    lam: Float[Tensor, "A"], params: ClientParams, anchor: ClientParams, drift: ClientParams | None
-) -> ClientParams:
-    """lam_i (p_i - anchor_i) + drift_i, as new tensors."""
-    pulls = {n: (p - anchor[n]).mul_(each(lam, p)) for n, p in params.items()}
-    return pulls if drift is None else {n: pull.add_(drift[n]) for n, pull in pulls.items()}
 
 
 @dataclass(frozen=True)
@@ -289,44 +297,39 @@ def moreau_sgd(
 
 @dataclass(frozen=True)
 class _Chunk:
-    """The values of clients that train together."""
+    """The values of clients that train together: views of those of the cohort."""
 
     values: dict[str, Any]
     velocity: dict[str, ClientParams]
     loss: Float[Tensor, "S"]
 
 
-def _train_chunk(
-    task: Task,
-    plans: Sequence[Plan],
-    start: Mapping[str, ClientParams | Tensor],
-    step: Callable[..., Tensor],
-    begin: int,
-    end: int,
-) -> _Chunk:
-    """All steps of the clients ``begin`` to ``end - 1``."""
-    parts = [plan.part(begin, end) for plan in plans]
-    values = {n: _clone(_rows(v, slice(begin, end))) for n, v in start.items()}
-    chunk = _Chunk(values, {}, torch.zeros(end - begin, dtype=task.dtype, device=task.device))
-    c = Live(task, begin, end - begin, chunk)
-    for batches in zip(*(part.batches(task.data.train) for part in parts), strict=True):
+def _train_chunk(task: Task, plans: Sequence[Plan], chunk: _Chunk, step: Callable[..., Tensor], begin: int) -> None:
+    """All steps of a chunk's clients, the first of which is the cohort's client ``begin``."""
+    chunk.loss.zero_()
+    c = Live(task, begin, len(chunk.loss), chunk)
+    for batches in zip(*(plan.batches(task.data.train) for plan in plans), strict=True):
         task.tick()
         if batches[0].size != c.size:
             c = Live(task, begin, batches[0].size, chunk)
         chunk.loss[: c.size] += step(c, *batches)
-    chunk.loss.div_(sent(parts[0].steps, task.device))
-    return chunk
+    chunk.loss.div_(sent(plans[0].steps, task.device))
 
 
 def _rows(value: Any, rows: slice) -> Any:
     return value[rows] if isinstance(value, Tensor) else take(value, rows)
 
 
-def _clone(value: Any) -> Any:
-    return value.clone() if isinstance(value, Tensor) else clone(value)
+def _room_for(value: Any) -> Any:
+    """Uninitialized memory of the shape of ``value``."""
+    if isinstance(value, Tensor):
+        return torch.empty(value.shape, dtype=value.dtype, device=value.device)
+    return map_params(_room_for, value)
 
 
-def _concat(parts: list[Any]) -> Any:
-    if isinstance(parts[0], Tensor):
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
-    return concat(parts)
+def _copy_rows(target: Any, source: Any, rows: slice) -> None:
+    if isinstance(target, Tensor):
+        target[rows].copy_(source[rows])
+    else:
+        for n, p in target.items():
+            p[rows].copy_(source[n][rows])

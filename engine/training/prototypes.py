@@ -8,7 +8,7 @@ from engine.core.params import ClientParams
 from engine.federation.batches import Cohort
 from engine.models import Model
 from engine.task import Task
-from engine.training.features import Features
+from engine.training.features import ByClass
 
 
 def towards_prototypes(lam: float) -> OnFeatures:
@@ -28,7 +28,7 @@ def towards_prototypes(lam: float) -> OnFeatures:
 
 def averaged(
     task: Task,
-    features: Features,
+    features: ByClass,
     prototypes: Float[Tensor, "C F"],
     is_known: Bool[Tensor, "C"],
     cohort: Cohort,
@@ -39,12 +39,12 @@ def averaged(
     The means of a class are weighted by its samples; a class that nobody sends keeps its prototype. ``numbers`` is how
     many numbers each participant sends, if not those of all classes.
     """
-    means, counts = features.class_means, features.class_counts
+    means, counts = features.means, features.counts
     reference = prototypes.where((counts > 0)[..., None], 0)  # a class that the client lacks is not sent
     uploads, received = {"prototypes": means}, {"prototypes": reference}
     arrived = task.channel.deliver(uploads, received, cohort, cohort.weights, numbers)
     rows = arrived.rows
     off = (arrived.params["prototypes"] - means[rows]) * counts[rows][..., None]  # 0 for means that arrive as sent
     seen = counts[rows].sum(0)
-    average = (features.class_sums[rows] + off).sum(0) / seen.clamp(min=1)[:, None]
+    average = (features.sums[rows] + off).sum(0) / seen.clamp(min=1)[:, None]
     return average.where((seen > 0)[:, None], prototypes), is_known | (seen > 0)

@@ -11,6 +11,7 @@ own equation 24 has that.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -24,22 +25,39 @@ from engine.training.local import SGD, Live, Trained, for_each_client
 Layers = Sequence[Sequence[str]]  # the names of each layer's parameters
 
 
-def uphill(gradient: ClientParams, rho: float, p: float = 2.0) -> ClientParams:
+@dataclass(frozen=True)
+class Climb:
+    """eps = length_n direction_n of each client, kept as these factors until it is added."""
+
+    direction: ClientParams
+    length: dict[str, Float[Tensor, "S"]]  # by name
+
+    @property
+    def eps(self) -> ClientParams:
+        return {n: d * each(self.length[n], d) for n, d in self.direction.items()}
+
+    def beyond(self, params: ClientParams) -> ClientParams:
+        """params + eps, for the names of eps."""
+        return {n: torch.addcmul(params[n], d, each(self.length[n], d)) for n, d in self.direction.items()}
+
+
+def uphill(gradient: ClientParams, rho: float, p: float = 2.0) -> Climb:
     """eps of length rho (in the p-norm) along which each client's loss rises fastest; 0 where its gradient is 0."""
     q = p / (p - 1)
     unit = gradient if p == 2 else _in_unit_range(gradient)
     norm = _norm(unit, q)
     length = rho / norm.where(norm != 0, 1.0).pow(q - 1)  # (||g||_q^q)^(1/p) is ||g||_q^(q-1)
     steep = unit if p == 2 else map_params(lambda u: u.sign().mul_(u.abs().pow_(q - 1)), unit)
-    return map_params(lambda s: s * each(length, s), steep)
+    return Climb(steep, dict.fromkeys(steep, length))
 
 
 def uphill_by_layer(
     gradient: ClientParams, scores: Float[Tensor, "S L"], layers: Layers, rho: float, p: float = 2.0
-) -> ClientParams:
+) -> Climb:
     """LWSAM's eps: each layer's part of ``uphill`` times the layer's score."""
-    eps = uphill(gradient, rho, p)
-    return {n: eps[n] * each(scores[:, i], eps[n]) for i, names in enumerate(layers) for n in names}
+    whole = uphill(gradient, rho, p)
+    names = [(n, i) for i, layer in enumerate(layers) for n in layer if n in gradient]
+    return Climb(whole.direction, {n: whole.length[n] * scores[:, i] for n, i in names})
 
 
 def layer_scores(theta: ClientParams, w: ClientParams, layers: Layers) -> Float[Tensor, "S L"]:
@@ -70,7 +88,7 @@ def sam_sgd(task: Task, start: ClientParams, cohort: Cohort, rho: float) -> Trai
 
     def step(c: Live, batch: Batch) -> Tensor:
         loss, g = task.grad(c.w, batch)
-        sgd.step(c, "w", batch, at=map_params(torch.add, c.w, uphill(g, rho)))
+        sgd.step(c, "w", batch, at=uphill(g, rho).beyond(c.w))
         return loss
 
     out = for_each_client(task, cohort.plan, {"w": start}, step)
@@ -97,10 +115,10 @@ def lwsam_pair(
 
     def step(c: Live, batch: Batch) -> Tensor:
         loss, g = task.grad(c.theta, batch)
-        eps = uphill_by_layer(g, c.of(scores), layers, rho, p)
+        climb = uphill_by_layer(g, c.of(scores), layers, rho, p)
         if after_step:
             sgd.step_along(c, "theta", g)
-        sgd.step(c, "w", batch, at=map_params(torch.add, c.theta, eps))
+        sgd.step(c, "w", batch, at=climb.beyond(c.theta))
         if not after_step:
             sgd.step_along(c, "theta", g)
         return loss
@@ -124,8 +142,8 @@ def lwsam_two_steps(
         before = sgd.step(c, "w", batch, trained=body)
         c.scores.copy_(layer_scores(c.w, c.of(start), layers))
         after, g = task.grad(c.w, batch, body)
-        eps = uphill_by_layer(g, c.scores, layers, rho, p)
-        sgd.step(c, "w", batch, trained=body, at=c.w | {n: c.w[n] + eps[n] for n in body})
+        climb = uphill_by_layer(g, c.scores, layers, rho, p)
+        sgd.step(c, "w", batch, trained=body, at=c.w | climb.beyond(c.w))
         return (before + after) / 2
 
     out = for_each_client(task, plan, {"w": start, "scores": no_scores}, step)

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from engine.core.params import ClientParams
 
+_PIECE = 2048  # numbers of a model whose copies in double precision, of some dozens of clients, stay in the cache
+
 
 def squared_distances(a: ClientParams, b: ClientParams) -> Float[Tensor, "A B"]:
     """||a_i - b_j||^2 of all pairs.
@@ -29,8 +31,16 @@ def squared_distances(a: ClientParams, b: ClientParams) -> Float[Tensor, "A B"]:
 
 def cosines(a: ClientParams, b: ClientParams) -> Float[Tensor, "A B"]:
     """The cosine of the angle between the models of all pairs; 0 where one of them is zero."""
-    products = torch.stack([a[n].double().flatten(1) @ p.double().flatten(1).T for n, p in b.items()]).sum(0)
-    of_a, of_b = (length.where(length > 0, 1) for length in map(_lengths, (a, b)))
+    first, second = next(iter(a.values())), next(iter(b.values()))
+    of_a, of_b = (p.new_zeros(len(p), dtype=torch.float64) for p in (first, second))
+    products = of_a.new_zeros(len(first), len(second))
+    for n, p in b.items():
+        for x, y in zip(a[n].flatten(1).split(_PIECE, dim=1), p.flatten(1).split(_PIECE, dim=1), strict=True):
+            x, y = x.double(), y.double()
+            products.addmm_(x, y.T)
+            of_a.add_(x.square().sum(1))
+            of_b.add_(y.square().sum(1))
+    of_a, of_b = (squares.sqrt().where(squares > 0, 1) for squares in (of_a, of_b))
     return (products / of_a[:, None] / of_b).nan_to_num().clamp(-1, 1)
 
 
@@ -39,7 +49,3 @@ def mean_squared_distance(models: ClientParams) -> Float[Tensor, ""]:
     count = len(next(iter(models.values())))
     spread = [(p.double() - p.double().mean(0)).square().sum() for p in models.values()]
     return 2 / max(1, count - 1) * torch.stack(spread).sum()
-
-
-def _lengths(models: ClientParams) -> Float[Tensor, "A"]:
-    return torch.stack([p.double().flatten(1).square().sum(1) for p in models.values()]).sum(0).sqrt()

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from engine.backends import OnFeatures, add_silently, choose_backend, mean_cross_entropy, of_classes
+from engine.backends import Affine, OnFeatures, add_silently, choose_backend, mean_cross_entropy, of_classes
 from engine.backends.batched import Batched
 from engine.backends.fused import Fused, linear_chain
 from engine.backends.loop import Loop
@@ -56,6 +56,22 @@ def test_accumulating_into_the_parameters_is_an_sgd_step(backend, name, options,
     maker.accumulate(stepped, stepped, batch, -0.1, 0.9)
     for n, p in params.items():
         torch.testing.assert_close(stepped[n], 0.9 * p - 0.1 * torch.stack([e[n] for e in expected]))
+
+
+@pytest.mark.parametrize("backend", [Loop, Batched, Fused])
+@pytest.mark.parametrize(("name", "options", "classes"), CASES)
+def test_clients_may_differ_in_what_the_gradient_is_added_to(backend, name, options, classes):
+    model = model_of(name, classes=classes, **options)
+    maker = backend(model, linear_chain(model.module)) if backend is Fused else backend(model)
+    params, batch = stacked(model, 2), batch_of((3, 2), classes=classes)
+    expected = [gradient_by_hand(model, params, batch, i)[1] for i in range(2)]
+    first = Affine(torch.tensor([0.5, 2.0], dtype=torch.float64), {n: p + 1 for n, p in params.items()})
+    for out in (clone(params), {n: torch.full_like(p, 3.0) for n, p in params.items()}):
+        before, at = clone(out), out if torch.equal(next(iter(out.values())), next(iter(params.values()))) else params
+        maker.accumulate(out, at, batch, -0.1, first)
+        for i, factor in enumerate((0.5, 2.0)):
+            for n, p in before.items():
+                torch.testing.assert_close(out[n][i], factor * p[i] + params[n][i] + 1 - 0.1 * expected[i][n])
 
 
 @pytest.mark.parametrize("backend", [Loop, Batched, Fused])

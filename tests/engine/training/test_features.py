@@ -7,9 +7,15 @@ import torch
 
 from engine.core.params import broadcast
 from engine.training import evaluate
-from engine.training.features import Features, feature_width, shared_features, stacked_features
+from engine.training.features import (
+    Features,
+    feature_width,
+    shared_features,
+    stacked_features,
+    training_features_by_class,
+)
 from tests.support import plain
-from tests.support.builders import simulation, trained
+from tests.support.builders import federation, simulation, trained
 from tests.support.settings import DNN
 
 COHORT = torch.tensor([2, 0, 3])
@@ -69,6 +75,19 @@ def test_clients_without_samples_have_no_features():
     none = stacked_features(task, broadcast(task.initial_model(), 3), task.data.val, COHORT)
     assert none.values.shape == (0, 6) and none.class_counts.tolist() == [[0, 0, 0]] * 3
     assert none.scatter(none.class_means).eq(0).all() and none.scatter(none.class_means).shape == (3, 6, 6)
+
+
+@pytest.mark.parametrize("model", ["mlr", DNN])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_features_by_class_are_equal_whether_inputs_are_summed_once_or_not(monkeypatch, model, dtype):
+    task = simulation("fedavg", federation(dtype=getattr(torch, dtype)), model=model, dtype=dtype).task
+    models = broadcast(task.initial_model(), 3)
+    found = training_features_by_class(task, models, COHORT)
+    assert ("input_sums" in task.data.__dict__) == (model == "mlr")
+    monkeypatch.setattr("engine.training.features.REMEMBERED_BYTES", 0)
+    expected = training_features_by_class(task, models, COHORT)
+    assert torch.equal(found.sums, expected.sums) and torch.equal(found.counts, expected.counts)
+    assert found.counts.sum(1).tolist() == [4, 6, 7] and torch.equal(found.means, expected.means)
 
 
 def test_the_width_is_that_of_the_last_hidden_layer():

@@ -1,0 +1,44 @@
+"""Memory for large tensors on a CPU, which is used again instead of being cleared and mapped anew.
+
+A new tensor of 200 MB takes 50,000 pages that the system clears and maps one by one, which takes longer than filling
+it. Here it takes large pages: those of the last large tensor that was freed, where it had the same size. Meanwhile the
+system may take them back.
+"""
+
+import ctypes
+import math
+import mmap
+import weakref
+from contextlib import suppress
+
+import torch
+from torch import Tensor
+
+_LEAST_BYTES = 32 * 2**20  # glibc keeps the memory of smaller ones
+_spare: list[mmap.mmap] = []  # at most one
+
+
+def empty_like(like: Tensor) -> Tensor:
+    """A new contiguous tensor with the shape, type and device of ``like``; its numbers are arbitrary."""
+    size = math.prod(like.shape) * like.element_size()
+    if like.device.type != "cpu" or size < _LEAST_BYTES or not hasattr(mmap, "MADV_HUGEPAGE"):
+        return torch.empty(like.shape, dtype=like.dtype, device=like.device)
+    memory = _taken(size)
+    block = (ctypes.c_char * size).from_buffer(memory)  # lives as long as the tensor
+    weakref.finalize(block, _keep, memory).atexit = False
+    return torch.frombuffer(block, dtype=like.dtype).view(like.shape)
+
+
+def _taken(size: int) -> mmap.mmap:
+    with suppress(IndexError):  # none is left, or another thread took it
+        spare = _spare.pop()
+        if len(spare) == size:
+            return spare
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory
+
+
+def _keep(memory: mmap.mmap) -> None:
+    memory.madvise(mmap.MADV_FREE)
+    _spare[:] = [memory]

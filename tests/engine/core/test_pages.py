@@ -1,0 +1,35 @@
+"""Memory in large pages is memory like any other."""
+
+import pytest
+import torch
+
+from engine.core import pages
+
+
+@pytest.mark.parametrize("least", [0, 2**40], ids=["large", "small"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_new_memory_has_the_shape_and_type_of_the_tensor_and_can_be_written(monkeypatch, least, dtype):
+    monkeypatch.setattr(pages, "_LEAST_BYTES", least)
+    like = torch.arange(2**20, dtype=dtype).view(2, 2**18, 2).transpose(0, 1)
+    made = pages.empty_like(like)
+    assert made.shape == like.shape and made.dtype == dtype and made.is_contiguous()
+    torch.add(like, 1, out=made)
+    kept = made[1:]
+    del made
+    assert torch.equal(kept, like[1:] + 1)
+
+
+def test_freed_memory_is_used_again_for_a_tensor_of_the_same_size(monkeypatch):
+    monkeypatch.setattr(pages, "_LEAST_BYTES", 0)
+    like = torch.zeros(2**20)
+    first, second = pages.empty_like(like), pages.empty_like(like)
+    assert first.data_ptr() != second.data_ptr()
+    second.fill_(2)
+    place = first.data_ptr()
+    del first
+    larger = pages.empty_like(torch.zeros(2**21))
+    assert larger.fill_(3).eq(3).all() and second.eq(2).all()
+    place = second.data_ptr()
+    del second
+    third = pages.empty_like(like)
+    assert third.data_ptr() == place and third.fill_(4).eq(4).all() and larger.eq(3).all()
