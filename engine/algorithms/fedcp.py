@@ -56,8 +56,8 @@ from engine.task import Diagnostics, Forward, Predictor, Task
 from engine.training.body_head import part, require_body, require_linear_head
 from engine.training.discrepancy import Gaussians, discrepancy_slope, squared_discrepancy
 from engine.training.features import feature_width
+from engine.training.fedcp_gradient import split_slopes
 from engine.training.local import SGD, Live, Trained, for_each_client
-from engine.training.policy import split_slopes
 from engine.training.roles import SplitModels
 
 GLOBAL = "g."  # in front of the global head's names

@@ -59,7 +59,7 @@ from engine.models import Model, Params
 from engine.task import Diagnostics, Forward, Predictor, Task
 from engine.training.body_head import part, require_body
 from engine.training.features import feature_width
-from engine.training.guidance import guided_slopes
+from engine.training.gpfl_gradient import guided_slopes
 from engine.training.local import Trained, local_sgd
 from engine.training.roles import SplitModels
 
