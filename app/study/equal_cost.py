@@ -78,10 +78,11 @@ def panel(study: Study) -> None:
     if rows.empty:
         st.info(f"No method of this study spends any {AXIS_TITLES[cost]}.")
         return
+    shown = as_shown(rows, cost)
     st.dataframe(
-        as_shown(rows, cost),
+        shown,
         hide_index=True,
-        height=page.table_height(len(rows)),
+        height=page.table_height(len(shown)),
         key="equal_cost",
         placeholder=MISSING,
         alt="Accuracy at equal cost",
