@@ -23,7 +23,10 @@ def empty_like(like: Tensor) -> Tensor:
     size = math.prod(like.shape) * like.element_size()
     if like.device.type != "cpu" or size < _LEAST_BYTES or not hasattr(mmap, "MADV_HUGEPAGE"):
         return torch.empty(like.shape, dtype=like.dtype, device=like.device)
-    memory = _taken(size)
+    try:
+        memory = _taken(size)
+    except OSError:  # torch says that there is too little memory
+        return torch.empty(like.shape, dtype=like.dtype)
     block = (ctypes.c_char * size).from_buffer(memory)  # lives as long as the tensor
     weakref.finalize(block, _keep, memory).atexit = False
     return torch.frombuffer(block, dtype=like.dtype).view(like.shape)
@@ -35,10 +38,15 @@ def _taken(size: int) -> mmap.mmap:
         if len(spare) == size:
             return spare
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    memory.madvise(mmap.MADV_HUGEPAGE)
+    _advise(memory, mmap.MADV_HUGEPAGE)
     return memory
 
 
 def _keep(memory: mmap.mmap) -> None:
-    memory.madvise(mmap.MADV_FREE)
+    _advise(memory, mmap.MADV_FREE)
     _spare[:] = [memory]
+
+
+def _advise(memory: mmap.mmap, advice: int) -> None:
+    with suppress(OSError):  # a kernel may be built without either; the memory is right all the same
+        memory.madvise(advice)

@@ -19,6 +19,26 @@ def test_new_memory_has_the_shape_and_type_of_the_tensor_and_can_be_written(monk
     assert torch.equal(kept, like[1:] + 1)
 
 
+def test_a_kernel_without_large_pages_gives_ordinary_memory(monkeypatch):
+    monkeypatch.setattr(pages, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(pages.mmap, "MADV_HUGEPAGE", -1)
+    monkeypatch.setattr(pages.mmap, "MADV_FREE", -1)
+    pages._spare.clear()
+    like = torch.zeros(2**20)
+    for _ in range(2):
+        assert pages.empty_like(like).fill_(5).eq(5).all()
+
+
+def test_without_memory_for_it_torch_is_asked(monkeypatch):
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(pages, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(pages.mmap, "mmap", refused)
+    pages._spare.clear()
+    assert pages.empty_like(torch.zeros(2**10)).shape == (2**10,)
+
+
 def test_freed_memory_is_used_again_for_a_tensor_of_the_same_size(monkeypatch):
     monkeypatch.setattr(pages, "_LEAST_BYTES", 0)
     like = torch.zeros(2**20)
