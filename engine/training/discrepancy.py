@@ -77,9 +77,8 @@ def discrepancy_slope(
     if kernel.is_relative:
         share = torch.cat([weight, weight], dim=1) / 2
         center = torch.bmm(share[:, None], both)[:, 0]
-        spread = ((share * squares).sum(1) - center.square().sum(1)).clamp_(
-            min=0
-        )  # the mean over all pairs is twice it
+        # The mean over all pairs is twice the variance.
+        spread = ((share * squares).sum(1) - center.square().sum(1)).clamp_(min=0)
         unit = _positive(2 * spread / _different(share))[:, None, None]
         distance.div_(unit)
         factor = factor / unit
