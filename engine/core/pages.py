@@ -1,8 +1,8 @@
-"""Memory for large tensors on a CPU, which is used again instead of being cleared and mapped anew.
+"""Reuses the memory of large tensors on a CPU.
 
-A new tensor of 200 MB takes 50,000 pages that the system clears and maps one by one, which takes longer than filling
-it. Here it takes large pages: those of the last large tensor that was freed, where it had the same size. Meanwhile the
-system may take them back.
+A new tensor of 200 MB needs 50,000 pages, which the system clears and maps one by one; that takes longer than filling
+the tensor. ``empty_like`` requests large pages instead, and reuses the memory of the last large tensor that was freed if
+it had the same size. Until then, the system may reclaim that memory.
 """
 
 import ctypes
