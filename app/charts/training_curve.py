@@ -55,14 +55,9 @@ _UNITS = {
 }
 
 
-def is_on_validation(run: RunRecord) -> bool:
-    """Whether a run is evaluated on validation data only, as the trials of a study are."""
-    return bool((run.config.get("evaluation") or {}).get("on") == "val")
-
-
 def data_names(runs: Sequence[RunRecord]) -> str:
     """``test``, ``validation`` or ``test or validation``: the data on which these runs are evaluated."""
-    found = sorted({"validation" if is_on_validation(run) else "test" for run in runs})
+    found = sorted({"test" if run.is_tested else "validation" for run in runs})
     return " or ".join(found) or "test"
 
 

@@ -213,7 +213,7 @@ def _is_shown(round: int, run: RunRecord) -> bool:
 
 def _accuracies(store: Store, run: RunRecord, model: str, rounds: Sequence[int], left_out: Sequence[int]) -> Columns:
     """Summaries over clients of the accuracies of ``rounds``, in percent; on test data they are stored."""
-    if training_curve.is_on_validation(run):
+    if not run.is_tested:
         at, values = store.metrics.array(run.id, f"{model}.val_accuracy", rounds)
         each = [summarize_clients(row, np.ones_like(row)) for row in benign(values, left_out)]
         return {name: 100 * _at(rounds, (at, np.array([one[name] for one in each]))) for name in SUMMARIES}
@@ -225,7 +225,7 @@ def _accuracies(store: Store, run: RunRecord, model: str, rounds: Sequence[int],
 def _losses(store: Store, run: RunRecord, model: str, rounds: Sequence[int], left_out: Sequence[int]) -> Columns:
     """Means over the benign clients that have one."""
     columns = {}
-    evaluated = "val_loss" if training_curve.is_on_validation(run) else "loss"
+    evaluated = "loss" if run.is_tested else "val_loss"
     for short, name in (("loss", f"{model}.{evaluated}"), ("train_loss", "train_loss")):
         at, values = store.metrics.array(run.id, name, rounds)
         columns[short] = _at(rounds, (at, mean_of_known(benign(values, left_out))))
@@ -294,7 +294,7 @@ def _latest_clients(
     store: Store, run: RunRecord, model: str, rounds: Sequence[int], left_out: Sequence[int]
 ) -> list[float] | None:
     """The latest accuracies of benign clients, in percent, ascending. The last round of a stopped run may lack them."""
-    evaluated = "val_accuracy" if training_curve.is_on_validation(run) else "accuracy"
+    evaluated = "accuracy" if run.is_tested else "val_accuracy"
     _, accuracies = store.metrics.array(run.id, f"{model}.{evaluated}", rounds[-2:])
     if not len(accuracies):
         return None

@@ -195,7 +195,7 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
 
 def how_many(runs: Sequence[RunRecord]) -> None:
     """The number of clients in the lowest 5 %, and whether runs are evaluated on validation data."""
-    on_validation = sum(training_curve.is_on_validation(run) for run in runs)
+    on_validation = sum(not run.is_tested for run in runs)
     if on_validation:
         these = "These runs" if on_validation == len(runs) else f"{on_validation} of these {len(runs)} runs"
         terms.caption(f"{these} are evaluated on validation data.")
