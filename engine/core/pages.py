@@ -1,8 +1,8 @@
 """Reuses the memory of large tensors on a CPU.
 
 A new tensor of 200 MB needs 50,000 pages, which the system clears and maps one by one; that takes longer than filling
-the tensor. ``empty_like`` requests large pages instead, and reuses the memory of the last large tensor that was freed if
-it had the same size. Until then, the system may reclaim that memory.
+the tensor. ``empty_like`` requests large pages instead. It also reuses the memory of the last large tensor that was
+freed, if it had the same size; until then, the system may reclaim that memory.
 """
 
 import ctypes
