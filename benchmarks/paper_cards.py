@@ -1,12 +1,18 @@
 """Draws the cards of shipped results: ``python -m benchmarks.paper_cards`` writes assets/examples/paper_cards.json."""
 
 import json
+import os
+import tempfile
 
+from app.actions import exchange
+from app.data import queries
 from app.data.preset_catalog import known, preset_runs
 from app.data.shipped import is_shipped
-from app.papers.card import SHIPPED, to_ship
+from app.papers.card import SHIPPED, Card, drawn, to_ship
 from app.papers.preset_progress import Standing
 from app.papers.results import Results, results_of
+from app.papers.study_result import drawn as drawn_study
+from app.study import choosing
 from engine.config.presets import Preset
 
 
@@ -14,13 +20,25 @@ def shipped_results(preset: Preset, scale: str) -> Results:
     return results_of(preset, scale, Standing(tuple((run, None) for run in preset_runs(preset, scale))))
 
 
+def card(preset: Preset, scale: str) -> Card:
+    return study_card(preset, scale) if preset.is_study else drawn(shipped_results(preset, scale))
+
+
+def study_card(preset: Preset, scale: str) -> Card:
+    """The card of a shipped study, which is imported for this into the database of ``DATABASE_URL``."""
+    queries.store().ensure_schema()
+    return drawn_study(choosing.study_of(exchange.load_study(preset, scale)))
+
+
 def main() -> None:
-    cards = {
-        f"{name}.{scale}": to_ship(shipped_results(preset, scale))
-        for name, preset in known().items()
-        for scale in preset.scales
-        if is_shipped(preset, scale)
-    }
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["DATABASE_URL"] = f"sqlite:///{folder}/studies.db"
+        cards = {
+            f"{name}.{scale}": to_ship(preset, scale, card(preset, scale))
+            for name, preset in known().items()
+            for scale in preset.scales
+            if is_shipped(preset, scale)
+        }
     lines = [f"{json.dumps(name)}: {json.dumps(card, ensure_ascii=False)}" for name, card in cards.items()]
     SHIPPED.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     print(f"{SHIPPED.stat().st_size:,} bytes, {len(cards)} cards")

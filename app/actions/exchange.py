@@ -1,12 +1,14 @@
 """Exports and imports runs: documents, tables, bundles, imported files, the shipped examples."""
 
+import lzma
 import os
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from app.access import permits
-from app.data import queries
+from app.data import queries, shipped
+from engine.config.presets import Preset
 from engine.config.schema import file_label
 from engine.core.errors import InvalidConfig
 from engine.core.paths import ASSETS
@@ -77,6 +79,21 @@ def load_examples() -> list[ExperimentRecord]:
             if not {found.config.name for found in read_export(path)} <= known:
                 loaded += import_file(queries.store(), path, example=True).experiments
     return loaded
+
+
+def load_study(preset: Preset, scale: str, tell: Progress = lambda number, of: None) -> ExperimentRecord:
+    """Load the shipped runs of a study, labeled as an example, unless they are loaded already."""
+    store, (study,) = queries.store(), preset.configs(scale)
+    for known in queries.experiments(include_archived=True):
+        if known.example and known.config == study:
+            return known
+    with permits.allow("import", store, "Load the example study"), tempfile.TemporaryDirectory() as folder:
+        bundle = Path(folder) / "bundle.zip"
+        bundle.write_bytes(lzma.decompress(shipped.path_of(preset, scale).read_bytes()))
+        found = import_file(store, bundle, tell, example=True)
+    if found.experiments:
+        return found.experiments[0]
+    return store.experiments.get(store.queue.get(found.known[0].run_id).experiment_id)
 
 
 def _with_partition(run_ids: Sequence[int]) -> list[RunRecord]:

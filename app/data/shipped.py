@@ -1,7 +1,8 @@
 """Results of presets that ship with the product, reduced to what their figures need.
 
 A file per preset and scale, written by ``benchmarks/paper_results.py``. A run is found by its digest, so that a preset
-whose settings have changed has no shipped result until it is computed again.
+whose settings have changed has no shipped result until it is computed again. Of a study all runs ship, written by
+``benchmarks/study_results.py``; the Study page shows them once they are loaded (``app/actions/exchange.py``).
 """
 
 import json
@@ -28,6 +29,7 @@ from engine.metrics import summarize_clients
 from storage import RunRecord
 
 FOLDER = ASSETS / "examples" / "papers"
+STUDIES = ASSETS / "examples" / "studies"
 MAX_EXPERIMENTS = 1_000  # of a preset; their ids are negative, like those of its runs
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)  # a shipped run has no times
 
@@ -114,14 +116,14 @@ class Shipped:
 
 
 def is_shipped(preset: Preset, scale: str) -> bool:
-    return _path(preset, scale).is_file()
+    return path_of(preset, scale).is_file()
 
 
 def shipped(preset: Preset, scale: str) -> Shipped | None:
-    """The shipped results; None if not every run of the scale has one."""
+    """The shipped results of a preset that is no study; None if not every run of the scale has one."""
     if not is_shipped(preset, scale):
         return None
-    path = _path(preset, scale)
+    path = path_of(preset, scale)
     return _load(path, path.stat().st_mtime_ns, repr(preset.configs(scale)), preset, scale)
 
 
@@ -130,11 +132,11 @@ def checksum(preset: Preset, scale: str) -> int:
     if not is_shipped(preset, scale):
         return 0
     digests = "".join(run.digest for run in preset_runs(preset, scale))
-    return zlib.crc32(_path(preset, scale).read_bytes() + digests.encode())
+    return zlib.crc32(path_of(preset, scale).read_bytes() + digests.encode())
 
 
-def _path(preset: Preset, scale: str) -> Path:
-    return FOLDER / f"{preset.name}.{scale}.json"
+def path_of(preset: Preset, scale: str) -> Path:
+    return STUDIES / f"{preset.name}.{scale}.zip.xz" if preset.is_study else FOLDER / f"{preset.name}.{scale}.json"
 
 
 @st.cache_resource(show_spinner=False, max_entries=50)

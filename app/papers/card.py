@@ -58,8 +58,8 @@ def shipped_cards(path: Path) -> dict[str, dict[str, Any]]:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
-def to_ship(results: Results) -> dict[str, Any]:
-    return {"of": checksum(results.preset, results.scale), **asdict(drawn(results))}
+def to_ship(preset: Preset, scale: str, card: Card) -> dict[str, Any]:
+    return {"of": checksum(preset, scale), **asdict(card)}
 
 
 @st.cache_resource(show_spinner=False, max_entries=CARDS_KEPT)

@@ -16,18 +16,20 @@ from app.papers.card import Card, card_of, shipped_card
 from app.papers.preset_progress import Standing, standing
 from app.papers.results import results_of
 from app.papers.sketch import as_image, in_dark
+from app.papers.study_result import study_result
 from app.wording import names, plain, plural
 from engine.config.presets import OURS, Preset
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A preset at the scale that is shown, with the progress of the reader's runs there."""
+    """A preset at the scale that is shown. ``progress`` is that of the reader's runs, ``instead`` is for no picture."""
 
     preset: Preset
     scale: str
-    own: Standing
     card: Card
+    progress: str
+    instead: str
 
     @property
     def is_shown_at(self) -> str:
@@ -59,14 +61,33 @@ def finding(cards: Iterable[Card]) -> str:
 
 def shown(presets: Mapping[str, Preset]) -> list[Entry]:
     """Each preset at the largest scale with a complete result, the reader's own or one that ships."""
-    own = _standings(presets)
-    found = []
-    for name, preset in presets.items():
-        scales = [scale for scale in preset.scales if (name, scale) in own]
-        complete = [scale for scale in scales[1:] if own[name, scale].is_complete or is_shipped(preset, scale)]
-        scale = complete[-1] if complete else scales[0]
-        found.append(Entry(preset, scale, own[name, scale], _card(preset, scale, own[name, scale])))
-    return found
+    own = _standings({name: preset for name, preset in presets.items() if not preset.is_study})
+    return [
+        _of_study(preset)
+        if preset.is_study
+        else _of_runs(preset, {scale: own[name, scale] for scale in preset.scales if (name, scale) in own})
+        for name, preset in presets.items()
+    ]
+
+
+def _of_runs(preset: Preset, own: Mapping[str, Standing]) -> Entry:
+    scale = _largest(preset, [at for at, now in own.items() if now.is_complete or is_shipped(preset, at)])
+    now = own[scale]
+    progress = now.sentence() if now.runs and not now.is_complete else ""
+    instead = "Drawn on the page of each run" if now.done else f"Not run yet: {plural(len(now.pairs), 'run')}"
+    return Entry(preset, scale, _card(preset, scale, now), progress, instead)
+
+
+def _of_study(preset: Preset) -> Entry:
+    results = {scale: study_result(preset, scale) for scale in preset.scales}
+    scale = _largest(preset, [at for at, now in results.items() if now.is_done or is_shipped(preset, at)])
+    now = results[scale]
+    return Entry(preset, scale, now.card, now.progress, f"Not run yet: {now.size}")
+
+
+def _largest(preset: Preset, complete: Sequence[str]) -> str:
+    """The largest scale with a complete result, else the smallest."""
+    return complete[-1] if complete else next(iter(preset.scales))
 
 
 def _card(preset: Preset, scale: str, own: Standing) -> Card:
@@ -75,17 +96,11 @@ def _card(preset: Preset, scale: str, own: Standing) -> Card:
 
 
 def _draw(entry: Entry) -> None:
-    card, preset, own = entry.card, entry.preset, entry.own
+    card, preset = entry.card, entry.preset
     picture = in_dark(card.picture) if palette.is_dark() else card.picture
-    progress = own.sentence() if own.runs and not own.is_complete else ""
     item = " · ".join(filter(None, [preset.item, entry.is_shown_at]))
-    verdict = " · ".join(filter(None, [card.verdict, progress]))
-    if picture:
-        seen = f'<img alt="" src="{as_image(picture)}">'
-    elif own.done:
-        seen = "<p>Drawn on the page of each run</p>"
-    else:
-        seen = f"<p>Not run yet: {plural(len(own.pairs), 'run')}</p>"
+    verdict = " · ".join(filter(None, [card.verdict, entry.progress]))
+    seen = f'<img alt="" src="{as_image(picture)}">' if picture else f"<p>{escape(entry.instead)}</p>"
     with st.container(key=f"paper_{preset.name}", gap=None):
         st.html(f'<div class="picture">{seen}</div><p class="item">{escape(item)}</p>')
         page.link(

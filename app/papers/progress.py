@@ -1,5 +1,7 @@
 """The runs of a preset: their progress, their cost, and the button that queues them."""
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from app.access import permits
@@ -26,7 +28,7 @@ def progress_panel(preset: Preset, scale: str, now: Standing) -> None:
         _follow(preset, scale, now.sentence())
     with st.container(horizontal=True, vertical_alignment="center", key="papers_actions"):
         if now.unfinished:
-            _queue_button(preset, scale, now)
+            _queue_missing(preset, scale, now)
         if now.runs:
             page.link("live", "Watch live", runs=",".join(str(run.id) for run in now.runs))
         if now.unfinished:
@@ -40,7 +42,7 @@ def _follow(preset: Preset, scale: str, shown: str) -> None:
         st.rerun()
 
 
-def _queue_button(preset: Preset, scale: str, now: Standing) -> None:
+def _queue_missing(preset: Preset, scale: str, now: Standing) -> None:
     """Queue all experiments, or the incomplete ones."""
     missing = now.unfinished
     count = sum(w.experiment in missing for w, _ in now.pairs)
@@ -49,9 +51,14 @@ def _queue_button(preset: Preset, scale: str, now: Standing) -> None:
     if now.runs and not some:
         exist = plural(len(now.runs), "of these runs exists", "of these runs exist")
         st.caption(f"{exist} and {'is' if len(now.runs) == 1 else 'are'} shown below.")
+    queue_button(preset, scale, f"Run {what} ({plural(count, 'run')})", missing)
+
+
+def queue_button(preset: Preset, scale: str, label: str, only: Sequence[str] | None = None) -> None:
+    """Queue the experiments of a scale, or those named in ``only``."""
     refused = permits.refusal("queue")
     if not st.button(
-        f"Run {what} ({plural(count, 'run')})",
+        label,
         key=f"papers_run_{preset.name}_{scale}",
         type="primary",
         disabled=refused is not None,
@@ -60,7 +67,7 @@ def _queue_button(preset: Preset, scale: str, now: Standing) -> None:
         return
     try:
         with st.spinner("Checking the data"):
-            launch.queue_preset(preset, scale, missing)
+            launch.queue_preset(preset, scale, only)
     except FedscapeError as error:
         st.error(lines(error.problems) if isinstance(error, InvalidConfig) else plain(str(error)))
     except StorageError as error:

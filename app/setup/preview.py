@@ -17,6 +17,7 @@ from app.components import terms
 from app.components.page import chart, landing
 from app.components.queue_position import queue_position
 from app.data import pools, queries
+from app.data.study_size import study_size
 from app.forms import Form
 from app.setup import cost as costs
 from app.setup.dial_problems import at_dial, dial_of, refused
@@ -24,7 +25,6 @@ from app.setup.measure import measure_panel
 from app.wording import plain
 from engine.config.schema import NOT_SET, ExperimentConfig, RunConfig, parse_experiment
 from engine.config.study import Study
-from engine.config.tune import Tune
 from engine.core.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig
 from engine.core.registry import DATASETS
 from engine.partitioners.measures import label_entropy, mean_js_distance
@@ -114,7 +114,7 @@ def cost_panel(experiment: ExperimentConfig) -> list[str]:
     total = costs.together(repeated, min(slots, len(repeated))) if each else None
     st.html(_facts(planned, total, slots, sum(cost.seconds is None for cost in each)))
     if experiment.tune:
-        st.caption(plain(_study_words(planned, experiment.tune, all(cost.gradients for cost in each))))
+        st.caption(plain(study_size(planned, experiment.tune, all(cost.gradients for cost in each))))
     return problems
 
 
@@ -276,19 +276,6 @@ def _planned(
     runs = experiment.runs()
     one_each = _one_seed(runs)
     return [(run, len(runs) // len(one_each)) for run in one_each]
-
-
-def _study_words(planned: Sequence[tuple[RunConfig, int]], tune: Tune, is_measured: bool) -> str:
-    """``32 trials on validation data, then at most 12 final runs.``; trials within a budget are estimated."""
-    trials, finals = (
-        sum(count for run, count in planned if run.study is not None and run.study.role == role)
-        for role in ("trial", "final")
-    )
-    estimated = "About " if is_measured else "At least "
-    about = estimated if tune.gradients else ""
-    budget = f", {wording.count(tune.gradients)} gradients per method and split" if tune.gradients else ""
-    many = f"{about}{wording.plural(trials, 'trial')} on validation data{budget}"
-    return f"{many}, then at most {wording.plural(finals, 'final run')}."
 
 
 def _facts(planned: Sequence[tuple[RunConfig, int]], total: costs.Cost | None, slots: int, unknown: int) -> str:

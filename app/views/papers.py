@@ -6,6 +6,7 @@ import streamlit as st
 
 from app.components import page
 from app.data.preset_catalog import SCALES, known, preset_runs
+from app.papers import study_result
 from app.papers.gallery import finding, gallery, shown
 from app.papers.preset_progress import changed, changed_sentence, standing
 from app.papers.progress import progress_panel
@@ -51,6 +52,15 @@ def one(preset: Preset) -> None:
         page.link("papers", "All papers")
     if scale == "quick" and preset.cut:
         st.markdown(f"**Reduced at this scale.** {plain(preset.cut)}")
+    if preset.is_study:
+        study_result.panel(preset, scale)
+    else:
+        of_runs(preset, scale)
+    with st.expander("Where the settings come from"):
+        st.markdown(plain(preset.source))
+
+
+def of_runs(preset: Preset, scale: str) -> None:
     planned = preset_runs(preset, scale)
     now = standing(planned)
     results = results_of(preset, scale, now)
@@ -60,8 +70,6 @@ def one(preset: Preset) -> None:
     if results.shipped:
         st.html(f'<p class="caption">{results.origin} <code>{results.shipped.command}</code>.</p>')
     result(results)
-    with st.expander("Where the settings come from"):
-        st.markdown(plain(preset.source))
 
 
 with url_state.page("papers"):

@@ -6,9 +6,11 @@ from functools import partial
 import streamlit as st
 
 from app.components import page, paper_figure, terms
+from app.components.examples import study_button
 from app.components.shown import Shown
 from app.components.timed import timed
 from app.data import queries
+from app.data.preset_catalog import known
 from app.report.study import report
 from app.state import url_state
 from app.state.choice import Choices
@@ -18,6 +20,7 @@ from app.wording import kicker, lines
 from engine.core.errors import InvalidConfig
 
 QUESTION = "Which method is best if all are tuned equally?"
+EXAMPLE = "study-digits"
 REFRESH_S = 5
 LEAD = (
     "A study gives every method the same number of trials, chooses settings on validation data, retrains them with "
@@ -56,11 +59,13 @@ def render() -> None:
 
 def none_yet() -> None:
     page.header("STUDY", QUESTION, LEAD)
+    example = known()[EXAMPLE]
     st.markdown(
-        "There is no study yet. Choose the preset *A fair study of ten methods on Digits* in [Set up](/setup), or run "
-        "`python -m engine run --preset study-digits`. To study methods of your choice, switch on *Tune all methods "
-        "alike* there."
+        f"There is no study yet. To see one, open the shipped result of *{example.title}*, or run it from "
+        f"[Papers](/papers?preset={EXAMPLE}). To study methods of your choice, switch on *Tune all methods alike* in "
+        "[Set up](/setup)."
     )
+    study_button(example, "quick")
 
 
 def header(study: Study, title: str, lead: str) -> None:
@@ -76,9 +81,10 @@ def results(study: Study) -> None:
 
 
 def opened(study: Study) -> str:
-    """When the test data was opened, and which runs were evaluated on it before."""
+    """When the test data was opened, which runs were evaluated on it before, and what else to know."""
     runs = queries.runs(include_archived=True)
-    return " ".join(filter(None, [progress.opened(study), progress.seen_before(study, runs), *progress.caveats(study)]))
+    origin = "Example results that ship with Fedscape." if study.experiment.example else progress.opened(study)
+    return " ".join(filter(None, [origin, progress.seen_before(study, runs), *progress.caveats(study)]))
 
 
 def panels(study: Study) -> None:

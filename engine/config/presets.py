@@ -59,6 +59,11 @@ class Preset:
             raise UnknownName(f"scale of preset {self.name}", chosen, self.scales)
         return self.scales[chosen]
 
+    @property
+    def is_study(self) -> bool:
+        """Whether it is a fair study: one experiment, with ``tune``, at each scale."""
+        return all([config.get("tune") is not None for config in configs] == [True] for configs in self.scales.values())
+
     def cells(self, experiment: str) -> list[Cell]:
         """The printed numbers of an experiment."""
         return [cell for table in self.paper for cell in table.cells(experiment)]

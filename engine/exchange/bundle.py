@@ -146,7 +146,7 @@ def write_bundle(store: Store, path: Path, runs: Sequence[RunRecord]) -> list[st
         archive.add(
             ATTACHMENTS, json.dumps([entry.model_dump(mode="json") for entry in attachments], indent=1).encode()
         )
-        if choices := _choices_of(store, runs):
+        if choices := choices_of(store, runs):
             archive.add(CHOICES, json.dumps([choice.model_dump(mode="json") for choice in choices], indent=1).encode())
         archive.facts = {"runs": len(runs)}
     return problems
@@ -236,7 +236,7 @@ def _read_attachments(archive: Archive, found: Sequence[ImportedExperiment]) -> 
     return attachments
 
 
-def _choices_of(store: Store, runs: Sequence[RunRecord]) -> list[ChoiceEntry]:
+def choices_of(store: Store, runs: Sequence[RunRecord]) -> list[ChoiceEntry]:
     """The choices of the runs' studies; experiments are numbered as in the document."""
     ids = dict.fromkeys(run.experiment_id for run in runs)
     return [

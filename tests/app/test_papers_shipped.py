@@ -11,7 +11,7 @@ import yaml
 from app.actions import exchange
 from app.data import preset_catalog, queries, shipped
 from app.data.preset_catalog import known, preset_runs
-from app.papers.card import SHIPPED, shipped_cards, to_ship
+from app.papers.card import SHIPPED, drawn, shipped_cards
 from app.papers.figures import first_figure
 from app.papers.preset_progress import standing
 from app.papers.results import results_of
@@ -19,7 +19,7 @@ from benchmarks import paper_results
 from benchmarks.paper_cards import shipped_results
 from engine.config import presets
 from storage import RunRecord, Store
-from tests.app.pages import words
+from tests.app.pages import open_page, words
 from tests.app.samples import store_experiment
 from tests.app.test_papers_page import PRESETS, TINY, opened
 
@@ -106,16 +106,32 @@ def test_a_preset_with_other_settings_has_no_shipped_result(ours: list[RunRecord
 
 def test_every_shipped_card_matches_its_numbers() -> None:
     cards = shipped_cards(SHIPPED)
-    assert set(cards) == {path.name.removesuffix(".json") for path in shipped.FOLDER.glob("*.json")}
+    files = [*shipped.FOLDER.glob("*.json"), *shipped.STUDIES.glob("*.zip.xz")]
+    assert set(cards) == {".".join(path.name.split(".")[:2]) for path in files}
     for name, card in cards.items():
-        now = to_ship(shipped_results(known()[name.split(".")[0]], name.split(".")[1]))
-        drawn_again = "python -m benchmarks.paper_cards"
-        assert [card[key] for key in ("of", "verdict", "claims")] == [
-            now["of"],
-            now["verdict"],
-            list(now["claims"]),
-        ], f"{name}: {drawn_again}"
-        assert bool(card["picture"]) == bool(now["picture"])
+        preset, scale = known()[name.split(".")[0]], name.split(".")[1]
+        assert card["of"] == shipped.checksum(preset, scale), f"{name}: python -m benchmarks.paper_cards"
+        if not preset.is_study:  # the test below loads the study
+            now = drawn(shipped_results(preset, scale))
+            assert (card["verdict"], card["claims"]) == (now.verdict, list(now.claims)), name
+            assert bool(card["picture"]) == bool(now.picture), name
+
+
+def test_the_shipped_study_opens_with_its_finding_and_all_its_runs(empty_store: Store) -> None:
+    preset = known()["study-digits"]
+    verdict = shipped_cards(SHIPPED)["study-digits.quick"]["verdict"]
+    assert f"Shipped result, quick scale: {verdict}." in words(opened(preset="study-digits"))
+    page = open_page("study")
+    page.button(key="open_study-digits_quick").click().run()
+    assert "[Open the study](/study?experiment=1)" in words(page)
+    planned = preset_runs(preset, "quick")
+    assert {run.digest for run in planned} < {run.digest for run in empty_store.queue.runs()}
+    assert empty_store.experiments.get(1).example and len(empty_store.studies.choices(1)) == 30
+    assert exchange.load_study(preset, "quick").id == 1 and len(empty_store.experiments.list()) == 1
+    assert verdict in words(open_page("study")) and verdict in words(opened())
+    page = opened(preset="study-digits")
+    assert f"{verdict}." in words(page) and "Shipped result" not in words(page)
+    assert "[Open the study](/study?experiment=1)" in words(page)
 
 
 def test_every_shipped_file_has_a_preset_and_all_its_runs() -> None:

@@ -1,0 +1,83 @@
+"""Ships the results of a study preset: ``python -m benchmarks.study_results PRESET [--scale SCALE] --db URL``
+
+    python -m engine run --preset study-digits --db sqlite:///study.db
+    python -m benchmarks.study_results study-digits --db sqlite:///study.db
+
+Writes assets/examples/studies/<preset>.<scale>.zip.xz, a compressed bundle of all trials, choices and final runs,
+without models and logs. Numbers have as few digits as give the same float32, which halves the file.
+"""
+
+import argparse
+import json
+import lzma
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from app.data.preset_catalog import experiments, known
+from app.data.shipped import path_of
+from engine.exchange.bundle import ATTACHMENTS, CHOICES, RUNS, Attachments, choices_of
+from engine.exchange.records import export_config, load_result
+from engine.export.document import export_text
+from engine.worker.study_progress import progress_of
+from storage import BUNDLE, RunRecord, Store, new_archive
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("preset")
+    parser.add_argument("--scale", default="quick")
+    parser.add_argument("--db", required=True, help="the database with the finished study")
+    given = parser.parse_args(arguments)
+    store = Store(given.db)
+    preset = known()[given.preset]
+    (experiment,) = experiments(preset, given.scale)
+    runs = finished(store, experiment.raw)
+    path = path_of(preset, given.scale)
+    path.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = Path(folder) / "bundle.zip"
+        write_small_bundle(store, bundle, runs)
+        path.write_bytes(lzma.compress(bundle.read_bytes(), preset=9 | lzma.PRESET_EXTREME))
+    print(f"{path.stat().st_size:>9,} bytes  {path.name}, {len(runs)} runs")
+
+
+def write_small_bundle(store: Store, path: Path, runs: Sequence[RunRecord]) -> None:
+    document = export_text(export_config(store, runs), (load_result(store, run) for run in runs))
+    with new_archive(path, BUNDLE) as archive:
+        archive.add(RUNS, text(shortest(json.loads(document))))
+        archive.add(ATTACHMENTS, text([Attachments().model_dump(mode="json") for _ in runs]))
+        archive.add(CHOICES, text([choice.model_dump(mode="json") for choice in choices_of(store, runs)]))
+        archive.facts = {"runs": len(runs)}
+
+
+def finished(store: Store, config: dict[str, Any]) -> list[RunRecord]:
+    """The trials and final runs of the newest finished study with this configuration. Raises SystemExit."""
+    for experiment in store.experiments.list():
+        progress = progress_of(store, experiment.id)
+        runs = [*progress.trial_runs, *progress.finals]
+        if experiment.config == config and progress.finals and all(run.is_finished for run in runs):
+            return store.queue.runs(run_ids=[run.id for run in runs], newest_first=False, with_partition=True)
+    raise SystemExit(f"no finished study with the configuration of {config['name']!r}")
+
+
+def shortest(value: Any) -> Any:
+    """The same document; a number that is a float32 has no more digits than that needs."""
+    if isinstance(value, float):
+        own = np.float32(value)
+        return float(str(own)) if float(own) == value else value
+    if isinstance(value, list):
+        return [shortest(one) for one in value]
+    return {key: shortest(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+
+def text(document: Any) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
