@@ -229,7 +229,9 @@ class Form:
     def _number_or_word(self, parameter: Parameter, value: Any, key: str, stand_in: Any) -> Any:
         """A number; an empty field means a word (auto, training, full, not set)."""
         word = parameter.choices[0] if parameter.choices else None
-        meaning = WORDS.get(word, str(word)) + ("" if stand_in is None else f" ({_plain(stand_in)})")
+        meaning = (parameter.unset or WORDS.get(word, str(word))) + (
+            "" if stand_in is None else f" ({_plain(stand_in)})"
+        )
         number: type[float] | type[int] = int if parameter.type.partition("|")[0] == "int" else float
         shown = number(value) if is_number(value) else None
         chosen = st.number_input(

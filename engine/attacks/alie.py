@@ -33,7 +33,8 @@ class AlieOptions(AttackOptions):
     z: Deviations | Literal["max"] = Field(
         "max",
         title="Distance (z)",
-        description="Distance from the benign mean in standard deviations; max: as far as a majority covers.",
+        description="Distance from the benign mean in standard deviations; max: the largest at which enough benign "
+        "updates are even farther away to form a majority with the malicious ones.",
     )
 
 
@@ -53,6 +54,8 @@ class Alie(Attack):
 
 
 def covered(n: int, m: int) -> float:
-    """The largest z at which the malicious update still looks typical to a majority: m of n are malicious."""
+    """The largest z at which enough normally distributed updates are farther from their mean to form a majority with
+    the malicious ones, m of n.
+    """
     supporters = max(1, floor(n / 2 + 1) - m)
     return NormalDist().inv_cdf((n - m - supporters) / (n - m)) if n - m > supporters else 0.0

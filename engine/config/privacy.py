@@ -43,6 +43,7 @@ class Privacy(Options):
         title="z",
         description="Noise multiplier: the standard deviation of the noise, divided by C. By default 1, or what "
         "epsilon requires.",
+        json_schema_extra={"unset": "1, or from ε"},
     )
     epsilon: float | None = Field(
         None, gt=0, le=1e6, title="ε", description="ε at the end of the run; give it instead of noise."
@@ -71,6 +72,7 @@ class Privacy(Options):
         le=1e9,
         description="clip: adaptive: standard deviation of the noise on the count of clients that are not clipped; by "
         "default a twentieth of the expected participants.",
+        json_schema_extra={"unset": "automatic"},
     )
     covers: Literal["sent", "all"] = Field(
         "sent",

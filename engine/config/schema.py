@@ -83,6 +83,7 @@ class Training(Options):
         le=1e6,
         title="Clip",
         description="Maximum norm of a client's mini-batch gradient; by default unlimited.",
+        json_schema_extra={"unset": "unlimited"},
     )
     lr_schedule: Literal["constant", "cosine", "step"] = Field(
         "constant",
@@ -144,6 +145,7 @@ class Evaluation(Options):
         le=1_000_000,
         title="Evaluated clients",
         description="Evaluate the models of this many clients, a fixed random sample; by default of all.",
+        json_schema_extra={"unset": "all"},
     )
     on: Literal["both", "val"] = Field(
         "both",

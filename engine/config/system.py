@@ -38,6 +38,7 @@ class System(Options):
         le=1e9,
         title="Upload (Mbit/s)",
         description="Median over clients of the megabits sent per second; by default sending takes no time.",
+        json_schema_extra={"unset": "takes no time"},
     )
     down_mbit: float | None = Field(
         None,
@@ -45,6 +46,7 @@ class System(Options):
         le=1e9,
         title="Download (Mbit/s)",
         description="Median over clients of the megabits received per second; by default receiving takes no time.",
+        json_schema_extra={"unset": "takes no time"},
     )
     link_spread: float = Field(
         1.0,
@@ -59,6 +61,7 @@ class System(Options):
         le=1e9,
         title="Deadline (s)",
         description="Seconds that the server waits in a round; by default it waits for all participants.",
+        json_schema_extra={"unset": "waits for all"},
     )
     over_select: float = Field(
         1.0,

@@ -41,6 +41,7 @@ class Tune(Options):
         le=1_000_000,
         title="Rounds of a trial",
         description="Rounds of a trial; by default those of the final runs.",
+        json_schema_extra={"unset": "as in final runs"},
     )
     seeds: tuple[Seed, ...] = Field(
         (1000,), title="Seeds of the trials", description="Seeds of the trials; final runs must have other seeds."

@@ -75,6 +75,7 @@ class Parameter:
     required: bool
     excludes: tuple[str, ...] = ()  # "minimum", "maximum": exclusive bounds
     tune: Space | None = None
+    unset: str = ""  # what applies while an optional parameter has no value, in a few words
 
     @property
     def meaning(self) -> str:
@@ -219,6 +220,7 @@ def _parameter(name: str, field: Any) -> Parameter:
     kinds, choices, bounds = _kinds(field.annotation)
     bounds |= _bounds(field.metadata)
     default = None if field.is_required() else field.get_default(call_default_factory=True)
+    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     return Parameter(
         name=name,
         type="|".join(kinds),
@@ -230,12 +232,9 @@ def _parameter(name: str, field: Any) -> Parameter:
         symbol=field.title or name,
         required=field.is_required(),
         excludes=tuple(side for side in ("minimum", "maximum") if f"beyond {side}" in bounds),
-        tune=_tune(field.json_schema_extra),
+        tune=Space.of(extra["tune"]) if "tune" in extra else None,
+        unset=extra.get("unset", ""),
     )
-
-
-def _tune(extra: Any) -> Space | None:
-    return Space.of(extra["tune"]) if isinstance(extra, dict) and "tune" in extra else None
 
 
 def _kinds(annotation: Any) -> tuple[tuple[str, ...], tuple[Any, ...], dict[str, float]]:

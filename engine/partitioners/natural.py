@@ -31,7 +31,12 @@ class NaturalOptions(SplitOptions):
         "clients are then the true contexts.",
     )
     max_groups: int | None = Field(
-        None, ge=1, le=1_000_000, title="Groups", description="Uses only this many natural clients, drawn at random."
+        None,
+        ge=1,
+        le=1_000_000,
+        title="Groups",
+        description="Uses only this many natural clients, drawn at random.",
+        json_schema_extra={"unset": "all"},
     )
 
     def in_words(self) -> str:

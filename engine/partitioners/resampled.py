@@ -38,6 +38,7 @@ class ResampledOptions(PartitionOptions):
         le=1e6,
         title="α",
         description="Concentration of the class mixes: the smaller, the more clients differ; by default none do.",
+        json_schema_extra={"unset": "all alike"},
     )
 
     @model_validator(mode="after")

@@ -13,7 +13,7 @@ class Everything(Options):
     personal_lr: float | Literal["training"] = Field("training", gt=0, json_schema_extra={"training": "lr"})
     law: Literal["a", "b"] = "a"
     sizes: Literal["equal"] | tuple[int, int] = "equal"
-    limit: int | None = None
+    limit: int | None = Field(None, json_schema_extra={"unset": "no limit"})
     is_fair: bool = False
     path: str = "here"
 

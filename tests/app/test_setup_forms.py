@@ -57,6 +57,8 @@ def test_an_empty_number_is_its_default_word():
     page.number_input(key="form.a.b.lam").set_value(None).run()
     assert page.session_state["chosen"]["lam"] == "auto"
     assert page.number_input(key="form.a.b.personal_lr").placeholder == "as in training (0.05)"
+    limit = page.number_input(key="form.a.b.limit")
+    assert limit.placeholder == "no limit" and limit.help.endswith("Empty: no limit.")
 
 
 def test_a_number_replaces_the_default_word():
