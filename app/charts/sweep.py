@@ -28,12 +28,12 @@ def options(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parameters(runs: pd.DataFrame) -> list[str]:
-    """The numbers with at least three values for some algorithm among ``runs`` [algorithm, options, ...]."""
+    """The numbers with at least three values for some algorithm among ``runs`` [method, algorithm, options, ...]."""
     found: dict[str, None] = {}
     for _, own in runs.groupby("algorithm", sort=False):
         values: dict[str, set[float]] = {}
-        for given in own["options"]:
-            for name, value in given.items():
+        for shared in _shared_options(own).values():
+            for name, value in shared.items():
                 if _is_number(value) and not name.startswith(SETTING):
                     values.setdefault(name, set()).add(float(value))
         found.update(dict.fromkeys(name for name, seen in values.items() if len(seen) >= MIN_VALUES))
@@ -50,14 +50,14 @@ def data(runs: pd.DataFrame, parameter: str) -> pd.DataFrame:
     """
     runs = runs.assign(**{name: np.nan for name in ("itself", "validation") if name not in runs})
     rows = per_method(runs, ("mean", "lowest", "itself", "validation"))
-    given = runs.drop_duplicates("method").set_index("method")["options"]
+    given = _shared_options(runs)
     rows["value"] = [float(v) if _is_number(v := given[m].get(parameter)) else np.nan for m in rows["method"]]
     swept = rows.groupby("algorithm")["value"].transform("nunique") >= MIN_VALUES
     rows.loc[~swept, "value"] = np.nan
     alone = rows.groupby("algorithm")["method"].transform("size") == 1
     known = rows["algorithm"].isin(REFERENCES) | rows["itself"].notna()
     rows = rows[(swept & rows["value"].notna()) | (alone & known)].reset_index(drop=True)
-    rows["series"] = [_series(row, runs, parameter) for row in rows.itertuples()]
+    rows["series"] = [_series(row, runs, given, parameter) for row in rows.itertuples()]
     by = "validation" if rows.loc[rows["value"].notna(), "validation"].notna().all() else "mean"
     rows["best"] = (rows[by] == rows.groupby("series")[by].transform("max")) & rows["value"].notna()
     rows["may_be_best"] = False
@@ -183,12 +183,21 @@ def _series_lines(fig: go.Figure, series: str, own: pd.DataFrame, color: str, sy
     )
 
 
-def _series(row: Any, runs: pd.DataFrame, parameter: str) -> str:
+def _shared_options(runs: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    """method -> the options that are the same in all its runs: in a study, each split chooses its own settings."""
+    found = {}
+    for method, own in runs.groupby("method", sort=False)["options"]:
+        first, *others = own
+        found[str(method)] = {k: v for k, v in first.items() if all(other.get(k) == v for other in others)}
+    return found
+
+
+def _series(row: Any, runs: pd.DataFrame, given: Mapping[str, Mapping[str, Any]], parameter: str) -> str:
     """``CGPFL`` or ``CGPFL K=4``: what else is varied in this algorithm besides the parameter."""
     if np.isnan(row.value):
         return str(row.method)
-    own = list(runs.loc[runs["algorithm"] == row.algorithm, "options"])
-    mine = next(o for o, m in zip(runs["options"], runs["method"], strict=True) if m == row.method)
+    mine = given[row.method]
+    own = [given[method] for method in runs.loc[runs["algorithm"] == row.algorithm, "method"].unique()]
     varied = [k for k in mine if k != parameter and len({str(o.get(k)) for o in own}) > 1]
     return " ".join([method_name(row.algorithm, row.algorithm), *(f"{k.rpartition('.')[2]}={mine[k]}" for k in varied)])
 

@@ -225,6 +225,13 @@ def test_two_values_are_no_sweep() -> None:
     assert sweep.parameters(runs) == []
 
 
+def test_settings_that_each_split_chose_are_no_sweep() -> None:
+    runs = _sweep_runs({}, ditto=[[0.5], [0.6], [0.7]], fedavg=[[0.5]])
+    runs["options"] = [{"lam": 1, "p": 0.2}, {"lam": 2, "p": 0.2}, {"lam": 3, "p": 0.2}, {}]
+    assert sweep.parameters(runs) == []
+    assert sweep.data(runs, "lam")["value"].isna().all()
+
+
 def test_megabytes_count_both_directions() -> None:
     totals = pd.DataFrame({"run": [1], "bytes_up": 3e6, "bytes_down": 1e6, "gradient_evaluations": 5.0, "seconds": 2.0})
     assert costs.spent(totals).to_numpy().tolist() == [[1, 4, 5, 2]]
