@@ -223,7 +223,7 @@ def _open_where_wrong(form: Form, draft: Mapping[str, Any]) -> None:
                 form.open_expander(section)
         elif section == "algorithms" and len(rest) > 1:
             uid, entry = ids()[int(rest[0])], draft["algorithms"][int(rest[0])]
-            is_in_more = rest[1] in ("label", "training", *DIAL_KEYS, *_tunable(entry, draft))
+            is_in_more = rest[1] in ("label", "training", "tune", *DIAL_KEYS, *_tunable(entry, draft))
             if is_in_more or _is_advanced(rest[1:], ALGORITHMS, entry):
                 form.open_expander(uid)
 

@@ -18,7 +18,7 @@ from app.setup.own_dials import own_dials, swept_options
 from app.setup.sections import first_level, pick
 from app.setup.sweep_fields import Sweeps
 from app.setup.sweeps import OF_TRAINING, PARAMETERS
-from app.setup.tuning import Tuned
+from app.setup.tuning import Tuned, range_fields
 from app.wording import plain
 from engine.config.schema import DIAL_KEYS, Training
 from engine.core.errors import cut
@@ -102,18 +102,22 @@ def _method(
         if form.is_open(uid):
             with more_options:
                 extra = _label(form, path, key, name, values)
-                if tuned and in_study:
-                    chosen |= form.options(options, values, path, only=_fixed(form, key, tuned), **how)
+                if tuned:
+                    fixed = _fixed(form, key, tuned) if in_study else []
+                    chosen |= form.options(options, values, path, only=fixed, **how)
+                    if own_ranges := range_fields(form, path, key, tuned, fixed):
+                        extra["tune"] = own_ranges
                 chosen |= form.options(options, values, path, only=advanced, **how)
                 extra |= _own_training(form, path, key, values, training, swept)
                 dials = own_dials(form, path, key, values, draft, swept)
         else:
             extra = {option: values[option] for option in ("label", "training") if values.get(option)}
+            extra |= {"tune": values["tune"]} if tuned and "tune" in values else {}
             chosen |= {option: values[option] for option in in_study if option in values}
             chosen |= kept(options, values, advanced)
             swept.values = given | swept.values
-    if tuned and "tune" in values:
-        extra["tune"] = values["tune"]
+    if tuned and values.get("tune") == {}:
+        extra["tune"] = {}
     drawn = {"name": name, **extra, **chosen, **dials, **({"sweep": swept.values} if swept.values else {})}
     if tuned:
         what_is_tuned.caption(plain(Tuned(options, drawn | {"sweep": {**shared, **swept.values}}).in_words))

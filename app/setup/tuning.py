@@ -1,24 +1,25 @@
 """The section Tuning of Set up, which makes a fair study of the experiment, and what a study tunes of each method."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import streamlit as st
 
-from app.forms import Form, changes, in_words, kept, listed, name_in_words, parameters_of
+from app.forms import Form, changes, in_words, kept, listed, name_in_words, parameters_of, read_value
 from app.setup import draft as drafts
 from app.setup.sections import first_level
 from app.setup.sweeps import OF_TRAINING, PARAMETERS
 from engine.config.study import declared_spaces
 from engine.config.tune import Tune
 from engine.core.registry import Options
-from engine.core.spaces import Space, names_of
+from engine.core.spaces import SCALES, Space, names_of
 
 LABEL = (
     "**Tune all methods alike** · Each gets the same number of settings, chosen on validation data. Only the final "
     "runs, with fresh seeds, are evaluated on test data."
 )
 NOT_USED = "Not used, since the budget is in gradients."
+RANGE = f"Low, high and scale ({', '.join(SCALES)}), or a list of values. Empty: the declared range."
 
 
 def tuning_section(form: Form, draft: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -44,19 +45,45 @@ def tuning_section(form: Form, draft: Mapping[str, Any]) -> dict[str, Any] | Non
     return {name: value for name, value in chosen.items() if name == "trials" or listed(value) != defaults[name]}
 
 
+def range_fields(form: Form, path: str, key: str, tuned: "Tuned", fixed: Collection[str]) -> dict[str, Any]:
+    """A field for the search space of each tuned option but those in ``fixed``; returns those that are not declared."""
+    names = [name for name in tuned.written if name not in fixed]
+    found = {}
+    for place, name in enumerate(names):
+        if place % 2 == 0:
+            cells = st.columns(2, gap="medium")
+        with cells[place % 2]:
+            given = listed(tuned.written[name])
+            label = f"Range of {tuned.name(name)}"
+            typed = form.text(label, given, f"{path}.tune.{name}", key=f"{key}.range.{name}", help=RANGE)
+            if typed.strip() and read_value(typed) != tuned.declared.get(name):
+                found[name] = read_value(typed)
+    return found
+
+
 class Tuned:
     """What a study tunes of one method, and which of its options stay as they are set."""
 
     def __init__(self, options: type[Options], entry: Mapping[str, Any]) -> None:
         """``entry`` is the method in the draft: what it sets or sweeps is not tuned."""
         self._parameters = {p.name: p for p in parameters_of(options)}
-        own, swept = _own(entry), entry.get("sweep") or {}
-        self._spaces = {} if own == {} else declared_spaces(options) | (own or {})
+        swept, declared = entry.get("sweep") or {}, declared_spaces(options)
+        self._is_off = entry.get("tune") == {}
+        self._spaces = {} if self._is_off else declared | _own(entry)
+        self.declared = {name: space.to_list() for name, space in declared.items()}
         self.options = [name for name in self._spaces if name in self._parameters]
         self.fixed = [name for name in self.options if name in entry or name in swept]
         of_training = {f"{OF_TRAINING}{name}" for name in entry.get("training") or {}} | set(swept)
         self._fixed_training = [name for name in self._spaces if name in of_training]
         self._entry = entry
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """The search space of each tuned option as the entry or its method declares it, also one that is invalid."""
+        if self._is_off:
+            return {}
+        found = self.declared | dict(self._entry.get("tune") or {})
+        return {name: found[name] for name in names_of(found) if name not in self._fixed_training}
 
     @property
     def in_words(self) -> str:
@@ -73,12 +100,10 @@ class Tuned:
         return name_in_words(known) if known else option.replace("_", " ")
 
 
-def _own(entry: Mapping[str, Any]) -> dict[str, Space] | None:
+def _own(entry: Mapping[str, Any]) -> dict[str, Space]:
     """The method's own search spaces. Invalid ones are left out; the engine reports them."""
-    if not isinstance(entry.get("tune"), Mapping):
-        return None
     found = {}
-    for name, raw in entry["tune"].items():
+    for name, raw in (entry.get("tune") or {}).items():
         try:
             found[str(name)] = Space.of(raw)
         except ValueError:

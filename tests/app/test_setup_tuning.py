@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.forms import listed, read_value
 from app.setup.tuning import Tuned
 from engine.config.presets import presets
 from engine.config.schema import parse_experiment
@@ -89,6 +90,7 @@ def test_what_a_page_calls_tuned_is_what_the_engine_tunes(name: str):
     lines = [f"{tuned.name(option)}, " for option in study.spaces(name)]
     found = tuned.in_words
     assert found.count(";") == len(lines) - 1 and all(line in found for line in lines) and not tuned.fixed
+    assert {option: read_value(listed(space)) for option, space in tuned.written.items()} == tuned.declared
 
 
 def test_an_option_that_is_not_tuned_keeps_its_value_even_if_it_is_the_default(empty_store: Store):
@@ -166,6 +168,29 @@ def test_search_spaces_that_cannot_be_read_are_reported(empty_store: Store):
     assert queue_button(page).disabled and "its low end 10 must be below its high end 1" in words(page).replace(
         "\\", ""
     )
+
+
+def test_the_search_range_of_an_option_can_be_changed_and_put_back(empty_store: Store):
+    page = expand(opened(STUDY), "m2")
+    field = "setup_form.m2.ditto.range.lam"
+    assert page.text_input(key=field).value == "0.01, 10, log" and page.text_input(key=field).label == "Range of λ"
+    page.text_input(key=field).set_value("0.1, 1, lin").run()
+    assert written(page)["algorithms"][1]["tune"] == {"lam": [0.1, 1, "lin"]}
+    assert f"Tuned: {LR}; λ, 0.1 to 1 (lin)." in captions(page)
+    page.text_input(key=field).set_value("1, 0.1, lin").run()
+    assert queue_button(page).disabled and "its low end 1 must be below its high end 0.1" in messages(page)[0]
+    page.text_input(key=field).set_value("").run()
+    assert "tune" not in written(page)["algorithms"][1] and not queue_button(page).disabled
+
+
+def test_an_option_that_is_not_tuned_loses_its_own_search_range(empty_store: Store):
+    methods = [{"name": "ditto", "tune": {"lam": [0.1, 1, "log"], "training.momentum": [0, 0.9]}}]
+    page = expand(opened(STUDY | {"algorithms": methods}), "m1")
+    assert page.text_input(key="setup_form.m1.ditto.range.training.momentum").label == "Range of momentum"
+    page.multiselect(key="setup_form.m1.ditto.fixed").set_value(["lam"]).run()
+    assert written(page)["algorithms"][0]["tune"] == {"training.momentum": [0, 0.9]}
+    assert not [one for one in page.text_input if (one.key or "").endswith("range.lam")]
+    assert spaces(written(page))["ditto"] == ["training.lr", "training.momentum"]
 
 
 def test_own_search_spaces_leave_with_the_study(empty_store: Store):
