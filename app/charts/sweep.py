@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from numbers import Real
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -51,7 +51,8 @@ def data(runs: pd.DataFrame, parameter: str) -> pd.DataFrame:
     runs = runs.assign(**{name: np.nan for name in ("itself", "validation") if name not in runs})
     rows = per_method(runs, ("mean", "lowest", "itself", "validation"))
     given = _shared_options(runs)
-    rows["value"] = [float(v) if _is_number(v := given[m].get(parameter)) else np.nan for m in rows["method"]]
+    values = [given[method].get(parameter) for method in rows["method"]]
+    rows["value"] = [float(value) if _is_number(value) else np.nan for value in values]
     swept = rows.groupby("algorithm")["value"].transform("nunique") >= MIN_VALUES
     rows.loc[~swept, "value"] = np.nan
     alone = rows.groupby("algorithm")["method"].transform("size") == 1
@@ -206,5 +207,5 @@ def _is_log(values: pd.Series) -> bool:
     return bool(len(values) and values.min() > 0 and values.max() / values.min() >= 20)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[Real]:
     return isinstance(value, Real) and not isinstance(value, bool)

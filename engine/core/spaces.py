@@ -12,7 +12,7 @@ A bound may depend on the run: ``clients/2``, ``rounds/2``, ``layers-1``.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, floor, isfinite, log, nextafter
 from typing import Any
@@ -159,6 +159,6 @@ def _number(bound: float | str, sizes: Mapping[str, int]) -> float:
     return {None: sizes[size], "/": sizes[size] // int(by or 1), "-": sizes[size] - int(by or 0)}[sign]
 
 
-def names_of(spaces: Mapping[str, Space]) -> Sequence[str]:
-    """The names in drawing order: ``training.lr`` is column 0 of every method."""
+def names_of(spaces: Iterable[str]) -> Sequence[str]:
+    """The names of search spaces in drawing order: ``training.lr`` is column 0 of every method."""
     return sorted(spaces, key=lambda name: name != "training.lr")
