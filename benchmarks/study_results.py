@@ -4,7 +4,7 @@
     python -m benchmarks.study_results study-digits --db sqlite:///study.db
 
 Writes assets/examples/studies/<preset>.<scale>.zip.xz, a compressed bundle of all trials, choices and final runs,
-without models and logs. Numbers have as few digits as give the same float32, which halves the file.
+without models and logs. Accuracies and losses have as few digits as give the same float32, which halves the file.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> None:
 def write_small_bundle(store: Store, path: Path, runs: Sequence[RunRecord]) -> None:
     document = export_text(export_config(store, runs), (load_result(store, run) for run in runs))
     with new_archive(path, BUNDLE) as archive:
-        archive.add(RUNS, text(shortest(json.loads(document))))
+        archive.add(RUNS, text(shortened(json.loads(document))))
         archive.add(ATTACHMENTS, text([Attachments().model_dump(mode="json") for _ in runs]))
         archive.add(CHOICES, text([choice.model_dump(mode="json") for choice in choices_of(store, runs)]))
         archive.facts = {"runs": len(runs)}
@@ -65,14 +65,21 @@ def finished(store: Store, config: dict[str, Any]) -> list[RunRecord]:
     raise SystemExit(f"no finished study with the configuration of {config['name']!r}")
 
 
-def shortest(value: Any) -> Any:
-    """The same document; a number that is a float32 has no more digits than that needs."""
-    if isinstance(value, float):
-        own = np.float32(value)
-        return float(str(own)) if float(own) == value else value
+def shortened(document: dict[str, Any]) -> dict[str, Any]:
+    """The same document; the arrays of its rounds, which are float32, have no more digits than that needs."""
+    runs = [run | {"rounds": [_with_short_arrays(one) for one in run["rounds"]]} for run in document["runs"]]
+    return document | {"runs": runs}
+
+
+def _with_short_arrays(value: Any) -> Any:
     if isinstance(value, list):
-        return [shortest(one) for one in value]
-    return {key: shortest(one) for key, one in value.items()} if isinstance(value, dict) else value
+        return [_short(one) if isinstance(one, float) else one for one in value]
+    return {key: _with_short_arrays(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+
+def _short(number: float) -> float:
+    own = np.float32(number)
+    return float(str(own)) if float(own) == number else number
 
 
 def text(document: Any) -> bytes:
