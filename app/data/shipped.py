@@ -120,7 +120,7 @@ def is_shipped(preset: Preset, scale: str) -> bool:
 
 
 def shipped(preset: Preset, scale: str) -> Shipped | None:
-    """The shipped results of a preset that is no study; None if not every run of the scale has one."""
+    """The shipped results of a preset that is not a study; None if not every run of the scale has one."""
     if not is_shipped(preset, scale):
         return None
     path = path_of(preset, scale)

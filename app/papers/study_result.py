@@ -1,7 +1,9 @@
 """A preset that is a study: the reader's own study, or the shipped one, which the Study page shows."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import streamlit as st
 
@@ -18,10 +20,9 @@ from app.study import choosing, finding, progress, tuning
 from app.study.study import Study
 from app.wording import plain
 from engine.config.presets import Preset
-from engine.config.schema import ExperimentConfig, parse_experiment
+from engine.config.schema import ExperimentConfig, Machine, parse_experiment
 from engine.config.study import Study as StudyConfig
 from engine.core.errors import InvalidConfig
-from storage import ExperimentRecord
 
 REFRESH_S = 5
 
@@ -61,7 +62,9 @@ class StudyResult:
 
 def study_result(preset: Preset, scale: str) -> StudyResult:
     (wanted,) = experiments(preset, scale)
-    found = next((record for record in choosing.studies() if _is_same(record, wanted)), None)
+    settings = _settings_of(repr(wanted.raw), wanted.raw)
+    same = (one for one in choosing.studies() if _settings_of(repr(one.config), one.config) == settings)
+    found = next(same, None)
     return StudyResult(preset, scale, None if found is None else choosing.study_of(found))
 
 
@@ -97,13 +100,13 @@ def _card(experiment_id: int, finals: object, _study: Study) -> Card:
     return drawn(_study)
 
 
-def _is_same(record: ExperimentRecord, wanted: ExperimentConfig) -> bool:
-    """Whether a study has these settings: its name and the machine do not matter."""
+@st.cache_resource(show_spinner=False, max_entries=500)
+def _settings_of(text: str, _config: Mapping[str, Any]) -> ExperimentConfig | None:
+    """What must be equal for studies to be the same: all but the name and the machine. None if it is not valid."""
     try:
-        found = parse_experiment(record.config)
+        return replace(parse_experiment(_config), raw={}, name="", machine=Machine())
     except InvalidConfig:
-        return False
-    return replace(found, raw={}, name="", machine=wanted.machine) == replace(wanted, raw={}, name="")
+        return None
 
 
 @timed(REFRESH_S)

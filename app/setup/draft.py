@@ -38,7 +38,7 @@ OPTIONAL = ("splits", "tune")  # keys of an experiment that a draft only has if 
 STUDY_SPLITS, STUDY_VAL_FRACTION = (0, 1, 2), 0.2  # what a study starts with
 ADDED = "added_for_study"  # in the session: which of these it was given
 ADVANCED = "advanced"  # the collapsed section
-MAX_DRAWN, MAX_WARNINGS = 60, 5  # methods, and options of a sweep, that one page can hold; warnings at once
+MAX_DRAWN, MAX_WARNINGS = 60, 5  # methods, and swept or tuned options, that one page can hold; warnings at once
 SECTIONS: dict[str, tuple[Registry, str]] = {
     "dataset": (DATASETS, "digits"),
     "partition": (PARTITIONERS, "classes_per_client"),
@@ -261,10 +261,11 @@ def _named(raw: Any) -> dict[str, Any]:
 
 def _method(raw: Any, place: int, dropped: list[str]) -> dict[str, Any]:
     entry = _named(raw)
-    swept = entry.get("sweep")
-    if isinstance(swept, Mapping) and len(swept) > MAX_DRAWN:
-        dropped.append(f"algorithms.{place}.sweep: {len(swept):,} options are too many; it was ignored")
-        del entry["sweep"]
+    for part in ("sweep", "tune"):
+        given = entry.get(part)
+        if isinstance(given, Mapping) and len(given) > MAX_DRAWN:
+            dropped.append(f"algorithms.{place}.{part}: {len(given):,} options are too many; it was ignored")
+            del entry[part]
     parts = ("sweep", "training", "tune")
     own = {part: entry[part] for part in parts if entry.get(part) is not None}
     return {k: v for k, v in entry.items() if k not in parts} | {

@@ -9,8 +9,10 @@ from app.forms import Form, changes, in_words, kept, listed, name_in_words, para
 from app.setup import draft as drafts
 from app.setup.sections import first_level
 from app.setup.sweeps import OF_TRAINING, PARAMETERS
+from app.wording import plain
 from engine.config.study import declared_spaces
 from engine.config.tune import Tune
+from engine.core.errors import cut
 from engine.core.registry import Options
 from engine.core.spaces import SCALES, Space, names_of
 
@@ -19,6 +21,7 @@ LABEL = (
     "runs, with fresh seeds, are evaluated on test data."
 )
 NOT_USED = "Not used, since the budget is in gradients."
+MAX_LETTERS = 40  # of a name in a label
 RANGE = f"Low, high and scale ({', '.join(SCALES)}), or a list of values. Empty: the declared range."
 
 
@@ -54,8 +57,8 @@ def range_fields(form: Form, path: str, key: str, tuned: "Tuned", fixed: Collect
             cells = st.columns(2, gap="medium")
         with cells[place % 2]:
             given = listed(tuned.written[name])
-            label = f"Range of {tuned.name(name)}"
-            typed = form.text(label, given, f"{path}.tune.{name}", key=f"{key}.range.{name}", help=RANGE)
+            label = f"Range of {cut(tuned.name(name), MAX_LETTERS)}"
+            typed = form.text(plain(label), given, f"{path}.tune.{name}", key=f"{key}.range.{name}", help=RANGE)
             if typed.strip() and read_value(typed) != tuned.declared.get(name):
                 found[name] = read_value(typed)
     return found
@@ -82,7 +85,7 @@ class Tuned:
         """The search space of each tuned option as the entry or its method declares it, also one that is invalid."""
         if self._is_off:
             return {}
-        found = self.declared | dict(self._entry.get("tune") or {})
+        found = self.declared | {str(name): raw for name, raw in (self._entry.get("tune") or {}).items()}
         return {name: found[name] for name in names_of(found) if name not in self._fixed_training}
 
     @property

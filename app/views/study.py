@@ -10,13 +10,13 @@ from app.components.examples import study_button
 from app.components.shown import Shown
 from app.components.timed import timed
 from app.data import queries
-from app.data.preset_catalog import known
 from app.report.study import report
 from app.state import url_state
 from app.state.choice import Choices
 from app.study import choosing, equal_cost, finals, finding, numbers, progress, ranks, settings, tuning
 from app.study.study import Study
 from app.wording import kicker, lines
+from engine.config.presets import load_preset
 from engine.core.errors import InvalidConfig
 
 QUESTION = "Which method is best if all are tuned equally?"
@@ -59,7 +59,7 @@ def render() -> None:
 
 def none_yet() -> None:
     page.header("STUDY", QUESTION, LEAD)
-    example = known()[EXAMPLE]
+    example = load_preset(EXAMPLE)
     st.markdown(
         f"There is no study yet. To see one, open the shipped result of *{example.title}*, or run it from "
         f"[Papers](/papers?preset={EXAMPLE}). To study methods of your choice, switch on *Tune all methods alike* in "

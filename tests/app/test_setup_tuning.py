@@ -193,6 +193,17 @@ def test_an_option_that_is_not_tuned_loses_its_own_search_range(empty_store: Sto
     assert spaces(written(page))["ditto"] == ["training.lr", "training.momentum"]
 
 
+def test_names_of_search_spaces_from_a_stranger_are_text_and_few(empty_store: Store):
+    foreign = {5: [1, 2], "[a](http://evil)" + "x" * 100: [1, 2]}
+    page = expand(opened(STUDY | {"algorithms": [{"name": "ditto", "tune": foreign}]}), "m1")
+    labels = [field.label for field in page.text_input if field.label.startswith("Range of")]
+    assert "Range of 5" in labels and labels[-1].startswith(r"Range of \[a\](http\:") and len(labels[-1]) < 80
+    assert queue_button(page).disabled
+    many = {f"option{i}": [1, 2] for i in range(1000)}
+    page = opened(STUDY | {"algorithms": [{"name": "ditto", "tune": many}]})
+    assert "tune" not in written(page)["algorithms"][0] and "1,000 options are too many" in words(page)
+
+
 def test_own_search_spaces_leave_with_the_study(empty_store: Store):
     methods = [{"name": "ditto", "tune": {"lam": [0.1, 1, "log"]}}]
     page = opened(STUDY | {"algorithms": methods})
