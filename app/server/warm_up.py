@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import app
 from app.access.people import READER
+from engine.core import slow_imports
 from engine.core.errors import FedscapeError
 from storage import StorageError
 
@@ -19,6 +20,7 @@ def everything() -> None:
     for module in pkgutil.walk_packages(app.__path__, "app."):
         if not module.name.startswith(PROGRAMS):
             importlib.import_module(module.name)
+    slow_imports.load()
     from app.access import permits  # these need the web server, which loads after this module
     from app.data.preset_catalog import known
     from app.server import routes

@@ -42,7 +42,6 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float, Int
 from pydantic import Field
-from sklearn.cluster import AgglomerativeClustering
 from torch import Tensor
 
 from engine.channel import Arrived
@@ -177,5 +176,7 @@ def bipartition(updates: ClientParams) -> Bool[Tensor, "members"]:
 
     Single linkage finds it: it merges the most similar parts until two are left.
     """
+    from sklearn.cluster import AgglomerativeClustering  # slow to import
+
     fitted = AgglomerativeClustering(2, metric="precomputed", linkage="single").fit(1 - cosine_similarity(updates))
     return torch.from_numpy(fitted.labels_ != fitted.labels_[0]).to(next(iter(updates.values())).device)

@@ -40,7 +40,6 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from pydantic import Field, model_validator
-from sklearn.cluster import AgglomerativeClustering
 from torch import Tensor
 
 from engine.core.params import ClientParams, flatten, gather, in_client_order
@@ -151,6 +150,8 @@ class FlHc(ClusterModels):
 
     def _cluster(self, updates: ClientParams) -> tuple[Int[Tensor, "N"], Float[Tensor, "merges"]]:
         """Cluster of each client, numbered by its first one; distances of the N - 1 merges, ascending."""
+        from sklearn.cluster import AgglomerativeClustering  # slow to import
+
         h, device = self.hparams, next(iter(updates.values())).device
         points = _distances(updates, h.metric) if h.metric != "euclidean" else coordinates(updates)
         if len(points) == 1:

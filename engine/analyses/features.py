@@ -15,10 +15,6 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 from pydantic import Field
-from sklearn.decomposition import PCA
-from sklearn.manifold import TSNE
-from sklearn.metrics import silhouette_score
-from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch import Tensor
 
@@ -81,6 +77,8 @@ class Features:
 
     def compute(self, subject: Subject) -> Findings:
         """``tsne`` and ``pca`` [n, 2], ``label`` and ``client`` [n], and how well they separate classes and clients."""
+        from sklearn.decomposition import PCA  # slow to import, as all of scikit-learn
+
         rows, clients = self._draw_rows(subject)
         data = data_of(subject, self.options.data)
         found = features_of(subject, data.features(rows), clients)
@@ -131,6 +129,8 @@ class Features:
         return torch.from_numpy(rows).to(data.rows.device), np.searchsorted(offsets, rows, side="right") - 1
 
     def _tsne(self, components: np.ndarray) -> np.ndarray:
+        from sklearn.manifold import TSNE
+
         perplexity = min(self.options.perplexity, (len(components) - 1) / 3)
         start = key(self.options.seed, "t-SNE") % 2**32
         scaled = components / np.abs(components).max()  # t-SNE is scale-free, and its float32 has a small range
@@ -164,6 +164,9 @@ def _separation(features: np.ndarray, groups: np.ndarray) -> dict[str, float | N
     ``agreement``: share of a sample's nearest neighbors in its own group; ``chance``: share of all other samples in
     its group; ``silhouette``: from -1 to 1. None if there is only one group.
     """
+    from sklearn.metrics import silhouette_score
+    from sklearn.neighbors import NearestNeighbors
+
     _, sizes = np.unique(groups, return_counts=True)
     if len(sizes) < 2:
         return {"agreement": None, "chance": None, "silhouette": None}

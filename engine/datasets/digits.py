@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
-from sklearn.datasets import load_digits
 
 from engine.core.registry import DATASETS, Options
 from engine.datasets import Pool, Progress, standardize
@@ -50,5 +49,7 @@ class Digits:
 @cache
 def _read() -> tuple[np.ndarray, np.ndarray]:
     """The images, 0..16, and their digits. Parsing the text takes longer than a round of a small run."""
+    from sklearn.datasets import load_digits  # slow to import
+
     bundle = load_digits()
     return bundle.images.astype(np.uint8)[:, None], bundle.target.astype(np.int64)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy import ndimage
 
 from engine.datasets import Pool
 
@@ -54,6 +53,8 @@ class Rotation:
         quarters, rest = divmod(self.degrees, 90)
         if rest == 0 and (x.shape[2] == x.shape[3] or quarters % 2 == 0):
             return np.rot90(x, int(quarters), axes=(2, 3)).copy()
+        from scipy import ndimage  # slow to import
+
         turned = ndimage.rotate(
             self.levels.floats(x), self.degrees, axes=(3, 2), reshape=False, order=1, cval=self.levels.lowest
         )

@@ -15,7 +15,6 @@ from functools import lru_cache
 from math import exp, inf, log, log1p, sqrt
 from typing import Any
 
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 # Step of the discretized privacy losses at z >= 1. Epsilon is less than 0.001 larger than with 1e-4, in a tenth of the
@@ -69,6 +68,8 @@ def noise_for(epsilon_of: Callable[[float], float], target: float) -> float:
 
     Raises ValueError if no noise up to 10^6 reaches the target.
     """
+    from scipy.optimize import brentq  # slow to import
+
     high = 1.0
     while epsilon_of(high) > target:
         high *= 2
@@ -101,6 +102,8 @@ def _epsilon_of_gaussian(noise: float, delta: float) -> float:
 
     delta = Phi(1/(2 z) - epsilon z) - exp(epsilon) Phi(-1/(2 z) - epsilon z)
     """
+
+    from scipy.optimize import brentq  # slow to import
 
     def excess(epsilon: float) -> float:
         """log delta at this epsilon, minus that of the target; in logarithms because exp(epsilon) overflows."""

@@ -7,9 +7,6 @@ from functools import cached_property
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.optimize import linear_sum_assignment
-from sklearn.cluster import KMeans
-from sklearn.metrics import adjusted_rand_score
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -97,6 +94,8 @@ def cluster(points: Float[np.ndarray, "S R"], k: int, stream: int) -> Clustering
     if k == 1:
         inertia = float(np.square(points - points.mean(0)).sum())
         return Clustering(np.zeros(len(points), int), inertia, 0, time.perf_counter() - started, points)
+    from sklearn.cluster import KMeans  # slow to import
+
     fitted = KMeans(k, init="k-means++", n_init=10, random_state=stream % 2**32).fit(points)
     _, labels = np.unique(fitted.labels_, return_inverse=True)
     return Clustering(labels, float(fitted.inertia_), int(fitted.n_iter_), time.perf_counter() - started, points)
@@ -138,6 +137,8 @@ def move_contexts(
 
 def match(means: list[dict[str, Tensor]], old: ClientParams) -> list[int]:
     """The old context that each new mean continues: least total squared distance, one to one."""
+    from scipy.optimize import linear_sum_assignment  # slow to import
+
     pairs = [[(old[n][j] - m[n]).double().square().sum() for n in m] for m in means for j in _contexts(old)]
     cost = torch.stack([torch.stack(parts).sum() for parts in pairs]).view(len(means), -1).cpu().numpy()
     _, columns = linear_sum_assignment(np.nan_to_num(cost, nan=_FAR, posinf=_FAR))
@@ -157,7 +158,11 @@ def transitions(before: Int[Tensor, "N"], after: Int[Tensor, "N"]) -> Float[Tens
 
 def agreement(assigned: Int[Tensor, "N"], truth: np.ndarray | None) -> dict[str, float | Tensor]:
     """Adjusted Rand index against the true contexts, where they are known."""
-    return {} if truth is None else {"ari": float(adjusted_rand_score(truth, assigned.cpu().numpy()))}
+    if truth is None:
+        return {}
+    from sklearn.metrics import adjusted_rand_score  # slow to import
+
+    return {"ari": float(adjusted_rand_score(truth, assigned.cpu().numpy()))}
 
 
 def _contexts(models: ClientParams) -> range:

@@ -9,8 +9,6 @@ Neither function raises on numbers: input that is not finite gives uniform weigh
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.linalg import solve_triangular
-from scipy.optimize import nnls
 from torch import Tensor
 
 
@@ -38,6 +36,9 @@ def least_quadratic(matrix: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n"]:
     conditions of optimality of both problems agree up to the scale of x. Uniform where P is not positive definite in
     floating point.
     """
+    from scipy.linalg import solve_triangular
+    from scipy.optimize import nnls  # slow to import
+
     uniform = np.full(len(matrix), 1 / len(matrix))
     scale = np.abs(matrix).max(initial=0.0)
     if not np.isfinite(scale) or scale == 0:

@@ -18,6 +18,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import engine
+from engine.core.slow_imports import SLOW_IMPORTS
 from engine.worker import process
 from engine.worker.executor import AnalysisTicket, Ended, Machine, Ticket, Work
 from engine.worker.heartbeat import Heartbeat
@@ -232,7 +233,7 @@ def _context() -> Context:
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([*process.SESSIONS, *_registered_modules()])
+    context.set_forkserver_preload([*process.SESSIONS, *SLOW_IMPORTS, *_registered_modules()])
     with _ignoring_interrupts():
         ensure_running()  # starts importing in the background
     return context

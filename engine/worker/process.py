@@ -13,6 +13,7 @@ from pathlib import Path
 
 from engine.core.errors import FedscapeError
 from engine.core.registry import AGGREGATORS, ALGORITHMS, ATTACKS, COMPRESSORS, DATASETS, METRICS, MODELS, PARTITIONERS
+from engine.core.slow_imports import SLOW_IMPORTS
 from engine.worker.executor import Ticket, Work
 from engine.worker.heartbeat import HEARTBEAT, Counters
 from engine.worker.slots import Slot
@@ -87,7 +88,7 @@ def warm_up(slot: Slot) -> None:
         os.nice(max(0, slot.nice - os.nice(0)))  # Ray starts workers with a niceness of its own
     import torch
 
-    for name in SESSIONS:
+    for name in (*SESSIONS, *SLOW_IMPORTS):
         import_module(name)
     torch.set_num_threads(slot.threads)
     if slot.gpu is not None:

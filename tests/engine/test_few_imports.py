@@ -1,12 +1,14 @@
-"""What the tests on a GPU need: the engine and pytest, without the app, the database and the checks of signatures."""
+"""What the tests on a GPU need: the engine and pytest, without the app, the database, the checks of signatures and slow imports."""
 
 import subprocess
 import sys
 from pathlib import Path
 
+from engine.core.slow_imports import SLOW_IMPORTS
+
 ROOT = Path(__file__).parents[2]
 ABSENT = ("app", "storage", "streamlit", "sqlalchemy", "alembic", "plotly", "pandas", "pyarrow", "torchvision")
-ABSENT += ("beartype", "hypothesis", "xdist", "playwright")
+ABSENT += ("beartype", "hypothesis", "xdist", "playwright", *SLOW_IMPORTS)
 CODE = f"""
 import sys
 for name in {ABSENT}:
