@@ -1,18 +1,20 @@
-"""Rounds on a GPU beside a loop over clients on the same GPU, and beside its fastest matrix product.
+"""Rounds on a GPU beside the same with CUDA graphs, a loop over clients, and the GPU's fastest matrix product.
 
     python -m benchmarks.gpu [--models mlr dnn cnn resnet18] [--methods fedavg pfedme fedrep plgu_grep pfedhn]
         [--clients 100] [--cohorts 10 100] [--samples 100] [--repeats 5] [--seconds 520] [--device cuda]
 
 Clients with random images (28x28; 3x32x32 for resnet18), batch 32, float32, training and aggregation
-without evaluation. A round of the method, one of the same method with ``backend: loop`` and a matrix product take
-turns. With ``--device cpu`` it runs anywhere, for tests. Rows for which there is no time are named at the end. A line
-of a Markdown table for each model, method and cohort:
+without evaluation. A round of the method, one with ``cuda_graphs: true``, one with ``backend: loop`` and a matrix
+product take turns. With ``--device cpu`` it runs anywhere, for tests. Rows for which there is no time are named at the
+end. A line of a Markdown table for each model, method and cohort:
 
 - ms: median of a round
 - spread: the slowest of the repeats over the fastest
 - memory: largest memory allocated by PyTorch during the rounds, data included
 - peak: floating-point operations a second in matrix products and convolutions, counted by torch, as a share of those
   of the matrix product
+- graphs ms, gain: median of a round with ``cuda_graphs: true``, and of the method's time divided by its; "failed" where
+  a step could not be recorded
 - loop ms, ratio: median of a round with ``backend: loop``, and of its time divided by the method's
 """
 
@@ -48,7 +50,16 @@ ROW_SECONDS = 15.0  # of repeats; the first rounds come before
 class Rounds:
     """A run of one method whose rounds are computed one by one."""
 
-    def __init__(self, method: str, model: str, cohort: int, data: Federation, backend: str, device: str) -> None:
+    def __init__(
+        self,
+        method: str,
+        model: str,
+        cohort: int,
+        data: Federation,
+        backend: str,
+        device: str,
+        cuda_graphs: bool = False,
+    ) -> None:
         own = {"head_steps": STEPS[model]} if method in WITH_HEAD_STEPS else {}
         raw = {
             "dataset": "digits",
@@ -57,6 +68,7 @@ class Rounds:
             "algorithms": [{"name": method} | own],
             "backend": backend,
             "device": device,
+            "cuda_graphs": cuda_graphs,
             "training": {
                 "rounds": 10_000,
                 "local_steps": STEPS[model],
@@ -72,6 +84,11 @@ class Rounds:
         self.number += 1
         task = self.run.task
         self.run.state, _ = self.run.algorithm.round(self.run.state, task.cohort(self.number), task)
+
+    @property
+    def uses_graphs(self) -> bool:
+        """Whether steps were recorded, as far as their methods and backends allow it."""
+        return self.run.task.graphs is not None and not self.run.task.graphs.failure
 
     def flops(self) -> int:
         """The operations of the next round."""
@@ -98,8 +115,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         allow_tf32(given.tf32)
     deadline, left_out, data = started + given.seconds, [], dict[tuple[int, ...], Federation]()
     print(f"{device_name(given.device)}, {given.clients} clients, batch {BATCH}, torch {torch.__version__}\n")
-    print("| model | method | cohort | ms | spread | memory | peak | loop ms | ratio |")
-    print("|---|---|" + "--:|" * 7)
+    print("| model | method | cohort | ms | spread | memory | peak | graphs ms | gain | loop ms | ratio |")
+    print("|---|---|" + "--:|" * 9)
     for method in given.methods:  # the first rows are the most wanted if the time does not suffice
         for model in given.models:
             for cohort in given.cohorts:
@@ -122,16 +139,17 @@ def row(
     try:
         return measured(method, model, cohort, data, device, repeats, deadline)
     except Unsupported as reason:
-        return [str(reason).partition(";")[0], *[""] * 5]
+        return [str(reason).partition(";")[0], *[""] * 7]
     except torch.OutOfMemoryError:
         torch.cuda.empty_cache()
-        return ["out of memory", *[""] * 5]
+        return ["out of memory", *[""] * 7]
 
 
 def measured(
     method: str, model: str, cohort: int, data: Federation, device: str, repeats: int, deadline: float
 ) -> Sequence[str]:
-    own = Rounds(method, model, cohort, data, "auto" if device == "cuda" else "batched", device)
+    backend = "auto" if device == "cuda" else "batched"
+    own = Rounds(method, model, cohort, data, backend, device)
     flops = own.flops()  # the first round allocates memory and chooses kernels
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
@@ -139,20 +157,28 @@ def measured(
     memory = torch.cuda.max_memory_allocated() / 1e9 if device == "cuda" else float("nan")
     loop = Rounds(method, model, cohort, data, "loop", device)
     loop.step()
-    loop_seconds, shares = list[float](), list[float]()
+    graphs = Rounds(method, model, cohort, data, backend, device, cuda_graphs=True)
+    graphs.step()
+    loop_seconds, graphs_seconds, shares = list[float](), list[float](), list[float]()
     until = min(time.perf_counter() + ROW_SECONDS, deadline)
     seconds.clear()
     while len(seconds) < repeats and (len(seconds) < LEAST_REPEATS or time.perf_counter() < until):
         peak = peak_flops(device)
         seconds.append(timed(own.step, device))
+        graphs_seconds.append(timed(graphs.step, device))
         loop_seconds.append(timed(loop.step, device))
         shares.append(flops / seconds[-1] / peak)
     ratio = statistics.median(b / a for a, b in zip(seconds, loop_seconds, strict=True))
+    gain = statistics.median(a / b for a, b in zip(seconds, graphs_seconds, strict=True))
+    with_graphs = (f"{1000 * statistics.median(graphs_seconds):.1f}", f"{gain:.2f}x")
+    if not graphs.uses_graphs:
+        with_graphs = ("failed" if device == "cuda" else "–", "–")
     return (
         f"{1000 * statistics.median(seconds):.1f}",
         f"{max(seconds) / min(seconds):.2f}",
         "–" if memory != memory else f"{memory:.2f} GB",
         f"{100 * statistics.median(shares):.1f} %",
+        *with_graphs,
         f"{1000 * statistics.median(loop_seconds):.1f}",
         f"{ratio:.1f}x",
     )

@@ -11,6 +11,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from engine.backends import Backend, Extras, Objective
+from engine.backends.step_graphs import StepGraphs
 from engine.channel import Channel
 from engine.channel.direct import Direct
 from engine.config.schema import Training
@@ -111,6 +112,7 @@ class Task:
     plain: Backend | None = None  # without what protects uploads, where ``backend`` has that
     is_poisson: bool = False  # participants are drawn independently, so their number varies
     draws_samples: bool = False  # so are the samples of a batch
+    graphs: StepGraphs | None = None  # repeat local steps, on a GPU and on request
 
     @property
     def num_clients(self) -> int:

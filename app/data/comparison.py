@@ -27,6 +27,7 @@ NOT_THE_METHOD = {
     "label",
     "device",
     "backend",
+    "cuda_graphs",
     "threads",
     "checkpoint_s",
     "version",

@@ -72,8 +72,8 @@ class Advanced:
     def machine(self, draft: Mapping[str, Any]) -> dict[str, Any]:
         """The options on where and how runs are computed; only values that differ from the defaults are kept."""
         chosen = self.options("Machine", Machine, draft, "", Machine.model_fields, key="machine")
-        defaults = Machine().model_dump()
-        return {name: value for name, value in chosen.items() if value != defaults[name]}
+        defaults = Machine()
+        return {name: value for name, value in chosen.items() if value != getattr(defaults, name)}
 
 
 def changed(raw: Mapping[str, Any]) -> list[str]:

@@ -95,6 +95,11 @@ class Backend(Protocol):
     def name(self) -> str:
         """The name in the configuration."""
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether computations with batches of equal shapes differ only in the values of tensors (``step_graphs``)."""
+        return False
+
     def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
         """Clients to train together so that their live state stays in the cache (CPU) or memory (GPU)."""
 

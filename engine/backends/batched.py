@@ -34,6 +34,10 @@ class Batched(Backend):
     model: Model
     name: str = "batched"
 
+    @property
+    def is_repeatable(self) -> bool:
+        return True
+
     def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
         return live_chunk(model, batch_bytes, device)
 

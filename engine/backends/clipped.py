@@ -21,6 +21,10 @@ from engine.federation.batches import Batch
 class Clipped(Wrapped):
     clip_norm: float
 
+    @property
+    def is_repeatable(self) -> bool:
+        return self.inner.is_repeatable
+
     def accumulate(
         self,
         out: ClientParams,

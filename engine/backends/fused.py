@@ -75,6 +75,10 @@ class Fused(Backend):
         is_one_layer = self._depth == len(self.chain) - 1 and not self.is_one_column
         return is_one_layer and f"{self.chain[-1]}.bias" in self.model.head
 
+    @property
+    def is_repeatable(self) -> bool:
+        return True
+
     def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
         return live_chunk(model, batch_bytes, device, copies=1)  # steps write no gradients
 

@@ -169,8 +169,19 @@ class Machine(Options):
     backend: Literal["auto", "fused", "batched", "loop"] = Field(
         "auto", title="Backend", description="How local training is computed."
     )
+    cuda_graphs: bool = Field(
+        False,
+        title="CUDA graphs",
+        description="An NVIDIA GPU repeats recorded local steps, which saves the time to queue them. No effect on a "
+        "CPU, and in steps that cannot be repeated.",
+    )
     threads: int | None = Field(None, ge=1, le=256, description="CPU threads of a run; by default the worker decides.")
     checkpoint_s: float = Field(10.0, gt=0, le=1e6, title="Checkpoint", description="Seconds between checkpoints.")
+
+    @model_serializer(mode="wrap")
+    def _without_defaults_of_later_versions(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omits the default of an option that older runs lack, so that exports of such runs stay the same."""
+        return {name: value for name, value in serialize(self).items() if (name, value) != ("cuda_graphs", False)}
 
 
 @dataclass(frozen=True)

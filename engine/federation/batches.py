@@ -36,6 +36,10 @@ class Drawn:
         return replace(self, numbers=self.numbers[start:stop], expected=self.expected[start:stop])
 
 
+Shape = tuple[int, int, bool]
+"""(A, B, whether there are weights) of a batch."""
+
+
 @dataclass(frozen=True)
 class Batch:
     """One step's samples of the clients that still train. Rows beyond a client's ``count`` are padding."""
@@ -50,6 +54,10 @@ class Batch:
     @property
     def size(self) -> int:
         return len(self.counts)
+
+    @property
+    def shape(self) -> Shape:
+        return self.size, self.y.shape[1], self.weight is not None
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,14 @@ class Plan:
     def gradient_evaluations(self) -> int:
         """The number of samples in all batches of all clients."""
         return sum(self.samples)
+
+    @property
+    def shapes(self) -> Iterator[Shape]:
+        """The shape of each step's batch."""
+        for step in range(self.num_steps):
+            counts = self.counts[0 if self.is_full else step][: self.live(step)]
+            width = max(1, *counts)
+            yield len(counts), width, self.drawn is not None or min(counts) < width
 
     def live(self, step: int) -> int:
         """The number of clients that train in this step."""

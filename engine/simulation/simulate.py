@@ -15,6 +15,7 @@ from engine.algorithms import Algorithm
 from engine.backends import choose_backend
 from engine.backends.clipped import Clipped
 from engine.backends.counted import Counted
+from engine.backends.step_graphs import StepGraphs
 from engine.channel.clock import Clock
 from engine.channel.dials import ChannelState
 from engine.channel.open import Open
@@ -147,8 +148,19 @@ class Simulation:
             advice = "set partition.val_fraction, for instance 0.2"
             raise Unsupported(f"evaluation.on: 'val', but there is no validation data; {advice}")
         systems = dial_settings.systems(config, data)
+        graphs = StepGraphs.on(device) if config.machine.cuda_graphs else None
         self.task = Task(
-            data, model, config.training, backend, config.seed, device, dtype, tick, notes, systems=systems
+            data,
+            model,
+            config.training,
+            backend,
+            config.seed,
+            device,
+            dtype,
+            tick,
+            notes,
+            systems=systems,
+            graphs=graphs,
         )
         for note in option_notes.notes(config, model, data):
             self.task.note(note)

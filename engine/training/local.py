@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from engine.backends import Affine, Extras, Objective
+from engine.backends.step_graphs import StepGraphs
 from engine.core.devices import sent
 from engine.core.params import ClientParams, each, map_params, take
 from engine.core.registry import Options
@@ -72,7 +73,12 @@ class Outcome:
 
 
 def for_each_client(
-    task: Task, plans: Plan | Sequence[Plan], start: Mapping[str, ClientParams | Tensor], step: Callable[..., Tensor]
+    task: Task,
+    plans: Plan | Sequence[Plan],
+    start: Mapping[str, ClientParams | Tensor],
+    step: Callable[..., Tensor],
+    *,
+    is_repeatable: bool = False,
 ) -> Outcome:
     """Run ``step(c, batch)`` on every batch of every client, from copies of ``start``.
 
@@ -80,11 +86,15 @@ def for_each_client(
     ``step`` writes them in place. It returns their losses, which are averaged over each client's steps. With several
     plans of the same steps it gets a batch of each: ``step(c, first, second)``. The result is the same for any size of
     the chunks; one that does not fit the memory of a GPU is halved.
+
+    ``is_repeatable`` promises that steps with batches of equal shapes differ only in the values of tensors, of which
+    ``step`` reads those of the batches, and reads none on the host. A GPU may then repeat a step without calling it.
     """
     plans = [plans] if isinstance(plans, Plan) else list(plans)
     count, size, begin = len(plans[0].steps), chunk_size(task, plans[0]), 0
     values = {n: _room_for(v) for n, v in start.items()}
     loss = torch.zeros(count, dtype=task.dtype, device=task.device)
+    graphs = task.graphs if is_repeatable and task.backend.is_repeatable else None
     while begin < count:
         end = min(begin + size, count)
         rows = slice(begin, end)
@@ -92,7 +102,7 @@ def for_each_client(
             _copy_rows(value, start[n], rows)
         chunk = _Chunk({n: _rows(value, rows) for n, value in values.items()}, {}, loss[rows])
         try:
-            _train_chunk(task, [plan.part(begin, end) for plan in plans], chunk, step, begin)
+            _train_chunk(task, [plan.part(begin, end) for plan in plans], chunk, step, begin, graphs)
             begin = end
         except torch.OutOfMemoryError:  # of a GPU; a CPU has other errors
             if end - begin == 1:
@@ -246,7 +256,7 @@ def local_sgd(
     def step(c: Live, batch: Batch) -> Tensor:
         return sgd.step(c, "w", batch, trained=trained, objective=objective, extras=c.of(fixed))
 
-    out = for_each_client(task, plan, {"w": start}, step)
+    out = for_each_client(task, plan, {"w": start}, step, is_repeatable=True)
     return Trained(out.w, out.loss, plan.gradient_evaluations)
 
 
@@ -291,7 +301,7 @@ def moreau_sgd(
             w.lerp_(c.theta[name], outer_share)
         return loss
 
-    out = for_each_client(task, cohort.plan, {"theta": start, "w": start}, step)
+    out = for_each_client(task, cohort.plan, {"theta": start, "w": start}, step, is_repeatable=True)
     return Trained(out.theta, out.loss, cohort.plan.gradient_evaluations * inner_steps), out.w
 
 
@@ -304,16 +314,30 @@ class _Chunk:
     loss: Float[Tensor, "S"]
 
 
-def _train_chunk(task: Task, plans: Sequence[Plan], chunk: _Chunk, step: Callable[..., Tensor], begin: int) -> None:
+def _train_chunk(
+    task: Task,
+    plans: Sequence[Plan],
+    chunk: _Chunk,
+    step: Callable[..., Tensor],
+    begin: int,
+    graphs: StepGraphs | None,
+) -> None:
     """All steps of a chunk's clients, the first of which is the cohort's client ``begin``."""
     chunk.loss.zero_()
     c = Live(task, begin, len(chunk.loss), chunk)
+
+    def train(*batches: Batch) -> None:
+        chunk.loss[: c.size] += step(c, *batches)
+
+    run = train if graphs is None else graphs.repeated(train, plans)
     for batches in zip(*(plan.batches(task.data.train) for plan in plans), strict=True):
         task.tick()
         if batches[0].size != c.size:
             c = Live(task, begin, batches[0].size, chunk)
-        chunk.loss[: c.size] += step(c, *batches)
+        run(*batches)
     chunk.loss.div_(sent(plans[0].steps, task.device))
+    if graphs is not None and graphs.failure:
+        task.note(f"cuda_graphs has no effect: a step cannot be recorded ({graphs.failure})")
 
 
 def _rows(value: Any, rows: slice) -> Any:

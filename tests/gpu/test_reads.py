@@ -5,6 +5,7 @@ error. So is an operation that takes a tensor of the host with one of the device
 copy. On a GPU, PyTorch reports each call that waits.
 """
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
@@ -152,7 +153,8 @@ def test_a_round_never_waits_for_the_gpu(name: str, model: str) -> None:
 
 @contextmanager
 def waiting_is_an_error() -> Iterator[None]:
-    torch.cuda.set_sync_debug_mode("error")
+    with warnings.catch_warnings(action="ignore"):  # that this mode is a prototype
+        torch.cuda.set_sync_debug_mode("error")
     try:
         yield
     finally:

@@ -62,7 +62,7 @@ def with_newcomers() -> Federation:
 def config(algorithm: dict[str, Any] | str, *, model: dict[str, Any] | str = "mlr", **changed: Any) -> RunConfig:
     """A run in double precision; data is passed to the simulation. Sets machine and training keys by name."""
     training = {"rounds": 2, "local_steps": 3, "batch_size": 4, "lr": LR, "dtype": "float64"}
-    training |= {k: v for k, v in changed.items() if k not in ("backend", "device", "seed")}
+    training |= {k: v for k, v in changed.items() if k not in ("backend", "device", "cuda_graphs", "seed")}
     if training.get("local_epochs"):
         training.pop("local_steps")
     if isinstance(algorithm, str):
@@ -75,6 +75,7 @@ def config(algorithm: dict[str, Any] | str, *, model: dict[str, Any] | str = "ml
         "algorithms": [algorithm],
         "backend": changed.get("backend", "auto"),
         "device": changed.get("device", "auto"),
+        "cuda_graphs": changed.get("cuda_graphs", False),
         "seeds": [changed.get("seed", 0)],
     }
     return parse_experiment(raw).runs()[0]

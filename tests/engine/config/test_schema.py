@@ -63,7 +63,13 @@ def test_a_run_survives_serialization():
 def test_the_digest_covers_everything_that_affects_results():
     digests = {
         parse_experiment(experiment(**c)).runs()[0].digest
-        for c in ({}, {"name": "other"}, {"threads": 1}, {"algorithms": [{"name": "fedavg", "label": "x"}]})
+        for c in (
+            {},
+            {"name": "other"},
+            {"threads": 1},
+            {"cuda_graphs": True},
+            {"algorithms": [{"name": "fedavg", "label": "x"}]},
+        )
     }
     assert len(digests) == 1
     assert parse_experiment(experiment(seeds=[5])).runs()[0].digest not in digests
@@ -169,6 +175,13 @@ def test_without_splits_a_run_is_stored_as_before() -> None:
     (run,) = parse_experiment(experiment(seeds=[3])).runs()
     assert "data_seed" not in run.to_dict() and run.split == 3
     assert run.digest == "f712ab13bc7147569005e1cbfd7f8cc1c964e1f00065c3f4fd9e67eb297eee13"
+
+
+def test_without_cuda_graphs_a_run_is_stored_as_before() -> None:
+    (off,) = parse_experiment(experiment(seeds=[3], cuda_graphs=False)).runs()
+    (on,) = parse_experiment(experiment(seeds=[3], cuda_graphs=True)).runs()
+    assert "cuda_graphs" not in off.to_dict() and on.to_dict()["cuda_graphs"] is True
+    assert RunConfig.from_dict(on.to_dict()) == on and RunConfig.from_dict(off.to_dict()) == off
 
 
 def test_a_split_with_the_number_of_the_seed_is_the_same_run() -> None:

@@ -112,6 +112,15 @@ def test_a_batch_has_the_rows_of_its_samples(batch_size):
         assert torch.equal(batch.x, data.features(batch.rows)) and torch.equal(batch.y, data.labels(batch.rows))
 
 
+@pytest.mark.parametrize("training", [{"batch_size": 3}, {"batch_size": "full"}, {"local_epochs": 4}], ids=str)
+def test_a_plan_knows_the_shapes_of_its_batches(training):
+    task = simulation("fedavg", **{"local_steps": 5} | training).task
+    plan, data = task.cohort(1).plan, task.data.train
+    for part in (plan, plan.part(0, 2), plan.part(1, 4)):
+        assert list(part.shapes) == [batch.shape for batch in part.batches(data)]
+        assert [shape[0] for shape in part.shapes] == [part.live(step) for step in range(part.num_steps)]
+
+
 def test_a_pass_takes_a_share_of_the_batches_of_one_permutation():
     task = simulation("fedavg").task  # batches of 4 of 6, 9, 4 and 7 samples: 2, 3, 1 and 2 a pass
     whole, part = (task.passes([3, 2, 1, 0], 5, "a pass", share) for share in (1.0, 0.5))
