@@ -24,9 +24,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
+from torch.utils.flop_counter import conv_flop_count, flop_registry
 
 from engine.config.schema import parse_experiment
 from engine.core.errors import Unsupported
@@ -156,9 +157,17 @@ class Flops(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         if func in (torch.ops.aten.baddbmm_.default, torch.ops.aten.addmm_.default):
             self.total += 2 * args[1].numel() * args[2].shape[-1]
+        elif func is torch.ops.aten.convolution_backward.default:
+            self.total += _of_convolution_backward(*args)
         elif count := flop_registry.get(func.overloadpacket):
             self.total += count(*args, **(kwargs or {}), out_val=result)
         return result
+
+
+def _of_convolution_backward(error: Tensor, x: Tensor, weight: Tensor, *settings: Any) -> int:
+    """Each gradient takes as many as the convolution. PyTorch counts too many where there are groups."""
+    *_, transposed, _, _, (of_input, of_weight, _) = settings
+    return (of_input + of_weight) * conv_flop_count(list(x.shape), list(weight.shape), list(error.shape), transposed)
 
 
 def peak_flops() -> float:

@@ -133,6 +133,12 @@ class Task:
         sizes = self.data.train.sizes.to(self.dtype)
         return sizes / sizes.sum()
 
+    @cached_property
+    def feature_width(self) -> int:
+        """F, the number of features that the body has for a sample."""
+        sample = self.data.train.features(torch.zeros(1, dtype=torch.int64, device=self.device))
+        return int(self.model.features(self.initial_model(), sample).shape[-1])
+
     def initial_model(self, which: int = 0) -> SharedParams:
         """The common initial model (0), or an independent draw."""
         drawn = self.model.initial(self.seed, which)

@@ -55,7 +55,6 @@ from engine.models import Model
 from engine.task import Diagnostics, Forward, Predictor, Task
 from engine.training.body_head import part, require_body, require_linear_head
 from engine.training.discrepancy import Gaussians, discrepancy_slope, squared_discrepancy
-from engine.training.features import feature_width
 from engine.training.fedcp_gradient import split_slopes
 from engine.training.local import SGD, Live, Trained, for_each_client
 from engine.training.roles import SplitModels
@@ -213,7 +212,7 @@ def _global_head(params: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _initial_policy(task: Task) -> SharedParams:
     """V as torch's own layers start, drawn on the CPU in single precision like the model."""
-    width, stream = feature_width(task), torch_stream(task.seed, "fedcp policy")
+    width, stream = task.feature_width, torch_stream(task.seed, "fedcp policy")
     drawn = {"cpn_norm.weight": torch.ones(2 * width), "cpn_norm.bias": torch.zeros(2 * width)}
     for name, shape in (("weight", (2 * width, width)), ("bias", (2 * width,))):
         uniform = torch.rand(shape, generator=stream, dtype=torch.float32)

@@ -51,7 +51,6 @@ from engine.federation.batches import Batch, Cohort
 from engine.models import Model
 from engine.task import Diagnostics, Forward, Predictor, Task
 from engine.training.body_head import part, require_body
-from engine.training.features import feature_width
 from engine.training.local import SGD, Live, Trained, for_each_client, local_sgd
 from engine.training.roles import PersonalModels
 
@@ -100,7 +99,7 @@ class FedDbe(PersonalModels):
         require_body(task, "feddbe")
         if not self.hparams.kappa and not self.hparams.memory:
             task.note("feddbe with kappa=0 and without memory is fedavg")
-        zero = torch.zeros(feature_width(task), dtype=task.dtype, device=task.device)
+        zero = torch.zeros(task.feature_width, dtype=task.dtype, device=task.device)
         memories = task.for_clients({MEMORY: zero}) if self.hparams.memory else {}
         return State(task.initial_model(), memories, zero, is_ready=False)
 
@@ -156,7 +155,7 @@ class FedDbe(PersonalModels):
 
     def _zeros(self, task: Task, cohort: Cohort) -> Float[Tensor, "S F"]:
         """r_i before the first batch, and z_i before the first participation."""
-        return torch.zeros(cohort.size, feature_width(task), dtype=task.dtype, device=task.device)
+        return torch.zeros(cohort.size, task.feature_width, dtype=task.dtype, device=task.device)
 
     def personalized(self, state: State, task: Task) -> Predictor:
         return self._predictor(state, state.personal_params, task)

@@ -55,7 +55,7 @@ from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Shared, Task
 from engine.training.body_head import part, require_body, train_heads
-from engine.training.features import Features, feature_width, shared_features, stacked_features
+from engine.training.features import Features, shared_features, stacked_features
 from engine.training.local import Trained, local_sgd
 from engine.training.prototypes import averaged, towards_prototypes
 from engine.training.roles import SplitModels
@@ -115,7 +115,7 @@ class FedPac(SplitModels):
         return State(
             part(task.initial_model(), task.model.body),
             part(task.initial_clients(), task.model.head),
-            torch.zeros(C, feature_width(task), dtype=task.dtype, device=task.device),
+            torch.zeros(C, task.feature_width, dtype=task.dtype, device=task.device),
             torch.zeros(C, dtype=torch.bool, device=task.device),
         )
 

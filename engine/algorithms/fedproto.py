@@ -45,7 +45,7 @@ from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.models import Model
 from engine.task import Diagnostics, Forward, Predictor, Shared, Task
-from engine.training.features import feature_width, training_features_by_class
+from engine.training.features import training_features_by_class
 from engine.training.local import Trained, local_sgd
 from engine.training.prototypes import averaged, towards_prototypes
 
@@ -93,7 +93,7 @@ class FedProto:
             task.note("fedproto with lam=0: no pull towards the prototypes, this is local_train")
         start, classes = task.initial_clients(), task.data.num_classes
         is_known = torch.zeros(classes, dtype=torch.bool, device=task.device)
-        nothing = torch.zeros(classes, feature_width(task), dtype=task.dtype, device=task.device)
+        nothing = torch.zeros(classes, task.feature_width, dtype=task.dtype, device=task.device)
         return State(nothing, is_known, start)
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:

@@ -58,7 +58,6 @@ from engine.federation.batches import Cohort
 from engine.models import Model, Params
 from engine.task import Diagnostics, Forward, Predictor, Task
 from engine.training.body_head import part, require_body
-from engine.training.features import feature_width
 from engine.training.gpfl_gradient import guided_slopes
 from engine.training.local import Trained, local_sgd
 from engine.training.roles import SplitModels
@@ -214,7 +213,7 @@ def _magnitude(gap: Tensor, weight: Tensor, mlg: str) -> Tensor:
 
 def _initial_guidance(task: Task) -> SharedParams:
     """CoV and GCE as torch's own layers start, drawn on the CPU in single precision like the model."""
-    width = feature_width(task)
+    width = task.feature_width
     stream = torch_stream(task.seed, "gpfl guidance")
     drawn = {EMBEDDINGS: torch.randn(task.data.num_classes, width, generator=stream, dtype=torch.float32)}
     for which in ("gamma", "beta"):

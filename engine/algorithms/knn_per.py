@@ -49,7 +49,7 @@ from engine.federation.clients import ClientData
 from engine.models import Model
 from engine.task import Diagnostics, Predictor, Task
 from engine.training.evaluate import evaluate
-from engine.training.features import Features, feature_width, shared_features
+from engine.training.features import Features, shared_features
 from engine.training.local import local_sgd
 from engine.training.roles import OneGlobalModel
 
@@ -119,7 +119,7 @@ class KnnPer(OneGlobalModel):
             task.note("knn_per on a model without a body (mlr, logistic): the neighbours are those of the inputs")
         num_memories = task.num_clients if task.evaluated is None else len(task.evaluated)
         most = int(self._stored(task.data.train.sizes).max())
-        size = num_memories * most * feature_width(task) * task.dtype.itemsize
+        size = num_memories * most * task.feature_width * task.dtype.itemsize
         if size > LARGE_BYTES:
             task.note(
                 f"knn_per: the clients' memories take {size / 2**30:.1f} GiB at each evaluation; lower capacity, or "

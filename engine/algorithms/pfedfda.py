@@ -64,7 +64,7 @@ from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Predictor, Task
 from engine.training.body_head import part, require_body, require_linear_head
-from engine.training.features import Features, feature_width, shared_features, stacked_features
+from engine.training.features import Features, shared_features, stacked_features
 from engine.training.local import local_sgd
 from engine.training.roles import SplitModels
 
@@ -121,7 +121,7 @@ class PFedFda(SplitModels):
         require_linear_head(task, "pfedfda")
         if len(task.model.head) != 2:
             raise Unsupported("pfedfda needs a head with a bias, for the class frequencies; use model: dnn or cnn")
-        width = feature_width(task)
+        width = task.feature_width
         if width > WIDE:
             size = width**2 * 8 / 2**20
             task.note(

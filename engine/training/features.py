@@ -124,15 +124,9 @@ def training_features_by_class(task: Task, models: ClientParams, clients: Int[Te
     return stacked_features(task, models, data.train, clients).by_class
 
 
-def feature_width(task: Task) -> int:
-    """F, the number of features that the body has for a sample."""
-    sample = task.data.train.features(torch.zeros(1, dtype=torch.int64, device=task.device))
-    return int(task.model.features(task.initial_model(), sample).shape[-1])
-
-
 def _none_yet(task: Task, params: dict[str, Tensor], data: ClientData, clients: Int[Tensor, "S"]) -> Features:
     """Room for the features of all samples of the clients."""
     count, like = int(data.sizes[clients].sum()), next(iter(params.values()))
-    values = torch.empty(count, feature_width(task), dtype=like.dtype, device=task.device)
+    values = torch.empty(count, task.feature_width, dtype=like.dtype, device=task.device)
     labels, owner = torch.empty(2, count, dtype=torch.int64, device=task.device)
     return Features(values, labels, owner, len(clients), task.data.num_classes)

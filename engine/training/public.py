@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from engine.backends import OnFeatures
+from engine.core.devices import sent
 from engine.core.errors import Unsupported
 from engine.core.params import ClientParams
 from engine.core.streams import numpy_stream
@@ -50,7 +51,7 @@ class AlignmentSet:
         """The first ``size`` samples of the round's permutation, or all if there are fewer."""
         assert task.data.public is not None  # by ``require_public``
         order = numpy_stream(task.seed, "public", round).permutation(task.data.public.num_samples)[:size]
-        return cls(task.data.public, torch.from_numpy(order).to(task.device))
+        return cls(task.data.public, sent(order.tolist(), task.device))
 
     def plan(self, num_clients: int, steps: int | None, batch_size: int | str) -> PublicPlan:
         """``steps`` batches, beginning again after the last one; None: each sample once."""

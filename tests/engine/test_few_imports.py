@@ -1,4 +1,4 @@
-"""What the tests on a GPU need: the engine and pytest, without the app, the database, the checks of signatures and slow imports."""
+"""What the tests on a GPU need: the engine and pytest, without the app, the database and slow imports."""
 
 import subprocess
 import sys

@@ -45,6 +45,12 @@ def test_the_operations_of_a_round_are_those_of_its_matrix_products(device: str)
     assert own.flops() == pytest.approx(2 * gpu.STEPS["mlr"] * a_step, abs=2 * average)
 
 
+def test_convolutions_of_many_clients_have_the_operations_of_a_loop_over_them(device: str) -> None:
+    data = gpu.federation(3, 32, (1, 28, 28), device)
+    stacked, loop = (gpu.Rounds("fedavg", "cnn", 3, data, backend, device).flops() for backend in ("batched", "loop"))
+    assert stacked == loop > 0
+
+
 def test_without_a_gpu_it_says_so(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(SystemExit, match="1"):

@@ -74,7 +74,7 @@ def config(algorithm: dict[str, Any] | str, *, model: dict[str, Any] | str = "ml
         "training": training,
         "algorithms": [algorithm],
         "backend": changed.get("backend", "auto"),
-        "device": changed.get("device", "auto"),
+        "device": changed.get("device", "cpu"),
         "cuda_graphs": changed.get("cuda_graphs", False),
         "seeds": [changed.get("seed", 0)],
     }

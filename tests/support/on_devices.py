@@ -32,8 +32,8 @@ def reference(algorithm: dict[str, Any] | str, model: str, **changed: Any) -> Si
 
 
 def assert_same_models(found: Simulation, expected: Simulation, tolerance: float = EQUAL) -> None:
-    own = {n: p.cpu() for n, p in builders.personalized(found).items()}
-    builders.assert_close(own, builders.personalized(expected), tolerance)
+    ours, theirs = ({n: p.cpu() for n, p in builders.personalized(run).items()} for run in (found, expected))
+    builders.assert_close(ours, theirs, tolerance)
 
 
 def assert_same_round(found: RoundResult, expected: RoundResult, tolerance: float = EQUAL) -> None:

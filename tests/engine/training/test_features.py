@@ -9,7 +9,6 @@ from engine.core.params import broadcast
 from engine.training import evaluate
 from engine.training.features import (
     Features,
-    feature_width,
     shared_features,
     stacked_features,
     training_features_by_class,
@@ -91,8 +90,8 @@ def test_features_by_class_are_equal_whether_inputs_are_summed_once_or_not(monke
 
 
 def test_the_width_is_that_of_the_last_hidden_layer():
-    assert feature_width(simulation("fedavg", model=DNN).task) == 6
-    assert feature_width(simulation("fedavg", model="mlr").task) == 5
+    assert simulation("fedavg", model=DNN).task.feature_width == 6
+    assert simulation("fedavg", model="mlr").task.feature_width == 5
 
 
 def test_sums_means_and_scatter_are_by_client_and_class():
