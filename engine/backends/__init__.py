@@ -272,6 +272,7 @@ def choose_backend(name: str, model: Model, device: torch.device) -> Backend:
     Raises Unsupported for ``fused`` with any other model.
     """
     from engine.backends.batched import Batched
+    from engine.backends.convolutions import as_products
     from engine.backends.fused import Fused, linear_chain
     from engine.backends.loop import Loop
     from engine.core.errors import Unsupported
@@ -285,4 +286,6 @@ def choose_backend(name: str, model: Model, device: torch.device) -> Backend:
         if chain is None:
             raise Unsupported("backend fused supports linear layers with ReLU between them only; use backend: auto")
         return Fused(model, chain)
-    return Batched(model) if name == "batched" else Loop(model)
+    if name == "loop":
+        return Loop(model)
+    return Batched(as_products(model) if device.type == "cuda" else model)

@@ -13,15 +13,16 @@ MODELS: dict[str, Any] = {
     "mlr": "mlr",
     "dnn": {"name": "dnn", "hidden": 6},
     "cnn": {"name": "cnn", "hidden": 5},
+    "resnet": {"name": "resnet18", "width": 4},  # whose convolutions are matrix products on a GPU
 }
-STACKED = {"mlr": "fused", "dnn": "fused", "cnn": "batched"}  # the backend of each model on a GPU
+STACKED = {"mlr": "fused", "dnn": "fused", "cnn": "batched", "resnet": "batched"}  # the backend of each model on a GPU
 IMAGE = (1, 16, 16)
 EQUAL = 1e-8  # up to rounding in double precision
 
 
 def simulation(algorithm: dict[str, Any] | str, model: str, device: str, **changed: Any) -> Simulation:
     """A run of four clients, of whom three take part in a round."""
-    shape = {"features": 256, "shape": IMAGE} if model == "cnn" else {}
+    shape = {"features": 256, "shape": IMAGE} if model in ("cnn", "resnet") else {}
     data = builders.federation(device=device, **shape)
     changed = {"backend": STACKED[model], "participation": 0.75, "rounds": 1} | changed
     return builders.simulation(algorithm, data, model=MODELS[model], device=device, **changed)
