@@ -3,8 +3,8 @@
     python -m benchmarks.gpu [--models mlr dnn cnn resnet18] [--methods fedavg pfedme fedrep plgu_grep pfedhn]
         [--clients 100] [--cohorts 10 100] [--samples 100] [--repeats 5] [--seconds 520] [--device cuda]
 
-Clients with random images (28x28; 3x32x32 for resnet18), batch 32, float32, training and aggregation
-without evaluation. A round of the method, one with ``cuda_graphs: true``, one with ``backend: loop`` and a matrix
+Clients with random images (28x28; 3x32x32 for resnet18), batch 32, float32, training and aggregation without
+evaluation. ``--tf32`` runs with ``training.dtype: tf32``. A round of the method, one with ``cuda_graphs: true``, one with ``backend: loop`` and a matrix
 product take turns. With ``--device cpu`` it runs anywhere, for tests. Rows for which there is no time are named at the
 end. A line of a Markdown table for each model, method and cohort:
 
@@ -30,7 +30,6 @@ import torch
 
 from benchmarks.roofline import BATCH, MODELS, Flops
 from engine.config.schema import parse_experiment
-from engine.core.devices import allow_tf32
 from engine.core.errors import Unsupported
 from engine.datasets import Pool
 from engine.federation.clients import Federation, lay_out
@@ -59,6 +58,7 @@ class Rounds:
         backend: str,
         device: str,
         cuda_graphs: bool = False,
+        dtype: str = "float32",
     ) -> None:
         own = {"head_steps": STEPS[model]} if method in WITH_HEAD_STEPS else {}
         raw = {
@@ -74,6 +74,7 @@ class Rounds:
                 "local_steps": STEPS[model],
                 "batch_size": BATCH,
                 "lr": 0.01,
+                "dtype": dtype,
                 "participation": cohort / data.num_clients,
             },
         }
@@ -107,12 +108,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, default in (("clients", 100), ("samples", 100), ("repeats", 5)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--seconds", type=float, default=520.0)
-    parser.add_argument("--tf32", action="store_true", help="round the inputs of products to TF32")
+    parser.add_argument("--tf32", action="store_true", help="training.dtype: tf32")
     given = parser.parse_args(arguments)
     if given.device == "cuda" and not torch.cuda.is_available():
         parser.exit(1, "benchmarks.gpu: PyTorch finds no GPU here; --device cpu runs without one\n")
-    if given.device == "cuda":
-        allow_tf32(given.tf32)
     deadline, left_out, data = started + given.seconds, [], dict[tuple[int, ...], Federation]()
     print(f"{device_name(given.device)}, {given.clients} clients, batch {BATCH}, torch {torch.__version__}\n")
     print("| model | method | cohort | ms | spread | memory | peak | graphs ms | gain | loop ms | ratio |")
@@ -126,18 +125,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 shape = SHAPES.get(model, (1, 28, 28))
                 if shape not in data:
                     data[shape] = federation(given.clients, given.samples, shape, given.device)
-                cells = row(method, model, cohort, data[shape], given.device, given.repeats, deadline)
+                dtype = "tf32" if given.tf32 else "float32"
+                cells = row(method, model, cohort, data[shape], given.device, dtype, given.repeats, deadline)
                 print(f"| {model} | {method} | {cohort} | " + " | ".join(cells) + " |", flush=True)
     if left_out:
         print(f"\nleft out, no time: {', '.join(left_out)}")
 
 
 def row(
-    method: str, model: str, cohort: int, data: Federation, device: str, repeats: int, deadline: float
+    method: str, model: str, cohort: int, data: Federation, device: str, dtype: str, repeats: int, deadline: float
 ) -> Sequence[str]:
     """The cells of a row; the reason where there is no number."""
     try:
-        return measured(method, model, cohort, data, device, repeats, deadline)
+        return measured(method, model, cohort, data, device, dtype, repeats, deadline)
     except Unsupported as reason:
         return [str(reason).partition(";")[0], *[""] * 7]
     except torch.OutOfMemoryError:
@@ -146,18 +146,18 @@ def row(
 
 
 def measured(
-    method: str, model: str, cohort: int, data: Federation, device: str, repeats: int, deadline: float
+    method: str, model: str, cohort: int, data: Federation, device: str, dtype: str, repeats: int, deadline: float
 ) -> Sequence[str]:
     backend = "auto" if device == "cuda" else "batched"
-    own = Rounds(method, model, cohort, data, backend, device)
+    own = Rounds(method, model, cohort, data, backend, device, dtype=dtype)
     flops = own.flops()  # the first round allocates memory and chooses kernels
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     seconds = [timed(own.step, device)]
     memory = torch.cuda.max_memory_allocated() / 1e9 if device == "cuda" else float("nan")
-    loop = Rounds(method, model, cohort, data, "loop", device)
+    loop = Rounds(method, model, cohort, data, "loop", device, dtype=dtype)
     loop.step()
-    graphs = Rounds(method, model, cohort, data, backend, device, cuda_graphs=True)
+    graphs = Rounds(method, model, cohort, data, backend, device, cuda_graphs=True, dtype=dtype)
     graphs.step()
     loop_seconds, graphs_seconds, shares = list[float](), list[float](), list[float]()
     until = min(time.perf_counter() + ROW_SECONDS, deadline)
