@@ -30,9 +30,11 @@ def flat(config: Mapping[str, Any]) -> dict[str, Any]:
     """A run's configuration as ``dataset.R`` -> value, without fields that do not affect its numbers."""
     found: dict[str, Any] = {}
     for section, own in config.items():
+        if section in NOT_THE_METHOD:
+            continue
         if isinstance(own, Mapping):
             found.update({f"{section}.{name}": value for name, value in own.items()})
-        elif section not in NOT_THE_METHOD:
+        else:
             found[section] = own
     return found
 

@@ -1,5 +1,7 @@
 """The settings of compared runs: those that differ, their names, and rows pooled by one of them."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
@@ -35,6 +37,15 @@ def test_different_settings_are_listed_and_equal_ones_counted() -> None:
 def test_the_seed_and_the_name_are_no_settings() -> None:
     first, second = run_record(1, seed=0), run_record(2, "mine", algorithm="ditto", seed=1)
     assert config_fields.varied(methods_of([first, second]))[0] == []
+
+
+def test_the_place_of_a_run_in_its_study_is_no_setting() -> None:
+    runs = [run_record(1), run_record(2, "fedavg")]
+    of_study = [
+        replace(run, config=run.config | {"study": {"role": "final", "entry": i, "trial": 3 * i}})
+        for i, run in enumerate(runs)
+    ]
+    assert config_fields.varied(methods_of(of_study)) == config_fields.varied(methods_of(runs))
 
 
 @pytest.mark.parametrize(
