@@ -5,8 +5,8 @@
 
 Clients with random images (28x28; 3x32x32 for resnet18), batch 32, float32, training and aggregation without
 evaluation. ``--tf32`` runs with ``training.dtype: tf32``. A round of the method, one with ``cuda_graphs: true``, one
-with ``backend: loop`` and a matrix product take turns. With ``--device cpu`` it runs anywhere, for tests. Rows for which
-there is no time are named at the end. A line of a Markdown table for each model, method and cohort:
+with ``backend: loop`` and a matrix product take turns. With ``--device cpu`` it runs anywhere, for tests. Rows for
+which there is no time are named at the end. A line of a Markdown table for each model, method and cohort:
 
 - ms: median of a round
 - spread: the slowest of the repeats over the fastest
