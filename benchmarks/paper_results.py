@@ -24,6 +24,7 @@ from app.data.averages import mean_of_known
 from app.data.preset_catalog import experiments
 from app.data.shipped import FOLDER
 from app.data.thinning import evenly
+from app.papers.figures import panels_of
 from engine.config.presets import Preset, presets
 from engine.config.schema import RunConfig
 from engine.core.findings import Findings
@@ -97,8 +98,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def document(preset: Preset, scale: str, runs: Iterable[tuple[RunConfig, RunResult]], store: Store | None) -> str:
     """One line for each run."""
-    panels = preset.view.panels if preset.view else ()
-    names = [name for panel in panels for name in CURVES.get(panel, ())]
+    names = [name for panel in panels_of(preset) for name in CURVES.get(panel, ())]
     kinds = analyses_of(preset)
     clients: list[dict[str, Any]] = []
     entries = [entry(config, result, names, clients) | analyses(store, config.digest, kinds) for config, result in runs]
@@ -131,8 +131,7 @@ def entry(config: RunConfig, result: RunResult, names: Sequence[str], clients: l
 
 
 def analyses_of(preset: Preset) -> dict[str, Needed]:
-    panels = preset.view.panels if preset.view else ()
-    return {kind: ANALYSES[kind] for kind in panels if kind in ANALYSES}
+    return {kind: ANALYSES[kind] for kind in panels_of(preset) if kind in ANALYSES}
 
 
 def compute_missing(store: Store, digests: Sequence[str], kinds: Mapping[str, Needed]) -> None:

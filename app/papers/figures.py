@@ -20,6 +20,7 @@ from app.papers.paper_numbers import dots, experiment_of, measure_of
 from app.papers.results import Results
 from app.state import url_state
 from app.wording import setting
+from engine.config.presets import Preset
 
 
 class Panel(NamedTuple):
@@ -114,15 +115,15 @@ def first_figure(results: Results) -> Shown | None:
         settings = {config["name"]: setting(config) for config in preset.configs(results.scale)}
         measure = measure_of(table, experiment).default
         return dots(table, settings, results.scale, preset.name, experiment, measure)
-    panels = [PANELS[name] for name in panels_of(results)]
+    panels = [PANELS[name] for name in panels_of(preset)]
     first = results.of_setting(results.settings[0])
     found = (panel.first(results.view if panel.joins else first) for panel in panels)
     return next((figure for figure in found if figure is not None), None)
 
 
-def panels_of(results: Results) -> Sequence[str]:
+def panels_of(preset: Preset) -> Sequence[str]:
     """The panels of the preset; without figures, those on the accuracy of its methods."""
-    return results.preset.view.panels if results.preset.view else ("distribution", "over_time")
+    return preset.view.panels if preset.view else ("distribution", "over_time")
 
 
 def printed(results: Results) -> pd.DataFrame:

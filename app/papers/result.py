@@ -56,7 +56,7 @@ def figures(results: Results) -> None:
     """The panels of Compare for the preset's figures, with the runs that are done: of one experiment or of all."""
     if len(results.view.methods) < 2:
         return
-    panels = [PANELS[name] for name in panels_of(results)]
+    panels = [PANELS[name] for name in panels_of(results.preset)]
     settings = {setting.name: setting for setting in results.settings}
     chosen = results.view
     if len(settings) > 1 and not all(panel.joins for panel in panels):

@@ -12,7 +12,7 @@ from app.actions import exchange
 from app.data import preset_catalog, queries, shipped
 from app.data.preset_catalog import known, preset_runs
 from app.papers.card import SHIPPED, drawn, shipped_cards
-from app.papers.figures import first_figure
+from app.papers.figures import first_figure, panels_of
 from app.papers.preset_progress import standing
 from app.papers.results import results_of
 from benchmarks import paper_results
@@ -140,6 +140,14 @@ def test_every_shipped_file_has_a_preset_and_all_its_runs() -> None:
         found = shipped.shipped(known()[name], scale)
         assert found is not None, f"{path.name}: compute it again ({json.loads(path.read_text())['command']})"
         assert len(found.runs) == len(preset_runs(known()[name], scale))
+
+
+def test_every_shipped_file_has_the_curves_that_its_page_draws() -> None:
+    for path in sorted(shipped.FOLDER.glob("*.json")):
+        preset = known()[path.name.split(".")[0]]
+        if "over_time" in panels_of(preset) and (preset.view or not preset.paper):
+            for run in json.loads(path.read_text())["runs"]:
+                assert run["series"].keys() >= set(paper_results.CURVES["over_time"]), path.name
 
 
 def test_a_figure_of_errors_opens_with_the_error() -> None:
