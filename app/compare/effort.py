@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from app.charts import communication
+from app.charts.plot import figure_cache
 from app.compare.section import Part
 from app.compare.view import View
 from app.components import page
@@ -86,14 +87,13 @@ def goal_of(view: View, name: str) -> Goal | None:
 def figure(view: View, goal: Goal, spent: communication.Spent, target: str) -> Shown | str:
     """The costs of each method to reach the target; a sentence if none reaches it."""
     shown = goal.target.titles[target]
-    until = communication.reached(goal.series, float(target), falls=goal.name == "error")
-    points = communication.data(view.with_options(), until, view.costs_until(until))
+    points = view.keep(("effort", goal.name, target), lambda: points_of(view, goal, target))
     words = f"{'a mean accuracy of' if goal.name == 'accuracy' else 'an error of'} {shown}"
     finding = communication.finding(points, spent, words)
     if points.empty:
         return finding
     return with_finding(
-        communication.figure(points, spent, shown),
+        figure_cache.figure(communication.figure, points, spent, shown),
         points,
         finding,
         key="effort",
@@ -102,6 +102,12 @@ def figure(view: View, goal: Goal, spent: communication.Spent, target: str) -> S
         also="Lines join settings that differ only in local work per round. "
         f"{communication.missed([m.name for m in view.methods], points)}".strip(),
     )
+
+
+def points_of(view: View, goal: Goal, target: str) -> pd.DataFrame:
+    """A row per method, as of ``communication.data``."""
+    until = communication.reached(goal.series, float(target), falls=goal.name == "error")
+    return communication.data(view.with_options(), until, view.costs_until(until))
 
 
 def reached_by_all_seeds(series: pd.DataFrame, goal: str) -> pd.Series:

@@ -51,7 +51,7 @@ def _known(files: tuple[tuple[Path, int], ...]) -> dict[str, Preset]:
     return {file.stem: load_preset(file.stem, file.parent) for file, _ in files}
 
 
-@st.cache_data(show_spinner=False, max_entries=500)
-def _preset_runs(text: str, _config: dict[str, Any]) -> list[PresetRun]:
+@st.cache_resource(show_spinner=False, max_entries=500)
+def _preset_runs(text: str, _config: dict[str, Any]) -> tuple[PresetRun, ...]:
     runs = parse_experiment(_config).runs()
-    return [PresetRun(run.name, run.label, run.algorithm.name, run.seed, run.digest) for run in runs]
+    return tuple(PresetRun(run.name, run.label, run.algorithm.name, run.seed, run.digest) for run in runs)

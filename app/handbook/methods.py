@@ -2,6 +2,7 @@
 
 import html
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from app.data.entry_text import text_of
@@ -68,6 +69,13 @@ def _family(family: str, entries: Sequence[Entry], known: dict[str, Measured | N
 
 
 def _row(entry: Entry, cells: list[str]) -> str:
+    numbers = "".join(f"<td class='number'>{cell}</td>" for cell in cells)
+    return f"<tr>{_described(entry)}{numbers}</tr>"
+
+
+@lru_cache(maxsize=500)
+def _described(entry: Entry) -> str:
+    """The cells of a row that say what the method is and does; drawn once, since a page has many."""
     address, text = html.escape(link("handbook", method=entry.name)), text_of(entry)
     options = [parameter.name for parameter in entry.parameters]
     name = f'<a href="{address}" target="_self">{html.escape(entry.title)}</a>'
@@ -76,8 +84,7 @@ def _row(entry: Entry, cells: list[str]) -> str:
     small = "".join(f"<br><small>{line}</small>" for line in about if line)
     words = [sentences(capitalized(text.labelled.get(label, MISSING).rstrip("."), options), options) for label in TEXTS]
     texts = "".join(f"<td>{cell}</td>" for cell in words)
-    numbers = "".join(f"<td class='number'>{cell}</td>" for cell in cells)
-    return f"<tr><th scope='row'>{name}{small}</th>{texts}{numbers}</tr>"
+    return f"<th scope='row'>{name}{small}</th>{texts}"
 
 
 def _numbers(entry: Entry, known: dict[str, Measured | None]) -> list[str]:

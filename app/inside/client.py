@@ -4,6 +4,7 @@ import numpy as np
 import streamlit as st
 
 from app.charts import client_curve, client_data, confusion
+from app.charts.plot import figure_cache
 from app.components import page
 from app.inside import analysis
 from app.inside.view import REFERENCES, RunView, at_round
@@ -120,7 +121,7 @@ def curve(view: RunView, client: int, finding: str) -> None:
     samples = view.test_sizes[client] if view.test_sizes else None
     table = client_curve.data([*own, *view.reference_lines.values()], client)
     page.chart(
-        client_curve.figure(table, view.round, samples),
+        figure_cache.figure(client_curve.figure, table, view.round, samples),
         table,
         key="client_curve",
         name=f"client-{client}-curve",
@@ -137,7 +138,7 @@ def own_data(view: RunView, client: int) -> None:
         return
     table, finding = client_data.data(view.partition, client), client_data.finding(view.partition, client)
     page.finding_chart(
-        client_data.figure(table),
+        figure_cache.figure(client_data.figure, table),
         table,
         finding,
         key="client_data",
@@ -163,7 +164,7 @@ def mistakes(view: RunView, client: int) -> None:
     titles = view.partition.get("class_names") or ()
     table, finding = confusion.data(matrix, titles), confusion.finding(matrix, titles)
     page.finding_chart(
-        confusion.figure(table),
+        figure_cache.figure(confusion.figure, table),
         table,
         finding,
         key="client_confusion",

@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import streamlit as st
 
 from app.charts import client_heat_map, ecdf, split
+from app.charts.plot import figure_cache
 from app.charts.plot.palette import is_presenting
 from app.components import page, terms
 from app.data.averages import malicious_of
@@ -59,7 +61,7 @@ def over_rounds(view: RunView, rounds: np.ndarray, accuracy: np.ndarray) -> None
     shown, tested = cells["client"].nunique(), int(np.isfinite(accuracy).any(axis=0).sum())
     left_out = f" {shown} of {plural(tested, 'client')}, evenly by rank." if shown < tested else ""
     page.chart(
-        client_heat_map.figure(cells, view.round, view.client, view.malicious),
+        figure_cache.figure(client_heat_map.figure, cells, view.round, view.client, view.malicious),
         cells,
         key=key,
         name="clients-over-rounds",
@@ -85,12 +87,11 @@ def spread(view: RunView, now: np.ndarray) -> None:
         _clients(REFERENCES[name], view.references[name], view.benign(values), sizes) for name, values in others.items()
     ]
     steps = ecdf.data(pd.concat([_clients(view.method, view.run, now, sizes), *beside]))
-    fig = ecdf.figure(steps)
-    if view.client is not None and np.isfinite(now[view.client]):
-        ecdf.mark(fig, float(now[view.client]), f"client {view.client}")
+    client = view.client
+    its_own = float(now[client]) if client is not None and np.isfinite(now[client]) else None
     also = f"; beside it {names(reference_words(view, name) for name in others)}, with the same seed" if others else ""
     page.chart(
-        fig,
+        figure_cache.figure(stairs, steps, client, its_own),
         steps,
         key="client_spread",
         name="clients-at-a-round",
@@ -98,6 +99,14 @@ def spread(view: RunView, now: np.ndarray) -> None:
         title=f"Share of clients at or below an accuracy, round {view.round}",
         caption=f"{in_words(int(np.isfinite(now).sum()), bool(view.malicious))}, {view.model} model{also}.",
     )
+
+
+def stairs(steps: pd.DataFrame, client: int | None, accuracy: float | None) -> go.Figure:
+    """The distribution, with a line at the ``accuracy`` of the client that is open."""
+    fig = ecdf.figure(steps)
+    if accuracy is not None:
+        ecdf.mark(fig, accuracy, f"client {client}")
+    return fig
 
 
 def listing(view: RunView, now: np.ndarray) -> None:

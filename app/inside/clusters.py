@@ -16,6 +16,7 @@ from app.charts import (
     model_distance,
     transitions,
 )
+from app.charts.plot import figure_cache
 from app.components import page, terms
 from app.data import queries
 from app.inside.cluster_map import clients_on_a_map
@@ -55,7 +56,7 @@ def settling(view: RunView, cells: pd.DataFrame) -> None:
     st.header("Do the clusters settle?", anchor=False)
     known = "Letters are clusters, numbers true contexts." if cells["ari"].notna().any() else ""
     page.finding_chart(
-        cluster_raster.figure(cells, view.round),
+        figure_cache.figure(cluster_raster.figure, cells, view.round),
         cluster_raster.memberships(cells),
         cluster_raster.finding(cells),
         key="raster",
@@ -77,7 +78,7 @@ def movement(view: RunView, cells: pd.DataFrame) -> None:
     with left:
         table = transitions.data(cells, earlier, after)
         page.finding_chart(
-            transitions.figure(table, earlier, after),
+            figure_cache.figure(transitions.figure, table, earlier, after),
             table,
             transitions.finding(table, earlier, after),
             key="transitions",
@@ -88,7 +89,7 @@ def movement(view: RunView, cells: pd.DataFrame) -> None:
     with right:
         ways = cluster_sankey.data(cells, cluster_sankey.stops(rounds, after))
         page.finding_chart(
-            cluster_sankey.figure(ways, after),
+            figure_cache.figure(cluster_sankey.figure, ways, after),
             ways,
             cluster_sankey.finding(ways),
             key="sankey",
@@ -130,7 +131,7 @@ def agreement(view: RunView, cells: pd.DataFrame) -> None:
 def sizes(view: RunView, cells: pd.DataFrame) -> None:
     table = cluster_sizes.data(cells)
     page.finding_chart(
-        cluster_sizes.figure(table, view.round),
+        figure_cache.figure(cluster_sizes.figure, table, view.round),
         table,
         cluster_sizes.finding(table),
         key="cluster_sizes",
@@ -165,7 +166,7 @@ class OverRounds(Protocol):
 
 
 def over_rounds(view: RunView, chart: OverRounds, table: pd.DataFrame, key: str, name: str, title: str) -> None:
-    figure = chart.figure(table, view.run.algorithm, view.round)
+    figure = figure_cache.figure(chart.figure, table, view.run.algorithm, view.round)
     page.finding_chart(figure, table, chart.finding(table), key=key, name=name, title=title)
 
 

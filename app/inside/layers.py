@@ -4,6 +4,7 @@ import numpy as np
 import streamlit as st
 
 from app.charts import layer_habits, layer_scores
+from app.charts.plot import figure_cache
 from app.components import page, terms
 from app.data import queries
 from app.inside.tab import Tab
@@ -51,7 +52,7 @@ def by_client(view: RunView, rounds: np.ndarray, scores: np.ndarray, kept: np.nd
     notes += [f"{old} of them did not participate; their latest earlier scores are shown."] if old else []
     notes += ["Diamond: personal layer."] if kept is not None else []
     page.finding_chart(
-        layer_scores.figure(cells),
+        figure_cache.figure(layer_scores.figure, cells),
         cells,
         layer_scores.finding(cells),
         key="layer_scores",
@@ -65,7 +66,7 @@ def by_client(view: RunView, rounds: np.ndarray, scores: np.ndarray, kept: np.nd
 def over_rounds(view: RunView, rounds: np.ndarray, scores: np.ndarray, names: list[str]) -> None:
     means = layer_habits.data(rounds, scores, names)
     page.finding_chart(
-        layer_habits.figure(means, view.round),
+        figure_cache.figure(layer_habits.figure, means, view.round),
         means,
         layer_habits.finding(means),
         key="layer_means",

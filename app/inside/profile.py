@@ -5,6 +5,7 @@ import pandas as pd
 import streamlit as st
 
 from app.charts import profile, round_parts
+from app.charts.plot import figure_cache
 from app.charts.plot.palette import is_presenting
 from app.components import page, terms
 from app.data import queries
@@ -38,7 +39,7 @@ def recorded(run: RunRecord, series: pd.DataFrame) -> None:
     for column, (name, title) in zip(st.columns(len(profile.PANELS)), profile.PANELS.items(), strict=True):
         with column:
             st.plotly_chart(
-                profile.figure(table, name),
+                figure_cache.figure(profile.figure, table, name),
                 theme=None,
                 key=f"cost_{name}",
                 config=page.modebar(name),
@@ -81,7 +82,7 @@ def breakdown(view: RunView, series: pd.DataFrame) -> None:
     left, right = st.columns([3, 2], gap="large")
     with left:
         page.finding_chart(
-            round_parts.figure(parts),
+            figure_cache.figure(round_parts.figure, parts),
             parts,
             round_parts.finding(parts),
             key="round_parts",

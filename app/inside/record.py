@@ -7,6 +7,7 @@ import streamlit as st
 
 from app.actions import run_config
 from app.charts import split
+from app.charts.plot import figure_cache
 from app.components import page
 from app.data import queries
 from app.data.experiment_names import unnamed
@@ -112,7 +113,7 @@ def whose_data(view: RunView) -> None:
         return
     table = split.data(partition)
     page.finding_chart(
-        split.figure(table),
+        figure_cache.figure(split.figure, table),
         table,
         split.sentence(table),
         key="run_split",

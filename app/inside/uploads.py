@@ -7,6 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from app.charts import upload_clients, upload_rounds
+from app.charts.plot import figure_cache
 from app.charts.upload_rounds import SCALARS
 from app.components import page
 from app.data import queries
@@ -58,7 +59,7 @@ TAB = Tab("Uploads", order=55, panel=panel, moves_with_rounds=True, applies=appl
 
 def by_round(view: RunView, table: pd.DataFrame) -> None:
     page.finding_chart(
-        upload_rounds.figure(table, view.round),
+        figure_cache.figure(upload_rounds.figure, table, view.round),
         table,
         upload_rounds.finding(table),
         key="upload_rounds",
@@ -73,7 +74,7 @@ def by_client(view: RunView, found: Mapping[str, tuple[np.ndarray, np.ndarray]])
     rounds, values = found[name]
     cells = upload_clients.data(rounds, values)
     page.finding_chart(
-        upload_clients.figure(cells, view.round, ARRAYS[name], view.malicious),
+        figure_cache.figure(upload_clients.figure, cells, view.round, ARRAYS[name], view.malicious),
         cells,
         upload_clients.finding(values, ARRAYS[name], view.malicious),
         key="upload_clients",

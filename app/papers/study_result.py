@@ -10,7 +10,7 @@ import streamlit as st
 from app.components import page, terms
 from app.components.examples import study_button
 from app.components.timed import timed
-from app.data.preset_catalog import SCALE_WORDS, SCALES, experiments
+from app.data.preset_catalog import SCALE_WORDS, SCALES
 from app.data.shipped import is_shipped
 from app.data.study_size import study_size
 from app.papers.card import CARDS_KEPT, Card, shipped_card
@@ -50,9 +50,8 @@ class StudyResult:
     @property
     def size(self) -> str:
         """``240 trials on validation data, then at most 180 final runs.``"""
-        (config,) = experiments(self.preset, self.scale)
-        assert config.tune is not None
-        return study_size(list(StudyConfig(config).planned()), config.tune)
+        (config,) = self.preset.configs(self.scale)
+        return _size_of(repr(config), config)
 
     @property
     def progress(self) -> str:
@@ -61,8 +60,8 @@ class StudyResult:
 
 
 def study_result(preset: Preset, scale: str) -> StudyResult:
-    (wanted,) = experiments(preset, scale)
-    settings = _settings_of(repr(wanted.raw), wanted.raw)
+    (wanted,) = preset.configs(scale)
+    settings = _settings_of(repr(wanted), wanted)
     same = (one for one in choosing.studies() if _settings_of(repr(one.config), one.config) == settings)
     found = next(same, None)
     return StudyResult(preset, scale, None if found is None else choosing.study_of(found))
@@ -107,6 +106,13 @@ def _settings_of(text: str, _config: Mapping[str, Any]) -> ExperimentConfig | No
         return replace(parse_experiment(_config), raw={}, name="", machine=Machine())
     except InvalidConfig:
         return None
+
+
+@st.cache_resource(show_spinner=False, max_entries=50)
+def _size_of(text: str, _config: Mapping[str, Any]) -> str:
+    config = parse_experiment(_config)
+    assert config.tune is not None
+    return study_size(list(StudyConfig(config).planned()), config.tune)
 
 
 @timed(REFRESH_S)

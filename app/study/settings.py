@@ -8,6 +8,7 @@ import yaml
 
 from app.actions.run_config import experiment_of_all
 from app.charts import parallel_trials, sensitivity
+from app.charts.plot import figure_cache
 from app.charts.plot.method_styles import looks
 from app.charts.tuning_axes import Axis, settings_in_words
 from app.components import page, terms
@@ -73,7 +74,7 @@ def parallel(study: Study, entry: Entry, split: int) -> Shown:
     tried, axes = trials_of(study, entry, split), study.axes(entry)
     rows = parallel_trials.data(tried, axes)
     return with_finding(
-        parallel_trials.figure(rows, axes),
+        figure_cache.figure(parallel_trials.figure, rows, axes),
         rows.drop(columns="parameter"),
         parallel_trials.finding(tried, axes, entry.name),
         key="parallel_trials",
@@ -88,7 +89,7 @@ def effect(study: Study, entry: Entry, split: int, axis: Axis) -> Shown:
     rows = sensitivity.data(trials_of(study, entry, split), axis)
     look = looks(pd.DataFrame([{"method": one.name, "algorithm": one.algorithm} for one in study.entries]))
     return with_finding(
-        sensitivity.figure(rows, axis, look[entry.name]),
+        figure_cache.figure(sensitivity.figure, rows, axis, look[entry.name]),
         rows,
         sensitivity.finding(rows, axis.symbol, entry.name),
         key="sensitivity",

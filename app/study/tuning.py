@@ -3,6 +3,7 @@
 import streamlit as st
 
 from app.charts import best_so_far, tuned
+from app.charts.plot import figure_cache
 from app.components import page
 from app.components.shown import Shown, with_finding
 from app.state import url_state
@@ -21,7 +22,7 @@ def worth(study: Study) -> Shown:
     rows, band = tuned.data(runs, floors(study)), tuned.band(runs)
     clients = int(study.final_clients.groupby("run")["client"].nunique().max())
     return with_finding(
-        tuned.figure(rows, SHARE, band),
+        figure_cache.figure(tuned.figure, rows, SHARE, band),
         rows.drop(columns=["samples", "tail_samples"]),
         tuned.finding(rows),
         key="tuned",
@@ -42,7 +43,7 @@ def budget(study: Study, axis: str) -> Shown:
         f"{met[0.05]}, and {met[0.2]} for the best 20 %."
     )
     return with_finding(
-        best_so_far.figure(rows, axis, f"{best} {SELECT[study.shown_by]}"),
+        figure_cache.figure(best_so_far.figure, rows, axis, f"{best} {SELECT[study.shown_by]}"),
         rows,
         best_so_far.finding(rows),
         key="best_so_far",

@@ -1,7 +1,7 @@
 """Live: what is training now, its progress, and the actions on it."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec, cast
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -9,7 +9,7 @@ import streamlit as st
 
 from app import endpoints, wording
 from app.charts import latest_clients, training_curve
-from app.charts.plot import figure_text, palette
+from app.charts.plot import figure_cache, figure_text, palette
 from app.components import live_plot, page, terms
 from app.data import column_heads, queries
 from app.data.averages import malicious_of
@@ -29,6 +29,7 @@ REDRAW_S = 2.0
 AXES = {axis: AXIS_CHOICES[axis] for axis in ("round", "megabytes", "seconds")}
 SMALL = ("loss", "spread", "cost")
 IN_A_ROW = 3  # small figures
+P = ParamSpec("P")
 
 
 def render() -> None:
@@ -116,7 +117,7 @@ def grow(runs: Sequence[RunRecord], model: str, x: str) -> None:
     """The browser polls for new points and adds them."""
     empty = training_curve.data(runs, {})
     live_plot.live_plot(
-        panels(runs, empty, x, latest_clients.figure(latest_clients.data(runs, {}), runs)),
+        panels(runs, empty, x, latest_clients.data(runs, {})),
         standings=standings(runs),
         model=model,
         key=KEY,
@@ -160,7 +161,7 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
         table = training_curve.data(now, {run_id: curve.points for run_id, curve in found.items()})
         spread = latest_clients.data(now, {run_id: curve.clients for run_id, curve in found.items()})
         wide, side = st.columns([2, 1])
-        figures = panels(now, table, x, latest_clients.figure(spread, now))
+        figures = panels(now, table, x, spread)
         with wide:
             page.chart(
                 figures.pop("accuracy"),
@@ -219,13 +220,18 @@ def inside(runs: Sequence[RunRecord]) -> None:
             page.link("run", wording.plain(run_name(run)), id=run.id)
 
 
-def panels(runs: Sequence[RunRecord], table: pd.DataFrame, x: str, clients: go.Figure) -> dict[str, go.Figure]:
-    """A large chart of accuracy with the clients next to it, then loss, spread and cost, and what the runs record about
-    uploads; cost is always over rounds.
+def panels(runs: Sequence[RunRecord], table: pd.DataFrame, x: str, clients: pd.DataFrame) -> dict[str, go.Figure]:
+    """A large chart of accuracy with the ``clients`` next to it, then loss, spread and cost, and what the runs record
+    about uploads; cost is always over rounds. Cached once all have ended.
     """
-    names = [*SMALL, *training_curve.uploads_of(runs)]
-    small = {name: training_curve.figure(table, runs, name, "round" if name == "cost" else x, 250) for name in names}
-    figures = {"accuracy": training_curve.figure(table, runs, "accuracy", x), "clients": clients} | small
+    have_ended = not any(run.is_active for run in runs) and any(run.round >= 0 for run in runs)
+    draw = figure_cache.figure if have_ended else drawn_anew
+    figures = {
+        "accuracy": draw(training_curve.figure, table, runs, "accuracy", x),
+        "clients": draw(latest_clients.figure, clients, runs),
+    }
+    for name in (*SMALL, *training_curve.uploads_of(runs)):
+        figures[name] = draw(training_curve.figure, table, runs, name, "round" if name == "cost" else x, 250)
     if all(run.round < 0 and not run.is_active for run in runs):
         for fig in figures.values():
             fig.update_xaxes(showticklabels=False).update_yaxes(showticklabels=False)
@@ -233,6 +239,10 @@ def panels(runs: Sequence[RunRecord], table: pd.DataFrame, x: str, clients: go.F
             x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False, text="No round was completed."
         )
     return figures
+
+
+def drawn_anew(draw: Callable[P, go.Figure], *args: P.args, **kwargs: P.kwargs) -> go.Figure:
+    return draw(*args, **kwargs)
 
 
 def curves(runs: Sequence[RunRecord], model: str) -> pd.DataFrame:

@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -99,7 +100,7 @@ class Entry:
     averages: bool = True  # of a method: whether the server averages models, which other rules may replace
     two_uploads: bool = False  # of a method: whether clients send two things, each with a mean of its own
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         return tuple(_parameter(n, f) for n, f in self.options.model_fields.items())
 

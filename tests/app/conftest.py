@@ -4,19 +4,19 @@ import functools
 import importlib
 import os
 import shutil
-import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from streamlit.components.v2 import manifest_scanner
 from streamlit.runtime.scriptrunner.script_cache import ScriptCache
+from streamlit.testing.v1 import local_script_runner
 
 from app.inside.tab import tabs
 from app.stories import stories
 from storage import Store
+from tests.app import databases
 from tests.app.hostile import store_hostile
 from tests.app.samples import DIGITS, store_experiment
 
@@ -38,6 +38,22 @@ def _one_compilation_of_scripts() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         compiled = functools.cache(lambda path, changed: get_bytecode(ScriptCache(), path))
         patch.setattr(ScriptCache, "get_bytecode", lambda cache, path: compiled(path, os.stat(path).st_mtime_ns))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_wait_for_a_script() -> Iterator[None]:
+    """An AppTest asks a thousand times a second whether its script has ended, which slows the script down."""
+
+    def wait(runner: local_script_runner.LocalScriptRunner, timeout: float) -> None:
+        assert runner._script_thread is not None
+        runner._script_thread.join(timeout)
+        if runner._script_thread.is_alive():
+            runner.request_stop()
+            raise RuntimeError(f"the script of a page runs for longer than {timeout} s")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local_script_runner, "require_widgets_deltas", wait)
         yield
 
 
@@ -74,7 +90,7 @@ def filled_file(empty_file: Path) -> Path:
 def hostile_file(empty_file: Path) -> Path:
     path = empty_file.with_name("hostile.db")
     with pytest.MonkeyPatch.context() as patch:
-        for store in _copy(empty_file, path, patch):
+        for store in databases.copied(empty_file, path, patch):
             store_hostile(store)
     return path
 
@@ -82,29 +98,31 @@ def hostile_file(empty_file: Path) -> Path:
 @pytest.fixture
 def empty_store(empty_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """Tables without rows."""
-    yield from _copy(empty_file, tmp_path / "fedscape.db", monkeypatch)
+    yield from databases.copied(empty_file, tmp_path / "fedscape.db", monkeypatch)
 
 
 @pytest.fixture
 def filled_store(filled_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """Four methods on digits, 10 clients, 5 rounds, 2 seeds: runs 1 to 8 of experiment 1, all done."""
-    yield from _copy(filled_file, tmp_path / "fedscape.db", monkeypatch)
+    yield from databases.copied(filled_file, tmp_path / "fedscape.db", monkeypatch)
+
+
+@pytest.fixture
+def read_store(filled_file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """As ``filled_store``, one for all tests that write nothing."""
+    yield from databases.read(filled_file, monkeypatch)
 
 
 @pytest.fixture
 def hostile_store(hostile_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """The runs of ``store_hostile``."""
-    yield from _copy(hostile_file, tmp_path / "fedscape.db", monkeypatch)
+    yield from databases.copied(hostile_file, tmp_path / "fedscape.db", monkeypatch)
 
 
-def _copy(source: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    """Copies the file for each test, including rows that are still in SQLite's log."""
-    with closing(sqlite3.connect(source)) as original, closing(sqlite3.connect(path)) as copy:
-        original.backup(copy)
-    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{path}")
-    store = Store(f"sqlite:///{path}")
-    yield store
-    store.close()
+@pytest.fixture
+def read_hostile_store(hostile_file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """As ``hostile_store``, one for all tests that write nothing."""
+    yield from databases.read(hostile_file, monkeypatch)
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def test_without_runs_shipped_results_can_be_loaded(empty_store: Store) -> None:
     assert not page.exception and "ahead in both seeds" in words(page) and "Example results" in words(page)
 
 
-def test_one_method_is_too_few_and_another_can_be_added(filled_store: Store) -> None:
+def test_one_method_is_too_few_and_another_can_be_added(read_store: Store) -> None:
     page = opened(runs="1,2")
     assert "1 method selected" in words(page)
     methods = next(widget for widget in page.multiselect if widget.label.startswith("Methods"))
@@ -43,7 +43,7 @@ def test_one_method_is_too_few_and_another_can_be_added(filled_store: Store) -> 
     assert page.dataframe[-1].value["method"].tolist() == ["FedAvg", "LocalTrain"]
 
 
-def test_unknown_runs_in_the_address_are_reported(filled_store: Store) -> None:
+def test_unknown_runs_in_the_address_are_reported(read_store: Store) -> None:
     assert "The runs in this link were not found" in words(opened(runs="77,78"))
 
 
@@ -70,7 +70,7 @@ def test_runs_on_different_data_are_shown_with_a_warning_and_no_leader(filled_st
     assert "How fast, and at what cost?" in words(opened(runs="1,2,9,10", section="cost"))
 
 
-def test_without_an_address_the_newest_experiment_is_compared(filled_store: Store) -> None:
+def test_without_an_address_the_newest_experiment_is_compared(read_store: Store) -> None:
     page = opened()
     text = words(page)
     assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH · 2 SEEDS" in text
@@ -81,13 +81,13 @@ def test_without_an_address_the_newest_experiment_is_compared(filled_store: Stor
 
 
 @pytest.mark.parametrize("runs", ["1,2,3,4", "1,3"])
-def test_the_address_chooses_runs(filled_store: Store, runs: str) -> None:
+def test_the_address_chooses_runs(read_store: Store, runs: str) -> None:
     table = opened(runs=runs).dataframe[-1].value
     assert table["method"].tolist() == ["FedAvg", "LocalTrain"]
     assert table["seeds"].tolist() == [len(runs.split(",")) // 2] * 2
 
 
-def test_the_address_chooses_model_tail_and_round(filled_store: Store) -> None:
+def test_the_address_chooses_model_tail_and_round(read_store: Store) -> None:
     page = opened(experiment="1", model="global", tail="10", when="best")
     text = words(page)
     assert "Lowest 10 % = 1 of 10 clients; global model, best round, chosen on test" in text
@@ -95,7 +95,7 @@ def test_the_address_chooses_model_tail_and_round(filled_store: Store) -> None:
     assert [button.value for button in page.segmented_control][:3] == ["global", "10", "best"]
 
 
-def test_switches_set_the_address_unless_at_their_default(filled_store: Store) -> None:
+def test_switches_set_the_address_unless_at_their_default(read_store: Store) -> None:
     page = opened(experiment="1")
     page.segmented_control[0].set_value("global").run()
     assert page.query_params["model"] in ("global", ["global"])
@@ -103,30 +103,30 @@ def test_switches_set_the_address_unless_at_their_default(filled_store: Store) -
     assert "model" not in page.query_params
 
 
-def test_the_table_matches_the_summaries_of_the_runs(filled_store: Store) -> None:
+def test_the_table_matches_the_summaries_of_the_runs(read_store: Store) -> None:
     table = opened(experiment="1").dataframe[-1].value.set_index("method")
-    runs = [run for run in filled_store.queue.runs() if run.label == "ditto"]
+    runs = [run for run in read_store.queue.runs() if run.label == "ditto"]
     for name, key in (("mean", "mean"), ("weighted_mean", "weighted_mean"), ("lowest", "lowest5"), ("top", "top5")):
         expected = sum((run.summary or {})["personalized"][key] for run in runs) / len(runs)
         assert table.loc["Ditto", name] == pytest.approx(100 * expected)
 
 
-def test_all_metrics_can_be_shown_at_once(filled_store: Store) -> None:
+def test_all_metrics_can_be_shown_at_once(read_store: Store) -> None:
     table: pd.DataFrame = opened(experiment="1", rows="all").dataframe[-1].value
     assert len(table) == 2 * 4 + 2 * 3  # LocalTrain has no global model
     assert set(table["round"]) == {"last", "best"}
 
 
-def test_clusters_are_compared_with_the_true_contexts(filled_store: Store) -> None:
+def test_clusters_are_compared_with_the_true_contexts(read_store: Store) -> None:
     assert "adjusted Rand index with the true contexts" in words(opened(experiment="1", section="clients"))
 
 
-def test_two_methods_are_paired_client_by_client(filled_store: Store) -> None:
+def test_two_methods_are_paired_client_by_client(read_store: Store) -> None:
     text = words(opened(experiment="1", section="clients", a="Ditto", b="FedAvg"))
     assert "with Ditto than with FedAvg" in text and "(20 clients)" in text
 
 
-def test_clients_can_be_shown_as_a_histogram(filled_store: Store) -> None:
+def test_clients_can_be_shown_as_a_histogram(read_store: Store) -> None:
     page = opened(experiment="1", shape="histogram")
     assert "Bins of 5 points" in words(page)
     assert "histogram" in {chart.proto.id.rpartition("-")[2] for chart in page.get("plotly_chart")}
@@ -140,14 +140,14 @@ def test_rows_can_be_settings_instead_of_methods(filled_store: Store) -> None:
     assert table[["method", "seeds"]].to_numpy().tolist() == [["η = 0.05", 8], ["η = 0.01", 4]]
 
 
-def test_different_settings_are_listed(filled_store: Store) -> None:
+def test_different_settings_are_listed(read_store: Store) -> None:
     page = opened(experiment="1", section="settings")
     listed = page.dataframe[-1].value
     assert "Method: K" in listed["field"].tolist()
     assert "settings are equal and not shown" in words(page)
 
 
-def test_a_client_links_to_its_run(filled_store: Store) -> None:
+def test_a_client_links_to_its_run(read_store: Store) -> None:
     text = words(opened(experiment="1", section="clients", a="Ditto", b="FedAvg", client="3"))
     assert "[Client 3 in Ditto, seed 0](/run?id=5&client=3)" in text
     assert "[Client 3 in FedAvg, seed 0](/run?id=1&client=3)" in text
@@ -233,18 +233,18 @@ def test_a_finished_experiment_takes_precedence_over_a_newer_started_one(filled_
     assert newest(filled_store.queue.runs()) == {1} and queued.id > 1
 
 
-def test_an_address_with_unknown_values_falls_back_to_the_defaults(filled_store: Store) -> None:
+def test_an_address_with_unknown_values_falls_back_to_the_defaults(read_store: Store) -> None:
     page = opened(runs="1,3,x", model="neither", tail="7", a="Nobody")
     assert "personalized model, last round" in words(page)
 
 
 @pytest.mark.parametrize("number", ["99999999999999999999", "abc", "9" * 5000])
-def test_unknown_run_ids_do_not_break_the_page(filled_store: Store, number: str) -> None:
+def test_unknown_run_ids_do_not_break_the_page(read_store: Store, number: str) -> None:
     assert opened(runs=number).title
     assert opened(experiment=number).title
 
 
-def test_downloads_of_a_chart_omit_internal_columns(filled_store: Store) -> None:
+def test_downloads_of_a_chart_omit_internal_columns(read_store: Store) -> None:
     view = View(tuple(methods_of(queries.runs(with_partition=True))))
     columns = set(low_mean_top(view, "mean", ()).table.columns)
     assert {"method", "lowest", "mean", "top", "seeds"} <= columns

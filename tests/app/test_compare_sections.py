@@ -30,12 +30,12 @@ TEN = clients(1000, a=[[i / 10 for i in range(10)]], b=[[i / 20 for i in range(1
         ("settings", []),
     ],
 )
-def test_only_the_open_section_is_drawn(filled_store: Store, section: str, charts: list[str]) -> None:
+def test_only_the_open_section_is_drawn(read_store: Store, section: str, charts: list[str]) -> None:
     page = opened(section=section)
     assert [chart.proto.id.rpartition("-")[2] for chart in page.get("plotly_chart")] == charts
 
 
-def test_a_section_is_in_the_address_unless_it_is_the_first(filled_store: Store) -> None:
+def test_a_section_is_in_the_address_unless_it_is_the_first(read_store: Store) -> None:
     page = opened()
     bar = next(one for one in page.segmented_control if one.label == "Section")
     assert bar.value == "accuracy" and "section" not in page.query_params
@@ -44,14 +44,14 @@ def test_a_section_is_in_the_address_unless_it_is_the_first(filled_store: Store)
     assert "the cheapest" in page.header[0].value or "the lowest cost" in page.header[0].value
 
 
-def test_the_method_of_the_cumulative_chart_is_method_a_of_the_pair(filled_store: Store) -> None:
+def test_the_method_of_the_cumulative_chart_is_method_a_of_the_pair(read_store: Store) -> None:
     page = opened()
     next(one for one in page.selectbox if one.label == "Highlight").set_value("Ditto").run()
     next(one for one in page.segmented_control if one.label == "Section").set_value("clients").run()
     assert next(one for one in page.selectbox if one.label == "Method A").value == "Ditto"
 
 
-def test_clients_are_chosen_from_a_list_and_stay_chosen_in_other_sections(filled_store: Store) -> None:
+def test_clients_are_chosen_from_a_list_and_stay_chosen_in_other_sections(read_store: Store) -> None:
     page = opened()
     assert "chosen" not in words(page)
     page.multiselect(key="chosen_clients").set_value([7, 3]).run()
@@ -63,7 +63,7 @@ def test_clients_are_chosen_from_a_list_and_stay_chosen_in_other_sections(filled
     assert "client" not in page.query_params and "chosen" not in words(page)
 
 
-def test_the_lowest_tenth_of_a_method_is_chosen_by_one_click(filled_store: Store) -> None:
+def test_the_lowest_tenth_of_a_method_is_chosen_by_one_click(read_store: Store) -> None:
     page = opened(a="Ditto")
     view = View(tuple(methods_of(queries.runs(with_partition=True))))
     (lowest,) = chosen_clients.lowest(view, "Ditto")
@@ -73,7 +73,7 @@ def test_the_lowest_tenth_of_a_method_is_chosen_by_one_click(filled_store: Store
     assert page.query_params["client"] in (str(lowest), [str(lowest)])
 
 
-def test_clients_that_the_comparison_lacks_are_ignored(filled_store: Store) -> None:
+def test_clients_that_the_comparison_lacks_are_ignored(read_store: Store) -> None:
     assert "1 client chosen: 3" in words(opened(client="3,99,x"))
 
 

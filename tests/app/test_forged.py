@@ -89,26 +89,46 @@ class Place(NamedTuple):
             return [files, list(connection.iterdump())]
 
 
+@pytest.fixture(scope="module")
+def kept(empty_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a place that all refused files leave as it was."""
+    root = tmp_path_factory.mktemp("kept") / "root"
+    furnish(root, empty_file)
+    return root
+
+
+@pytest.fixture
+def kept_place(kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Place]:
+    yield from place_in(kept, monkeypatch, capsys)
+
+
 @pytest.fixture
 def place(
     empty_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Place]:
-    root = tmp_path / "root"
+    furnish(tmp_path / "root", empty_file)
+    yield from place_in(tmp_path / "root", monkeypatch, capsys)
+
+
+def furnish(root: Path, empty_file: Path) -> None:
     (root / "data").mkdir(parents=True)
     (root / "beside").mkdir()
     (root / "beside" / "canary.bin").write_bytes(b"precious")
     shutil.copy(empty_file, root / "data" / "mine.db")
+    with closing(Store(f"sqlite:///{root / 'data' / 'mine.db'}")) as store:
+        store.experiments.create("mine", {}, [new_run()])
+        run = store.queue.claim()
+        assert run is not None
+        file = store.artifacts.write_file(run.id, "model-last", 0, b"mine")
+        store.artifacts.register(run.id, run.epoch, file)
+        store.queue.finish(run.id, run.epoch, "done")
+
+
+def place_in(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Place]:
     call = make_call(monkeypatch, capsys, root / "data")
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{root / 'data' / 'mine.db'}")
-    store = Store(f"sqlite:///{root / 'data' / 'mine.db'}")
-    store.experiments.create("mine", {}, [new_run()])
-    run = store.queue.claim()
-    assert run is not None
-    file = store.artifacts.write_file(run.id, "model-last", 0, b"mine")
-    store.artifacts.register(run.id, run.epoch, file)
-    store.queue.finish(run.id, run.epoch, "done")
-    yield Place(root, store, call)
-    store.close()
+    with closing(Store(f"sqlite:///{root / 'data' / 'mine.db'}")) as store:
+        yield Place(root, store, call)
 
 
 def is_refused(place: Place, path: Path, *words: object) -> None:
@@ -129,37 +149,37 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", forging.EXPORTS)
-def test_a_forged_export_is_refused(good: Good, place: Place, folder: Path, name: str) -> None:
+def test_a_forged_export_is_refused(good: Good, kept_place: Place, folder: Path, name: str) -> None:
     path = forging.EXPORTS[name](good.bundle, folder)
-    is_refused(place, path, "import", path)
+    is_refused(kept_place, path, "import", path)
 
 
 @pytest.mark.parametrize("name", [*forging.ARCHIVES, *forging.BUNDLES])
-def test_a_forged_bundle_is_refused(good: Good, place: Place, folder: Path, name: str) -> None:
+def test_a_forged_bundle_is_refused(good: Good, kept_place: Place, folder: Path, name: str) -> None:
     path = (forging.ARCHIVES | forging.BUNDLES)[name](good.bundle, folder)
-    is_refused(place, path, "import", path)
+    is_refused(kept_place, path, "import", path)
 
 
 @pytest.mark.parametrize("name", [*forging.ARCHIVES, *forging.BACKUPS])
-def test_a_forged_backup_is_refused(good: Good, place: Place, folder: Path, name: str) -> None:
+def test_a_forged_backup_is_refused(good: Good, kept_place: Place, folder: Path, name: str) -> None:
     path = (forging.ARCHIVES | forging.BACKUPS)[name](good.backup, folder)
-    is_refused(place, path, "restore", path, "--replace")
+    is_refused(kept_place, path, "restore", path, "--replace")
 
 
 @pytest.mark.parametrize("name", ["versions are text", "not a number", "cut short", "no text"])
-def test_the_library_reports_problems_of_an_export(good: Good, place: Place, folder: Path, name: str) -> None:
+def test_the_library_reports_problems_of_an_export(good: Good, kept_place: Place, folder: Path, name: str) -> None:
     data = forging.EXPORTS[name](good.bundle, folder).read_bytes()
     with pytest.raises(InvalidConfig, match=r"runs\.json"):
         sources.read("runs.json", data, lambda number, of: None)
 
 
 @pytest.mark.parametrize("name", ["a name above", "a bomb", "members that overlap", "invalid models"])
-def test_the_library_reports_problems_of_a_bundle(good: Good, place: Place, folder: Path, name: str) -> None:
+def test_the_library_reports_problems_of_a_bundle(good: Good, kept_place: Place, folder: Path, name: str) -> None:
     data = (forging.ARCHIVES | forging.BUNDLES)[name](good.bundle, folder).read_bytes()
-    before = place.state()
+    before = kept_place.state()
     with pytest.raises((InvalidConfig, StorageError)):
         sources.read("forged.zip", data, lambda number, of: None)
-    assert place.state() == before
+    assert kept_place.state() == before
 
 
 DRAWN_ON = {  # part of a case's name -> the tab of Inside a run that draws the changed values

@@ -100,9 +100,9 @@ def test_an_origin_is_compared_by_name_and_port(origin: str, host: str, is_own: 
     assert is_own_origin(origin, host) is is_own
 
 
-def test_the_policy_allows_the_inline_scripts_of_every_page(filled_store: Store) -> None:
+def test_the_policy_allows_the_inline_scripts_of_every_page(read_store: Store) -> None:
     allowed = index_page.inline_scripts()
-    with TestClient(Starlette(routes=routes.build(filled_store))) as own:
+    with TestClient(Starlette(routes=routes.build(read_store))) as own:
         for path in ("/", *(f"/{name}" for name in pages.names())):
             found = guard.inline_scripts(own.get(path).text)
             assert len(found) > 1 and set(found) <= set(allowed)

@@ -163,7 +163,7 @@ def test_a_deleted_result_can_be_recomputed(store: Store, claimed: AnalysisRecor
     assert store.analyses.get(claimed.id).status == "queued"
 
 
-def test_a_run_without_models_has_advice_instead_of_a_button(filled_store: Store) -> None:
+def test_a_run_without_models_has_advice_instead_of_a_button(read_store: Store) -> None:
     at = opened()
     assert not at.button
     assert "Rerun it from the Library" in words(at)

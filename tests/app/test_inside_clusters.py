@@ -1,6 +1,5 @@
 """The Clusters and Layers tabs of a run; every choice is in the address."""
 
-import shutil
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from engine.analyses.support.loaded_run import Subject
 from engine.config.schema import RunConfig
 from engine.simulation.simulate import Simulation
 from storage import Store
+from tests.app import databases
 from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS, store_experiment
 
@@ -49,18 +49,19 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    shutil.copy(file, tmp_path / "fedscape.db")
-    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'fedscape.db'}")
-    store = Store(f"sqlite:///{tmp_path / 'fedscape.db'}")
-    yield store
-    store.close()
+    yield from databases.copied(file, tmp_path / "fedscape.db", monkeypatch)
+
+
+@pytest.fixture
+def read_store(file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    yield from databases.read(file, monkeypatch)
 
 
 def tabs(page: AppTest) -> list[str]:
     return page.segmented_control(key="address_tab").options
 
 
-def test_clusters_are_shown_with_contexts_changes_and_costs(store: Store) -> None:
+def test_clusters_are_shown_with_contexts_changes_and_costs(read_store: Store) -> None:
     text = words(opened(id=HEUR, tab="clusters"))
     for part in (
         "Do the clusters settle?",
@@ -76,15 +77,15 @@ def test_clusters_are_shown_with_contexts_changes_and_costs(store: Store) -> Non
         assert part in text
 
 
-def test_the_sliders_round_ends_the_shown_step(store: Store) -> None:
+def test_the_sliders_round_ends_the_shown_step(read_store: Store) -> None:
     assert "Between rounds 3 and 4" in words(opened(id=HEUR, tab="clusters", round=4))
     assert "Between rounds 2 and 4" in words(opened(id=HEUR, tab="clusters", round=4, since="evaluated"))
     assert "Between rounds 1 and 4" in words(opened(id=HEUR, tab="clusters", round=4, since="first"))
     assert "Between rounds 1 and 2" in words(opened(id=HEUR, tab="clusters", round=0))
 
 
-def test_the_number_of_clusters_is_that_of_the_last_estimate(store: Store) -> None:
-    at, values = store.metrics.scalars([HEUR], ["diagnostics.K_hat"])[HEUR]["diagnostics.K_hat"]
+def test_the_number_of_clusters_is_that_of_the_last_estimate(read_store: Store) -> None:
+    at, values = read_store.metrics.scalars([HEUR], ["diagnostics.K_hat"])[HEUR]["diagnostics.K_hat"]
     taken = dict(zip(at.tolist(), values.tolist(), strict=True))
     for shown, solved in ((6, 3), (2, 2), (0, 1)):
         text = words(opened(id=HEUR, tab="clusters", round=shown))
@@ -92,20 +93,20 @@ def test_the_number_of_clusters_is_that_of_the_last_estimate(store: Store) -> No
         assert f"chose K = {taken[solved]:g} (round {solved})" in text
 
 
-def test_the_weight_changes_the_number_without_training(store: Store) -> None:
-    used = store.metrics.scalars([HEUR], ["diagnostics.mu"])[HEUR]["diagnostics.mu"][1][-1]
+def test_the_weight_changes_the_number_without_training(read_store: Store) -> None:
+    used = read_store.metrics.scalars([HEUR], ["diagnostics.mu"])[HEUR]["diagnostics.mu"][1][-1]
     page = opened(id=HEUR, tab="clusters", mu=f"{used / 100:.4g}")
     assert "the heuristic chooses K = 1." in words(page) and f"The run used μ = {used:.4g}" in words(page)
     assert sum("the run's" in option for option in page.select_slider(key="address_mu").options) == 1
 
 
-def test_a_run_with_one_cluster_shows_no_changes(store: Store) -> None:
+def test_a_run_with_one_cluster_shows_no_changes(read_store: Store) -> None:
     text = words(opened(id=ONE_CLUSTER, tab="clusters"))
     assert "1 cluster of 8 clients" in text and "Which clients change cluster?" not in text
     assert "When does a cluster split?" in text and "so no cluster splits" in text
 
 
-def test_a_method_without_clusters_has_a_map_if_contexts_are_known(store: Store) -> None:
+def test_a_method_without_clusters_has_a_map_if_contexts_are_known(read_store: Store) -> None:
     page = opened(id=LAYERS, tab="clusters")
     assert "PLGU-LF has no clusters" in words(page) and "Whose models are alike?" in words(page)
 
@@ -123,7 +124,7 @@ def test_a_computed_map_is_drawn_and_confirmed_by_the_replay(store: Store) -> No
     assert page.segmented_control(key="address_by").value == "context"
 
 
-def test_layers_are_shown_by_client_and_round_and_by_frequency(store: Store) -> None:
+def test_layers_are_shown_by_client_and_round_and_by_frequency(read_store: Store) -> None:
     page = opened(id=LAYERS, tab="layers")
     text = words(page)
     assert "Clusters" in tabs(page) and "Layers" in tabs(page)
@@ -139,7 +140,7 @@ def test_layers_are_shown_by_client_and_round_and_by_frequency(store: Store) -> 
     assert "1 · body." in text or "2 · head" in text
 
 
-def test_layers_of_round_zero_are_those_of_the_first(store: Store) -> None:
+def test_layers_of_round_zero_are_those_of_the_first(read_store: Store) -> None:
     text = words(opened(id=LAYERS, tab="layers", round=0))
     assert "Over 4 clients" in text and "Before training in round 1." in text
 

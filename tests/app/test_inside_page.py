@@ -65,7 +65,7 @@ def test_without_runs_the_examples_can_be_loaded(empty_store: Store) -> None:
     ],
 )
 def test_an_unknown_run_is_reported_instead_of_showing_another(
-    filled_store: Store, name: str, number: str, text: str
+    read_store: Store, name: str, number: str, text: str
 ) -> None:
     page = opened(**{name: number})
     assert text in words(page) and not page.segmented_control
@@ -77,7 +77,7 @@ def test_a_deleted_run_is_reported_as_in_the_trash(filled_store: Store) -> None:
     assert "Run 8 was deleted. You can restore it from the trash in the Library" in words(opened(id=8))
 
 
-def test_a_run_is_found_by_both_names_of_its_id(filled_store: Store) -> None:
+def test_a_run_is_found_by_both_names_of_its_id(read_store: Store) -> None:
     title = "What happened inside CGPFL K=3, seed 0?"
     assert opened(id=7).title[0].value == opened(run=7).title[0].value == title
     page = opened(run=7)
@@ -85,11 +85,11 @@ def test_a_run_is_found_by_both_names_of_its_id(filled_store: Store) -> None:
     assert page.title[0].value == "What happened inside CGPFL K=3, seed 1?"
 
 
-def test_without_an_address_the_newest_run_is_opened(filled_store: Store) -> None:
+def test_without_an_address_the_newest_run_is_opened(read_store: Store) -> None:
     assert opened().title[0].value == "What happened inside CGPFL K=3, seed 1?"
 
 
-def test_the_headline_counts_clients_behind_and_better_alone(filled_store: Store) -> None:
+def test_the_headline_counts_clients_behind_and_better_alone(read_store: Store) -> None:
     text = words(opened(id=DITTO))
     assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH" in text
     assert re.search(r"(falls? behind|far behind).* against a mean of \d\d\.\d %", text)
@@ -117,7 +117,7 @@ def test_an_added_file_is_a_tab(filled_store: Store, add_file: Callable[[str, st
     assert tabs(opened(id=run.id)) == ["Configuration and log"]
 
 
-def test_the_address_chooses_tab_round_model_and_client(filled_store: Store) -> None:
+def test_the_address_chooses_tab_round_model_and_client(read_store: Store) -> None:
     page = opened(id=DITTO, round=2, model="global", client=4)
     assert page.select_slider(key="address_round").value == "2"
     assert page.segmented_control(key="address_model").value == "global"
@@ -127,14 +127,14 @@ def test_the_address_chooses_tab_round_model_and_client(filled_store: Store) -> 
 
 
 @pytest.mark.parametrize(("name", "value"), [("client", "10"), ("client", "-1"), ("round", "99"), ("tab", "none")])
-def test_invalid_choices_fall_back_to_the_default(filled_store: Store, name: str, value: str) -> None:
+def test_invalid_choices_fall_back_to_the_default(read_store: Store, name: str, value: str) -> None:
     page = opened(id=DITTO, **{name: value})
     assert page.select_slider(key="address_round").value == "5"
     assert page.selectbox(key="client_number").value is None
     assert page.segmented_control(key="address_tab").value == "clients"
 
 
-def test_the_slider_sets_the_address_unless_at_its_default(filled_store: Store) -> None:
+def test_the_slider_sets_the_address_unless_at_its_default(read_store: Store) -> None:
     page = opened(id=DITTO)
     page.select_slider(key="address_round").set_value("1").run()
     assert address(page, "round") == "1"
@@ -142,12 +142,12 @@ def test_the_slider_sets_the_address_unless_at_its_default(filled_store: Store) 
     assert address(page, "round") is None
 
 
-def test_only_tabs_that_depend_on_the_round_have_the_slider(filled_store: Store) -> None:
+def test_only_tabs_that_depend_on_the_round_have_the_slider(read_store: Store) -> None:
     assert opened(id=DITTO).select_slider
     assert not opened(id=DITTO, tab="record").select_slider
 
 
-def test_switching_seeds_keeps_the_rest_of_the_address(filled_store: Store) -> None:
+def test_switching_seeds_keeps_the_rest_of_the_address(read_store: Store) -> None:
     page = opened(id=DITTO, client=3, round=2)
     assert page.button(key="inside_Previous seed").disabled
     page.button(key="inside_Next seed").click().run()
@@ -165,7 +165,7 @@ def test_another_method_and_another_experiment_can_be_chosen(filled_store: Store
     assert "FedProx" in page.title[0].value and address(page, "client") is None
 
 
-def test_clients_are_opened_by_number_by_buttons_and_by_rank(filled_store: Store) -> None:
+def test_clients_are_opened_by_number_by_buttons_and_by_rank(read_store: Store) -> None:
     page = opened(id=DITTO)
     page.selectbox(key="client_number").set_value(8).run()
     assert address(page, "client") == "8"
@@ -199,16 +199,16 @@ def test_references_of_another_experiment_count_if_they_have_the_same_clients(fi
     assert f"LocalTrain (run {LOCAL_TRAIN} of “four methods on digits”)" in text
 
 
-def test_a_method_without_a_global_model_says_so(filled_store: Store) -> None:
+def test_a_method_without_a_global_model_says_so(read_store: Store) -> None:
     page = opened(id=LOCAL_TRAIN, model="global")
     assert "LocalTrain has no global model." in words(page)
     assert "personalized model" in page.subheader[0].value
 
 
-def test_the_table_has_the_numbers_of_the_round(filled_store: Store) -> None:
+def test_the_table_has_the_numbers_of_the_round(read_store: Store) -> None:
     table = opened(id=DITTO, round=3).dataframe[0].value
-    accuracy = filled_store.metrics.array_at(DITTO, "personalized.accuracy", 3)
-    alone = filled_store.metrics.array_at(LOCAL_TRAIN, "personalized.accuracy", 3)
+    accuracy = read_store.metrics.array_at(DITTO, "personalized.accuracy", 3)
+    alone = read_store.metrics.array_at(LOCAL_TRAIN, "personalized.accuracy", 3)
     assert table["accuracy"].tolist() == pytest.approx((100 * accuracy).tolist())
     assert table["over_local_train"].tolist() == pytest.approx((100 * (accuracy - alone)).tolist(), abs=1e-4)
     assert table["labels"].tolist() == [3] * 10

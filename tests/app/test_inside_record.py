@@ -31,8 +31,8 @@ def opened(run_id: int, tab: str = "record") -> AppTest:
 
 
 @pytest.mark.parametrize("run_id", [1, 3, 5, CGPFL])
-def test_the_file_reproduces_the_run_on_the_command_line(filled_store: Store, tmp_path: Path, run_id: int) -> None:
-    run = stored(filled_store, run_id)
+def test_the_file_reproduces_the_run_on_the_command_line(read_store: Store, tmp_path: Path, run_id: int) -> None:
+    run = stored(read_store, run_id)
     file = tmp_path / "run.yaml"
     file.write_text(run_config.as_yaml(run), encoding="utf-8")
     again = parse_experiment(load_config(file)).runs()
@@ -47,8 +47,8 @@ def test_the_command_quotes_labels_for_the_shell() -> None:
     )
 
 
-def test_changed_options_come_first(filled_store: Store) -> None:
-    table = configuration.options(stored(filled_store))
+def test_changed_options_come_first(read_store: Store) -> None:
+    table = configuration.options(stored(read_store))
     assert table["differs"].tolist() == sorted(table["differs"], reverse=True)
     own = table[table["differs"]].set_index("option")
     assert own.loc["Local steps (E)", "value"] == "5"
@@ -58,8 +58,8 @@ def test_changed_options_come_first(filled_store: Store) -> None:
     assert "Momentum" in set(usual["option"]) and (usual["value"] == usual["default"]).mean() > 0.8
 
 
-def test_defaults_from_training_show_their_number(filled_store: Store) -> None:
-    values = configuration.options(stored(filled_store, 5))["value"]
+def test_defaults_from_training_show_their_number(read_store: Store) -> None:
+    values = configuration.options(stored(read_store, 5))["value"]
     assert values.str.contains("0.05 (as in training)", regex=False).any()
 
 
@@ -69,8 +69,8 @@ def test_a_missing_method_is_shown_with_its_stored_options() -> None:
     assert table.loc["zeta", "value"] == "3" and table.loc["algorithm", "value"] == "gone"
 
 
-def test_dials_that_are_off_have_no_row(filled_store: Store) -> None:
-    table = configuration.options(stored(filled_store))
+def test_dials_that_are_off_have_no_row(read_store: Store) -> None:
+    table = configuration.options(stored(read_store))
     assert not {"attack", "aggregator", "compressor"} & set(table["option"])
     assert table["value"].ne("").all() and not table["meaning"].str.contains("Configuration name: .", regex=False).any()
 
@@ -146,16 +146,16 @@ def test_the_page_has_options_provenance_partition_and_log(filled_store: Store) 
     assert page.code[0].value == run_config.command(stored(filled_store))
 
 
-def test_the_link_to_set_up_only_has_this_run(filled_store: Store) -> None:
+def test_the_link_to_set_up_only_has_this_run(read_store: Store) -> None:
     link = next(text.value for text in opened(CGPFL).markdown if "/setup?config=" in text.value)
     packed = re.search(r"config=([\w-]+)", link)
     assert packed is not None
     config = unpack_config(packed.group(1))
-    assert [run.digest for run in parse_experiment(config).runs()] == [stored(filled_store).digest]
+    assert [run.digest for run in parse_experiment(config).runs()] == [stored(read_store).digest]
     assert "name" not in config, "the name of the whole experiment does not fit one of its runs"
 
 
-def test_the_profile_shows_total_costs(filled_store: Store) -> None:
+def test_the_profile_shows_total_costs(read_store: Store) -> None:
     text = words(opened(CGPFL, "profile"))
     assert "5 rounds" in text and "gradient evaluations" in text
     assert len(opened(CGPFL, "profile").get("plotly_chart")) == 3

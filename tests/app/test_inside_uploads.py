@@ -82,7 +82,7 @@ def test_the_tab_shows_one_quantity_of_each_client(empty_store: Store) -> None:
     assert "0: it had no part in it." in words(page)
 
 
-def test_runs_that_recorded_nothing_have_no_such_tab(filled_store: Store) -> None:
+def test_runs_that_recorded_nothing_have_no_such_tab(read_store: Store) -> None:
     page = open_page("run", id="1")
     (tabs,) = (control for control in page.segmented_control if control.label == "View")
     assert "Uploads" not in tabs.options

@@ -101,7 +101,7 @@ def assert_can_be_printed(offered: list[Offered]) -> None:
         assert "Algorithm" not in titles or not {"Method", "Label", "Line"} & set(titles)
 
 
-def test_the_tables_of_a_comparison_can_be_printed(filled_store: Store, offered: list[Offered]) -> None:
+def test_the_tables_of_a_comparison_can_be_printed(read_store: Store, offered: list[Offered]) -> None:
     for section in ("accuracy", "clients", "cost"):
         open_page("compare", experiment=1, section=section)
     assert_can_be_printed(offered)
@@ -112,14 +112,14 @@ def test_the_tables_of_a_comparison_can_be_printed(filled_store: Store, offered:
 
 
 @pytest.mark.parametrize("tab", tabs())
-def test_the_tables_inside_a_run_can_be_printed(filled_store: Store, offered: list[Offered], tab: str) -> None:
-    clustered = next(run for run in filled_store.queue.runs() if run.algorithm == "cgpfl")
+def test_the_tables_inside_a_run_can_be_printed(read_store: Store, offered: list[Offered], tab: str) -> None:
+    clustered = next(run for run in read_store.queue.runs() if run.algorithm == "cgpfl")
     open_page("run", id=clustered.id, tab=tab, client=0)
     if offered:
         assert_can_be_printed(offered)
 
 
-def test_the_tables_of_set_up_live_and_learn_can_be_printed(filled_store: Store, offered: list[Offered]) -> None:
+def test_the_tables_of_set_up_live_and_learn_can_be_printed(read_store: Store, offered: list[Offered]) -> None:
     for name, address in (("setup", {}), ("live", {"runs": "1,2"}), ("learn", {}), ("learn", {"story": "dial"})):
         open_page(name, **address)
     assert_can_be_printed(offered)

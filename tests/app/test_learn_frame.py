@@ -3,7 +3,7 @@
 import html
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -42,6 +42,12 @@ FIRST_STEP: dict[str, str] = {  # text of each story's second scene after a roun
     "robustness": "This run, round 1: Ditto, median ",
     "deadlines": "This run, round 1: FedAvg ",
 }
+
+
+@cache
+def unchanged(slug: str) -> AppTest:
+    """A story as it opens, for tests that only read it."""
+    return page(story=slug)
 
 
 def bodies(learn: AppTest) -> list[str]:
@@ -88,7 +94,7 @@ def test_every_scene_has_values_on_the_sliders(slug: str) -> None:
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_a_story_is_complete_before_training(slug: str) -> None:
-    learn = page(story=slug)
+    learn = unchanged(slug)
     assert learn.title[0].value == stories()[slug].title
     assert len(learn.get("plotly_chart")) >= 2
     assert all(figure.proto.alt for figure in learn.get("plotly_chart"))
@@ -114,7 +120,7 @@ def test_moving_a_slider_trains_and_updates_link_and_address(slug: str) -> None:
 @pytest.mark.parametrize("slug", SLUGS)
 def test_a_story_opens_at_its_first_scene(slug: str) -> None:
     story = stories()[slug]
-    learn = page(story=slug)
+    learn = unchanged(slug)
     assert learn.session_state.learn.desk.place == story.scenes[0].place
     assert set(learn.query_params) <= {"story"}
 
@@ -256,7 +262,7 @@ def test_a_story_has_three_exercises_notes_for_each_scene_and_a_handout(slug: st
         pytest.skip("a story without exercises")
     assert len(exercises_of(story)) == 3
     assert all(scene.notes for scene in story.scenes)
-    learn = page(story=slug)
+    learn = unchanged(slug)
     assert all(one.task in texts(learn) and one.answer in texts(learn) for one in exercises_of(story))
     assert not any(scene.notes in texts(learn) for scene in story.scenes)
 

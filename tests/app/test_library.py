@@ -36,49 +36,49 @@ def test_the_demo_queues_its_preset_and_opens_live(empty_store: Store):
     assert empty_store.queue.counts() == {"queued": 15}
 
 
-def test_every_run_is_listed_newest_first(filled_store: Store):
+def test_every_run_is_listed_newest_first(read_store: Store):
     page = opened()
     assert listed(page) == [8, 7, 6, 5, 4, 3, 2, 1]
     assert 0 < page.dataframe[0].value["mean"].min() <= 100
 
 
-def test_a_text_search_finds_runs(filled_store: Store):
+def test_a_text_search_finds_runs(read_store: Store):
     assert listed(opened(q="k=3 digits")) == [8, 7]
     assert not opened(q="nothing like it").dataframe
 
 
-def test_filters_are_in_the_address(filled_store: Store):
+def test_filters_are_in_the_address(read_store: Store):
     page = opened(method="ditto,fedavg", status="done")
     assert listed(page) == [6, 5, 2, 1]
     page.multiselect(key="address_method").set_value(["fedavg"]).run()
     assert listed(page) == [2, 1] and str(page.query_params["method"]) == "fedavg"
 
 
-def test_days_are_in_the_address(filled_store: Store):
+def test_days_are_in_the_address(read_store: Store):
     assert not opened(**{"when": "days", "from": "2020-01-01", "to": "2020-12-31"}).dataframe
     assert len(listed(opened(**{"when": "days", "from": "2020-01-01"}))) == 8
     assert len(listed(opened(when="day"))) == 8
 
 
-def test_runs_sort_by_accuracy(filled_store: Store):
+def test_runs_sort_by_accuracy(read_store: Store):
     means = opened(sort="mean").dataframe[0].value["mean"].tolist()
     assert means == sorted(means, reverse=True)
 
 
-def test_groups_combine_seeds(filled_store: Store):
+def test_groups_combine_seeds(read_store: Store):
     table = opened(group="method").dataframe[0].value
     assert table["method"].tolist() == ["CGPFL K=3", "Ditto", "LocalTrain", "FedAvg"]
     assert table["number"].tolist() == [2, 2, 2, 2] and table["std"].notna().all()
 
 
-def test_selected_runs_are_in_the_address(filled_store: Store):
+def test_selected_runs_are_in_the_address(read_store: Store):
     page = opened(runs="3,4,999")
     assert page.multiselect(key="library_runs").value == [3, 4]
     page.multiselect(key="library_runs").set_value([1]).run()
     assert str(page.query_params["runs"]) == "1"
 
 
-def test_rows_of_selected_runs_and_of_complete_groups_are_ticked(filled_store: Store):
+def test_rows_of_selected_runs_and_of_complete_groups_are_ticked(read_store: Store):
     def rows(page: AppTest) -> list[int]:
         return json.loads(page.dataframe[0].proto.selection_default)["selection"]["rows"]
 
@@ -86,7 +86,7 @@ def test_rows_of_selected_runs_and_of_complete_groups_are_ticked(filled_store: S
     assert rows(opened(runs="8,7,6", group="method")) == [0]
 
 
-def test_selected_runs_open_in_compare_and_their_experiment_in_set_up(filled_store: Store):
+def test_selected_runs_open_in_compare_and_their_experiment_in_set_up(read_store: Store):
     page = opened(runs="1,2")
     page.button(key="compare").click().run()
     assert any("/compare?runs=1%2C2" in text.value for text in page.markdown)
@@ -162,12 +162,12 @@ def test_a_queued_run_has_no_accuracy_yet(empty_store: Store):
 
 
 @pytest.mark.parametrize("number", ["99999999999999999999", "abc", "9" * 5000])
-def test_unknown_run_ids_do_not_break_the_library(filled_store: Store, number: str):
+def test_unknown_run_ids_do_not_break_the_library(read_store: Store, number: str):
     assert opened(runs=number).title
     assert opened(experiment=number).title
 
 
-def test_a_single_run_can_be_opened(filled_store: Store):
+def test_a_single_run_can_be_opened(read_store: Store):
     page = opened(runs="5")
     page.button(key="inside").click().run()
     assert any("(/run?id=5)" in text.value for text in page.markdown)

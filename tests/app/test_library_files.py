@@ -98,7 +98,7 @@ def test_another_archive_is_refused_by_name(empty_store: Store) -> None:
         exchange.import_bytes("some.zip", a_zip())
 
 
-def test_files_of_runs_are_accepted(filled_store: Store) -> None:
+def test_files_of_runs_are_accepted(read_store: Store) -> None:
     assert what_else("runs.json", exchange.json_of([1])) is None
     assert what_else("runs.zip", exchange.bundle_of([1])) is None
 
@@ -113,8 +113,8 @@ def test_valid_files_are_imported_next_to_an_invalid_one(filled_store: Store) ->
     assert filled_store.queue.counts() == {"done": 10}
 
 
-def test_known_runs_are_reported(filled_store: Store) -> None:
-    message = sources.outcome(filled_store.experiments.list(), 3)
+def test_known_runs_are_reported(read_store: Store) -> None:
+    message = sources.outcome(read_store.experiments.list(), 3)
     assert message.text.endswith("(8 runs).  \n3 runs were already imported.") and message.kind == "success"
     assert sources.outcome([]).text == "Everything was already imported."
 

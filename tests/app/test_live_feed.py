@@ -40,21 +40,21 @@ def trained(store: Store, rounds: int, last: int) -> RunRecord:
     return store.queue.get(run.id)
 
 
-def test_the_first_request_gets_every_round(filled_store: Store) -> None:
-    feed = live_feed.feed(filled_store, {1: -1})
+def test_the_first_request_gets_every_round(read_store: Store) -> None:
+    feed = live_feed.feed(read_store, {1: -1})
     assert feed["points"][1]["round"] == [0, 1, 2, 3, 4, 5]
     assert feed["wait_ms"] == live_feed.IDLE_MS
 
 
-def test_an_up_to_date_reader_gets_nothing(filled_store: Store) -> None:
-    feed = live_feed.feed(filled_store, {1: 5, 2: 5})
+def test_an_up_to_date_reader_gets_nothing(read_store: Store) -> None:
+    feed = live_feed.feed(read_store, {1: 5, 2: 5})
     assert feed["points"] == {}
     assert feed["clients"] == {}
     assert [run["status"] for run in feed["runs"]] == ["done", "done"]
 
 
-def test_a_cursor_gets_only_newer_points(filled_store: Store) -> None:
-    assert live_feed.feed(filled_store, {1: 3})["points"][1]["round"] == [4, 5]
+def test_a_cursor_gets_only_newer_points(read_store: Store) -> None:
+    assert live_feed.feed(read_store, {1: 3})["points"][1]["round"] == [4, 5]
 
 
 def test_accuracies_are_percent_and_losses_those_of_participants(empty_store: Store) -> None:
@@ -68,9 +68,9 @@ def test_clients_are_sorted(empty_store: Store) -> None:
     assert live_feed.curve(empty_store, trained(empty_store, 5, 2)).clients == [25.0, 75.0]
 
 
-def test_a_method_without_global_model_has_no_global_curve(filled_store: Store) -> None:
-    run = next(run for run in filled_store.queue.runs() if run.algorithm == "local_train")
-    curve = live_feed.curve(filled_store, run, "global")
+def test_a_method_without_global_model_has_no_global_curve(read_store: Store) -> None:
+    run = next(run for run in read_store.queue.runs() if run.algorithm == "local_train")
+    curve = live_feed.curve(read_store, run, "global")
     assert set(curve.points["mean"]) == {None}
     assert curve.clients is None
 

@@ -33,7 +33,7 @@ def test_without_experiments_the_page_links_to_set_up(empty_store: Store) -> Non
     assert "(/setup)" in words(page)
 
 
-def test_without_running_runs_the_last_experiment_is_shown(filled_store: Store) -> None:
+def test_without_running_runs_the_last_experiment_is_shown(read_store: Store) -> None:
     page = opened()
     text = words(page)
     assert page.title[0].value == "How did it go?"
@@ -43,7 +43,7 @@ def test_without_running_runs_the_last_experiment_is_shown(filled_store: Store) 
     assert "Lowest 5 % = 1 of 10 clients" in text
 
 
-def test_every_run_has_a_mean_and_a_lowest_line(filled_store: Store) -> None:
+def test_every_run_has_a_mean_and_a_lowest_line(read_store: Store) -> None:
     charts = opened().get("plotly_chart")
     assert len(charts) == 5
     assert '"dash":"dash"' in charts[0].spec
@@ -62,7 +62,7 @@ def test_the_address_chooses_experiment_and_runs(filled_store: Store) -> None:
 
 
 @pytest.mark.parametrize("named", [{"runs": "99"}, {"experiment": "999"}])
-def test_deleted_runs_in_the_address_are_ignored(filled_store: Store, named: dict[str, str]) -> None:
+def test_deleted_runs_in_the_address_are_ignored(read_store: Store, named: dict[str, str]) -> None:
     page = opened(**named)
     assert "The runs in this link no longer exist" in words(page)
     page.selectbox[0].select(1).run()
@@ -144,7 +144,7 @@ def test_at_most_twelve_runs_are_drawn_and_the_others_listed(empty_store: Store)
 
 
 @pytest.mark.parametrize("number", ["99999999999999999999", "abc", "9" * 5000])
-def test_unknown_run_ids_do_not_break_the_library(filled_store: Store, number: str) -> None:
+def test_unknown_run_ids_do_not_break_the_library(read_store: Store, number: str) -> None:
     assert opened(runs=number).title
     assert opened(experiment=number).title
 

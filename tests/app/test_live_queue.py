@@ -122,5 +122,5 @@ def test_a_long_queue_shows_its_beginning(store: Store, monkeypatch: pytest.Monk
     assert "1 more in the queue" in words(page)
 
 
-def test_without_queued_runs_there_is_no_queue(filled_store: Store) -> None:
+def test_without_queued_runs_there_is_no_queue(read_store: Store) -> None:
     assert "Up next" not in words(opened())

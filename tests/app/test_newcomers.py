@@ -69,7 +69,7 @@ def test_newcomers_are_compared_if_clients_were_held_out(with_newcomers: Store):
     assert "too few to distinguish methods" in text
 
 
-def test_without_newcomers_the_page_does_not_mention_them(filled_store: Store):
+def test_without_newcomers_the_page_does_not_mention_them(read_store: Store):
     assert "never trained" not in compare.words(compare.opened(experiment="1", section="clients"))
 
 

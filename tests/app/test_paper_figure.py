@@ -75,7 +75,7 @@ def test_no_caption_or_label_of_a_chart_has_instructions_for_the_screen() -> Non
     assert [(name, text) for name, text in texts if HINT.search(text) and " " in text] == []
 
 
-def test_a_hint_follows_the_caption_on_the_screen_and_is_not_printed(filled_store: Store) -> None:
+def test_a_hint_follows_the_caption_on_the_screen_and_is_not_printed(read_store: Store) -> None:
     page = opened_run(id=7)
     assert "highest on top. Click a row to open the client." in words(page)
     charts = page.session_state["paper.shown"]
@@ -88,7 +88,7 @@ def preview(page: AppTest) -> str:
     return found
 
 
-def test_compare_offers_the_charts_of_all_its_sections(filled_store: Store) -> None:
+def test_compare_offers_the_charts_of_all_its_sections(read_store: Store) -> None:
     page = from_page(opened(experiment=1), "dumbbell")
     panels = page.multiselect(key="paper_panels_dumbbell")
     assert panels.value == ["dumbbell"]
@@ -96,7 +96,7 @@ def test_compare_offers_the_charts_of_all_its_sections(filled_store: Store) -> N
     assert "width:3.25in" in preview(page)
 
 
-def test_inside_a_run_offers_the_charts_of_the_open_tab(filled_store: Store) -> None:
+def test_inside_a_run_offers_the_charts_of_the_open_tab(read_store: Store) -> None:
     page = from_page(open_page("run", id=1), "client_spread")
     panels = page.multiselect(key="paper_panels_client_spread").options
     assert "Accuracy of each client, personalized model" in panels and "Accuracy against cost" not in panels
@@ -140,8 +140,8 @@ def test_a_figure_without_room_for_its_marks_is_refused_with_advice() -> None:
     assert "choose a larger figure or a smaller font" in page.warning[0].value and not page.exception
 
 
-def test_the_charts_of_hostile_runs_are_printed(hostile_store: Store) -> None:
-    run = next(run for run in hostile_store.queue.runs() if run.algorithm == "cgpfl")
+def test_the_charts_of_hostile_runs_are_printed(read_hostile_store: Store) -> None:
+    run = next(run for run in read_hostile_store.queue.runs() if run.algorithm == "cgpfl")
     assert "width:3.25in" in preview(from_page(open_page("run", id=run.id), "client_spread"))
 
 

@@ -23,8 +23,8 @@ from tests.app.samples import DIGITS
 
 
 @pytest.fixture
-def runs(hostile_store: Store) -> list[int]:
-    return [run.id for run in hostile_store.queue.runs()]
+def runs(read_hostile_store: Store) -> list[int]:
+    return [run.id for run in read_hostile_store.queue.runs()]
 
 
 def test_the_check_of_a_page_detects_markup() -> None:
@@ -46,8 +46,8 @@ def test_compare_shows_names_as_text(runs: list[int]) -> None:
 
 
 @pytest.mark.parametrize("tab", tabs())
-def test_inside_a_run_shows_names_as_text(runs: list[int], hostile_store: Store, tab: str) -> None:
-    everything = hostile_store.queue.runs(run_ids=runs)
+def test_inside_a_run_shows_names_as_text(runs: list[int], read_hostile_store: Store, tab: str) -> None:
+    everything = read_hostile_store.queue.runs(run_ids=runs)
     clustered = next(run for run in everything if run.algorithm == "cgpfl")
     failed = next(run for run in everything if run.status == "failed")
     for run in (clustered, failed) if tab in ("clients", "record") else (clustered,):
@@ -81,7 +81,8 @@ def test_set_up_shows_names_as_text(empty_store: Store) -> None:
     assert_is_text(open_page("setup", config=pack_config(DIGITS | {"dataset": {"name": "custom", "path": NAME}})))
 
 
-def test_library_shows_names_as_text(runs: list[int], hostile_store: Store) -> None:
+def test_library_shows_names_as_text(hostile_store: Store) -> None:
+    runs = [run.id for run in hostile_store.queue.runs()]
     hostile_store.saved_views.save("library", NAME[:60], f"method={NAME}")
     hostile_store.trash.put(runs[-1:])
     assert_is_text(open_page("library", runs=",".join(map(str, runs))))
@@ -109,8 +110,9 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_pages_show_the_texts_of_a_plugin_as_text(plugin: None, empty_store: Store) -> None:
     assert ALGORITHMS.get("evil").family == NAME
-    for page in (open_page("handbook"), open_page("handbook", method="evil")):
+    for page in (open_page("handbook", find="evil"), open_page("handbook", method="evil")):
         assert_is_text(page, may_cite=True)
+        assert any("evil" in h.proto.body for h in page.get("html"))
     assert_is_text(open_page("setup", config=pack_config(DIGITS | {"algorithms": ["evil"], "seeds": [0]})))
 
 

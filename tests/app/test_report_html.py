@@ -84,7 +84,7 @@ def test_every_light_color_has_a_dark_one_and_vice_versa() -> None:
     assert all(value in pairs for value in vars(palette.LIGHT).values())
 
 
-def test_the_report_has_the_figures_of_all_sections_with_the_choices_of_the_moment(filled_store: Store) -> None:
+def test_the_report_has_the_figures_of_all_sections_with_the_choices_of_the_moment(read_store: Store) -> None:
     view = View(tuple(methods_of(queries.runs(with_partition=True))))
     choices = {"experiment": "1", "section": "cost", "x": "megabytes", "client": "3"}
     text = report(Comparison(view, view, sections.parts, choices, "http://here/compare", "A leads", "By far."))
@@ -94,7 +94,7 @@ def test_the_report_has_the_figures_of_all_sections_with_the_choices_of_the_mome
     assert "http://here/compare?experiment=1&amp;section=cost&amp;x=megabytes&amp;client=3" in text
 
 
-def test_the_report_has_versions_and_run_digests(filled_store: Store) -> None:
+def test_the_report_has_versions_and_run_digests(read_store: Store) -> None:
     runs = queries.runs(with_partition=True)
     view = View(tuple(methods_of(runs)), "personalized", "last", 5)
     text = report(Comparison(view, view, lambda *_: [], {}, "http://here/compare", "Who gains?", "FedAvg leads."))

@@ -404,7 +404,7 @@ def test_a_refusal_of_the_database_is_shown_at_the_button(empty_store: Store, mo
     assert not page.exception and "the disk is full" in messages(page)
 
 
-def test_existing_runs_are_offered(filled_store: Store):
+def test_existing_runs_are_offered(read_store: Store):
     page = opened(DIGITS)
     assert "These runs already exist" in page.info[0].value
     page.button(key="open_known").click().run()

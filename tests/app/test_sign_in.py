@@ -342,7 +342,7 @@ def test_a_member_sees_who_they_are_and_can_sign_out(filled_store: Store, monkey
     assert not page.exception and page.button(key="sign_out").label == "Sign out"
 
 
-def test_without_sign_in_nobody_is_named(filled_store: Store) -> None:
+def test_without_sign_in_nobody_is_named(read_store: Store) -> None:
     page = open_page("library")
     assert not [button for button in page.button if button.key in ("sign_in", "sign_out")]
 

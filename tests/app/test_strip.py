@@ -187,8 +187,8 @@ def test_a_run_created_and_ended_between_requests_is_announced(empty_store: Stor
     assert strip(empty_store, found["active"])["ended"] is None
 
 
-def test_imported_runs_are_not_announced(filled_store: Store) -> None:
-    assert strip(filled_store, "1-")["ended"] is None
+def test_imported_runs_are_not_announced(read_store: Store) -> None:
+    assert strip(read_store, "1-")["ended"] is None
 
 
 def test_the_earliest_request_counts() -> None:
@@ -206,9 +206,9 @@ def test_the_route_announces_watched_runs_that_are_not_in_view(store: Store) -> 
     assert asked_for.headers["cache-control"] == "no-store"
 
 
-def test_runs_that_ended_before_are_not_announced(filled_store: Store) -> None:
-    assert ended.parse_spans(strip(filled_store)["active"]) == []
-    assert strip(filled_store)["ended"] is None
+def test_runs_that_ended_before_are_not_announced(read_store: Store) -> None:
+    assert ended.parse_spans(strip(read_store)["active"]) == []
+    assert strip(read_store)["ended"] is None
 
 
 def test_a_run_without_results_is_not_offered_for_comparison(store: Store) -> None:

@@ -32,6 +32,7 @@ from app.study import (
 from app.study.study import Study
 from engine.config.schema import parse_experiment
 from storage import Store
+from tests.app import databases
 from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS, store_experiment
 from tests.app.studies import STUDY, compute, queue_study
@@ -53,17 +54,18 @@ def study_file(empty_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 @pytest.fixture
 def study_store(study_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """Three methods, two trials each on three splits, one seed: all ended, with choices and final runs."""
-    path = tmp_path / "study.db"
-    shutil.copy(study_file, path)
-    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{path}")
-    store = Store(f"sqlite:///{path}")
-    yield store
-    store.close()
+    yield from databases.copied(study_file, tmp_path / "study.db", monkeypatch)
 
 
 @pytest.fixture
-def study(study_store: Store) -> Study:
-    return choosing.study_of(study_store.experiments.get(1))
+def read_study_store(study_file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """As ``study_store``, one for all tests that write nothing."""
+    yield from databases.read(study_file, monkeypatch)
+
+
+@pytest.fixture
+def study(read_study_store: Store) -> Study:
+    return choosing.study_of(read_study_store.experiments.get(1))
 
 
 def test_without_a_study_the_page_says_how_to_start_one(empty_store: Store) -> None:
@@ -71,7 +73,7 @@ def test_without_a_study_the_page_says_how_to_start_one(empty_store: Store) -> N
     assert "There is no study yet" in text and "(/setup)" in text
 
 
-def test_a_finished_study_shows_its_finding_and_every_panel(study_store: Store) -> None:
+def test_a_finished_study_shows_its_finding_and_every_panel(read_study_store: Store) -> None:
     page = opened()
     text = words(page)
     assert "DIGITS · 6 CLIENTS · 3 CLASSES EACH" in text
@@ -123,7 +125,7 @@ def test_tuned_parameters_are_axes_with_the_declared_ranges(study: Study) -> Non
     ]
 
 
-def test_choices_of_the_page_are_in_the_address(study_store: Store) -> None:
+def test_choices_of_the_page_are_in_the_address(read_study_store: Store) -> None:
     page = opened(method="ditto", split="2", parameter="lam", family="all", budget="gradients")
     text = words(page)
     assert "Validation accuracy by λ" in text and "Ditto: " in text
@@ -144,7 +146,7 @@ def test_the_table_of_equal_cost_has_a_budget_for_the_cheapest_method(study: Stu
     assert rows.loc[rows["method"] == "LocalTrain", "accuracy"].notna().all()
 
 
-def test_the_chosen_settings_are_a_valid_configuration(study_store: Store, study: Study) -> None:
+def test_the_chosen_settings_are_a_valid_configuration(read_study_store: Store, study: Study) -> None:
     page = opened()
     assert any(button.label == "Split 0, YAML" for button in page.get("download_button"))
     runs = settings.tuned_runs(study, 0)
@@ -152,7 +154,8 @@ def test_the_chosen_settings_are_a_valid_configuration(study_store: Store, study
     assert [own.digest for own in config.runs()] == [run.digest for run in runs]
 
 
-def test_tests_on_the_same_data_before_are_counted(study_store: Store, study: Study) -> None:
+def test_tests_on_the_same_data_before_are_counted(study_store: Store) -> None:
+    study = choosing.study_of(study_store.experiments.get(1))
     earlier = STUDY | {"name": "before", "algorithms": ["fedprox"], "splits": [1], "seeds": [7]}
     del earlier["tune"]
     store_experiment(study_store, earlier)
@@ -219,7 +222,7 @@ def test_the_figures_of_the_page_have_findings(study: Study) -> None:
     assert [problem(one.figure) for one in shown] == [None] * 5  # of a figure for a paper
 
 
-def test_compare_shows_the_final_runs_as_methods_and_links_to_the_study(study_store: Store) -> None:
+def test_compare_shows_the_final_runs_as_methods_and_links_to_the_study(read_study_store: Store) -> None:
     page = open_page("compare", experiment=1)
     text = words(page)
     assert "The study" in text or page.get("page_link")

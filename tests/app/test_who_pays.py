@@ -260,5 +260,5 @@ def test_without_a_run_with_the_dial_off_only_the_settings_are_shown(empty_store
     assert page.header[0].value == "Who pays for it?" and "add a run with aggregator off" in words(page)
 
 
-def test_without_a_dial_that_varies_there_is_no_panel(filled_store: Store) -> None:
+def test_without_a_dial_that_varies_there_is_no_panel(read_store: Store) -> None:
     assert "Who pays" not in words(open_page("compare", experiment="1", section="clients"))
