@@ -1,7 +1,7 @@
-"""Rounds on a GPU beside the same with CUDA graphs, a loop over clients, and the GPU's fastest matrix product.
+"""Times rounds on a GPU beside the same with CUDA graphs, a loop over clients, and a large matrix product.
 
     python -m benchmarks.gpu [--models mlr dnn cnn resnet18] [--methods fedavg pfedme fedrep plgu_grep pfedhn]
-        [--clients 100] [--cohorts 10 100] [--samples 100] [--repeats 5] [--seconds 520] [--device cuda]
+        [--clients 100] [--cohorts 10 100] [--samples 100] [--repeats 5] [--seconds 520] [--tf32] [--device cuda]
 
 Clients with random images (28x28; 3x32x32 for resnet18), batch 32, float32, training and aggregation without
 evaluation. ``--tf32`` runs with ``training.dtype: tf32``. A round of the method, one with ``cuda_graphs: true``, one
@@ -88,7 +88,7 @@ class Rounds:
 
     @property
     def uses_graphs(self) -> bool:
-        """Whether steps were recorded, as far as their methods and backends allow it."""
+        """Whether CUDA graphs are on and no recording has failed."""
         return self.run.task.graphs is not None and not self.run.task.graphs.failure
 
     def flops(self) -> int:

@@ -165,7 +165,7 @@ class Flops(TorchDispatchMode):
 
 
 def _of_convolution_backward(error: Tensor, x: Tensor, weight: Tensor, *settings: Any) -> int:
-    """Each gradient takes as many as the convolution. PyTorch counts too many where there are groups."""
+    """Each gradient takes as many operations as the convolution. PyTorch counts too many where there are groups."""
     *_, transposed, _, _, (of_input, of_weight, _) = settings
     return (of_input + of_weight) * conv_flop_count(list(x.shape), list(weight.shape), list(error.shape), transposed)
 

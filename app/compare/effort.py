@@ -105,7 +105,7 @@ def figure(view: View, goal: Goal, spent: communication.Spent, target: str) -> S
 
 
 def points_of(view: View, goal: Goal, target: str) -> pd.DataFrame:
-    """A row per method, as of ``communication.data``."""
+    """A row per method, as returned by ``communication.data``."""
     until = communication.reached(goal.series, float(target), falls=goal.name == "error")
     return communication.data(view.with_options(), until, view.costs_until(until))
 

@@ -75,7 +75,7 @@ def _row(entry: Entry, cells: list[str]) -> str:
 
 @lru_cache(maxsize=500)
 def _described(entry: Entry) -> str:
-    """The cells of a row that say what the method is and does; drawn once, since a page has many."""
+    """The cells that describe the method. Cached, since a page has many rows."""
     address, text = html.escape(link("handbook", method=entry.name)), text_of(entry)
     options = [parameter.name for parameter in entry.parameters]
     name = f'<a href="{address}" target="_self">{html.escape(entry.title)}</a>'

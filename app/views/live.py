@@ -222,10 +222,10 @@ def inside(runs: Sequence[RunRecord]) -> None:
 
 def panels(runs: Sequence[RunRecord], table: pd.DataFrame, x: str, clients: pd.DataFrame) -> dict[str, go.Figure]:
     """A large chart of accuracy with the ``clients`` next to it, then loss, spread and cost, and what the runs record
-    about uploads; cost is always over rounds. Cached once all have ended.
+    about uploads; cost is always over rounds. The figures are cached when all runs have ended.
     """
     have_ended = not any(run.is_active for run in runs) and any(run.round >= 0 for run in runs)
-    draw = figure_cache.figure if have_ended else drawn_anew
+    draw = figure_cache.figure if have_ended else uncached
     figures = {
         "accuracy": draw(training_curve.figure, table, runs, "accuracy", x),
         "clients": draw(latest_clients.figure, clients, runs),
@@ -241,7 +241,7 @@ def panels(runs: Sequence[RunRecord], table: pd.DataFrame, x: str, clients: pd.D
     return figures
 
 
-def drawn_anew(draw: Callable[P, go.Figure], *args: P.args, **kwargs: P.kwargs) -> go.Figure:
+def uncached(draw: Callable[P, go.Figure], *args: P.args, **kwargs: P.kwargs) -> go.Figure:
     return draw(*args, **kwargs)
 
 

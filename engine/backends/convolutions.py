@@ -1,8 +1,8 @@
 """Convolutions of many clients as matrix products, for a GPU.
 
-With a weight for each client, PyTorch computes one grouped convolution, for which cuDNN has no fast kernels and none in
-TF32. Here the patches of the images become rows of a matrix, and one batched product serves all clients. That takes
-more memory: k^2 times the layer's input for a kernel of k x k, kept until the gradient.
+With a weight for each client, PyTorch computes one grouped convolution, for which cuDNN has no fast kernels, and none
+that use TF32. Here the patches of the images become rows of a matrix, and one batched product serves all clients. That
+takes more memory: up to k^2 times the layer's input for a kernel of k x k, kept until the backward pass.
 """
 
 import copy
@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from engine.models import Model
 
-MAX_KERNEL = 9  # taps; measured: 3x3 is faster than a grouped convolution, 5x5 is slower
+MAX_KERNEL = 9  # taps; measured: 3x3 is faster than a grouped convolution, 5x5 is not
 
 
 def as_products(model: Model) -> Model:
@@ -42,7 +42,7 @@ def _is_small(layer: nn.Module) -> TypeGuard[nn.Conv2d]:
 
 
 class _Convolution(nn.Module):
-    """``layer``, of whose parameters only the names and shapes are used: a call brings its own."""
+    """Computes ``layer`` as a matrix product. Its parameters give names and shapes; a call passes the values."""
 
     def __init__(self, layer: nn.Conv2d) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class _Convolution(nn.Module):
 class _Patches(torch.autograd.Function):
     """The patch below each position of the kernel: [B, H, W, C] -> [B, H', W', taps * C].
 
-    The gradient adds the taps in place. Autograd would allocate an image for each.
+    The backward pass adds the taps in place; autograd would allocate an image for each.
     """
 
     generate_vmap_rule = True
@@ -91,7 +91,7 @@ class _Patches(torch.autograd.Function):
 def _windows(
     shape: tuple[int, ...], kernel: tuple[int, int], stride: tuple[int, int]
 ) -> list[tuple[slice, slice, slice]]:
-    """The samples under each tap of the kernel, in all its positions."""
+    """The pixels that each tap of the kernel reads, over all its positions."""
     last = [size - k for size, k in zip(shape[1:3], kernel, strict=True)]  # the last position
     return [
         (slice(None), slice(i, i + last[0] + 1, stride[0]), slice(j, j + last[1] + 1, stride[1]))

@@ -1,12 +1,13 @@
-"""Local steps repeated by a GPU itself: CUDA graphs, for ``cuda_graphs: true``.
+"""Local steps replayed as CUDA graphs, for ``cuda_graphs: true``.
 
 A small step takes the host longer to queue than the GPU to compute. Steps of one chunk of clients work in the same
 memory, and differ only in their batches. So the first step of each shape runs as usual, which allocates what lasts
 (momentum) and loads kernels; the second one is recorded; and from then on the host copies a batch to where the
 recording reads it, and starts the recording. No recording outlives its chunk.
 
-A recording repeats operations on tensors only. It may not read a value back, and what else a step does on the host
-happens once. So a step is recorded only if its caller and its backend say that it is repeatable.
+A recording repeats operations on tensors only. It may not read a value back, and anything else that a step does on the
+host happens only while it is recorded. So a step is recorded only if its caller and its backend say that it is
+repeatable.
 """
 
 from collections import Counter
@@ -26,10 +27,10 @@ class Recorder(Protocol):
     """Records what a computation does on a device."""
 
     def prepare(self, compute: Callable[[], None]) -> None:
-        """Compute as usual, but where recordings are made."""
+        """Compute as usual, on the stream used for recording."""
 
     def record(self, compute: Callable[[], None]) -> Callable[[], None]:
-        """What does the same as ``compute``, which is not computed yet. Raises RuntimeError if that is impossible."""
+        """Return a function that does what ``compute`` does. Raises RuntimeError if it cannot be recorded."""
 
 
 class CudaRecorder:

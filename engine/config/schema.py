@@ -172,8 +172,8 @@ class Machine(Options):
     cuda_graphs: bool = Field(
         False,
         title="CUDA graphs",
-        description="An NVIDIA GPU repeats recorded local steps, which saves the time to queue them. No effect on a "
-        "CPU, and in steps that cannot be repeated.",
+        description="Records local steps as CUDA graphs and replays them on an NVIDIA GPU. Faster for small models, "
+        "can be slower for convolutions. No effect on a CPU, or in methods whose steps cannot be recorded.",
     )
     threads: int | None = Field(None, ge=1, le=256, description="CPU threads of a run; by default the worker decides.")
     checkpoint_s: float = Field(10.0, gt=0, le=1e6, title="Checkpoint", description="Seconds between checkpoints.")

@@ -14,7 +14,7 @@ def sent(values: Sequence[float], device: torch.device, dtype: torch.dtype | Non
     if device.type != "cuda":
         return torch.tensor(values, dtype=dtype, device=device)
     if torch.cuda.is_current_stream_capturing():  # the graph would read this memory again, after others have used it
-        raise RuntimeError("numbers of the host cannot be sent in a step that a CUDA graph repeats")
+        raise RuntimeError("a step that a CUDA graph replays cannot send numbers from the host")
     return torch.tensor(values, dtype=dtype, pin_memory=True).to(device, non_blocking=True)
 
 

@@ -1,6 +1,7 @@
 """Modules that take long to import.
 
-They are imported where they are used, so that commands and pages start sooner. Workers and web servers load them ahead.
+They are imported where they are used, so that commands and pages start sooner. Workers and web servers load them in
+advance.
 """
 
 from importlib import import_module

@@ -87,8 +87,9 @@ def for_each_client(
     plans of the same steps it gets a batch of each: ``step(c, first, second)``. The result is the same for any size of
     the chunks; one that does not fit the memory of a GPU is halved.
 
-    ``is_repeatable`` promises that steps with batches of equal shapes differ only in the values of tensors, of which
-    ``step`` reads those of the batches, and reads none on the host. A GPU may then repeat a step without calling it.
+    ``is_repeatable`` promises that for batches of equal shapes ``step`` does the same operations on the same tensors,
+    uses only ``x``, ``y`` and ``weight`` of a batch, and reads no value back to the host. A GPU may then replay a step
+    without calling it.
     """
     plans = [plans] if isinstance(plans, Plan) else list(plans)
     count, size, begin = len(plans[0].steps), chunk_size(task, plans[0]), 0
@@ -337,7 +338,7 @@ def _train_chunk(
         run(*batches)
     chunk.loss.div_(sent(plans[0].steps, task.device))
     if graphs is not None and graphs.failure:
-        task.note(f"cuda_graphs has no effect: a step cannot be recorded ({graphs.failure})")
+        task.note(f"cuda_graphs is off for the rest of the run: a step could not be recorded ({graphs.failure})")
 
 
 def _rows(value: Any, rows: slice) -> Any:

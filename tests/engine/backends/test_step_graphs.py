@@ -121,7 +121,7 @@ def test_after_a_failed_recording_all_steps_are_ordinary(fails_at, monkeypatch):
     assert_same_run(run, simulation("fedavg", **settings))
     assert recorder.counts == (fails_at, fails_at, 4 * (fails_at - 1))
     reason = "operation not permitted when stream is capturing"
-    assert run.task.notes == [f"cuda_graphs has no effect: a step cannot be recorded ({reason})"]
+    assert run.task.notes == [f"cuda_graphs is off for the rest of the run: a step could not be recorded ({reason})"]
 
 
 def test_a_chunk_that_does_not_fit_the_memory_is_halved(monkeypatch):
