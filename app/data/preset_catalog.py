@@ -1,6 +1,7 @@
 """All presets, and the runs of each. Cached until a file changes."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def preset_runs(preset: Preset, scale: str, only: str | None = None) -> list[Pre
     return [run for config in configs for run in _preset_runs(repr(config), config)]
 
 
-@st.cache_resource(show_spinner=False, max_entries=2)
+@lru_cache(maxsize=2)  # Streamlit's caches take a while to hash so many paths
 def _known(files: tuple[tuple[Path, int], ...]) -> dict[str, Preset]:
     return {file.stem: load_preset(file.stem, file.parent) for file, _ in files}
 

@@ -1,6 +1,8 @@
 """Results that ship: read as they were computed, shown until the reader's own are complete."""
 
 import json
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from benchmarks import paper_results
 from benchmarks.paper_cards import shipped_results
 from engine.config import presets
 from storage import RunRecord, Store
+from tests.app import databases
 from tests.app.pages import open_page, words
 from tests.app.samples import store_experiment
 from tests.app.test_papers_page import PRESETS, TINY, opened
@@ -31,23 +34,43 @@ CURVES: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Store) -> list[RunRecord]:
-    """The runs of the only preset, with their result shipped; the database has them, too."""
-    folder = tmp_path / "presets"
-    folder.mkdir()
-    (folder / "curves.yaml").write_text(yaml.safe_dump(CURVES, sort_keys=False))
+def look_in(root: Path, patch: pytest.MonkeyPatch) -> None:
+    """Presets and shipped results are those of this folder."""
     for module in (preset_catalog, presets):
-        monkeypatch.setattr(module, "FOLDER", folder)
+        patch.setattr(module, "FOLDER", root / "presets")
     for module in (shipped, paper_results):
-        monkeypatch.setattr(module, "FOLDER", tmp_path / "shipped")
-    monkeypatch.setattr(paper_results, "presets", lambda: presets.presets(folder))
-    store_experiment(empty_store, CURVES["scales"]["quick"][0])
-    runs = queries.runs(with_partition=True)
-    export = tmp_path / "runs.json"
-    export.write_bytes(exchange.json_of([run.id for run in runs]))
-    paper_results.main([str(export)])
-    return runs
+        patch.setattr(module, "FOLDER", root / "shipped")
+    patch.setattr(paper_results, "presets", lambda: presets.presets(root / "presets"))
+
+
+@pytest.fixture(scope="module")
+def made(empty_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the only preset, its runs in a database, and their result as it ships."""
+    root = tmp_path_factory.mktemp("made") / "root"
+    (root / "presets").mkdir(parents=True)
+    (root / "presets" / "curves.yaml").write_text(yaml.safe_dump(CURVES, sort_keys=False))
+    with pytest.MonkeyPatch.context() as patch:
+        look_in(root, patch)
+        for store in databases.copied(empty_file, root / "runs.db", patch):
+            store_experiment(store, CURVES["scales"]["quick"][0])
+            export = root / "runs.json"
+            export.write_bytes(exchange.json_of([run.id for run in queries.runs()]))
+            paper_results.main([str(export)])
+    return root
+
+
+@pytest.fixture
+def store(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """The runs of the only preset, with their result shipped."""
+    for name in ("presets", "shipped"):
+        shutil.copytree(made / name, tmp_path / name)
+    look_in(tmp_path, monkeypatch)
+    yield from databases.copied(made / "runs.db", tmp_path / "runs.db", monkeypatch)
+
+
+@pytest.fixture
+def ours(store: Store) -> list[RunRecord]:
+    return queries.runs(with_partition=True)
 
 
 def test_a_shipped_result_has_the_numbers_that_were_computed(ours: list[RunRecord]) -> None:
@@ -73,18 +96,18 @@ def test_a_shipped_result_has_the_numbers_that_were_computed(ours: list[RunRecor
         assert [a.tolist() for a in found.clusters(same.id)] == [a.tolist() for a in queries.clusters(run.id)]
 
 
-def test_a_shipped_result_is_shown_until_the_own_one_is_complete(ours: list[RunRecord], empty_store: Store) -> None:
+def test_a_shipped_result_is_shown_until_the_own_one_is_complete(ours: list[RunRecord], store: Store) -> None:
     preset = known()["curves"]
     mine = results_of(preset, "quick", standing(preset_runs(preset, "quick")))
     assert mine.shipped is None and len(mine.runs) == len(ours)
-    empty_store.queue.archive([ours[0].id])
+    store.queue.archive([ours[0].id])
     results = results_of(preset, "quick", standing(preset_runs(preset, "quick")))
     assert results.shipped is not None and all(run.id < 0 for run in results.runs)
 
 
-def test_the_page_shows_the_origin_of_a_shipped_result(ours: list[RunRecord], empty_store: Store) -> None:
+def test_the_page_shows_the_origin_of_a_shipped_result(ours: list[RunRecord], store: Store) -> None:
     assert "Shipped result" not in words(opened(preset="curves"))
-    empty_store.queue.archive([run.id for run in ours])
+    store.queue.archive([run.id for run in ours])
     page = opened(preset="curves")
     command = "<code>python -m engine run --preset curves --scale quick</code>"
     assert f"Shipped result, quick scale, seeds 0 and 1, computed by {command}." in words(page)
@@ -92,8 +115,8 @@ def test_the_page_shows_the_origin_of_a_shipped_result(ours: list[RunRecord], em
     assert len(page.get("plotly_chart")) == 2
 
 
-def test_a_card_shows_the_figure_of_a_shipped_result(ours: list[RunRecord], empty_store: Store) -> None:
-    empty_store.queue.archive([run.id for run in ours])
+def test_a_card_shows_the_figure_of_a_shipped_result(ours: list[RunRecord], store: Store) -> None:
+    store.queue.archive([run.id for run in ours])
     text = words(opened())
     assert "data:image/svg+xml," in text and "Figure 4 · Quick scale" in text and "Not run yet" not in text
 

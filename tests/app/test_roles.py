@@ -4,10 +4,11 @@ The table is written out here once more; docs/how-to/share-with-others.md shows 
 """
 
 import re
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast, get_args
@@ -33,6 +34,7 @@ from engine.core.errors import FedscapeError
 from engine.core.paths import default_data_dir
 from engine.exchange.records import new_run
 from storage import ExperimentRecord, RunRecord, Status, StorageError, Store
+from tests.app import databases
 from tests.app.samples import DIGITS, store_experiment
 from tests.support.signing_in import (
     MEMBER,
@@ -94,6 +96,39 @@ def store(empty_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     np.savez(tmp_path / "data" / "own.npz", x=np.zeros((40, 4)), y=np.arange(40) % 4)
     people_sign_in(monkeypatch)
     return empty_store
+
+
+@pytest.fixture(scope="module")
+def files(empty_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, Runs]]:
+    """A database with the runs of one owner, and these."""
+    root = tmp_path_factory.mktemp("owned")
+
+    @cache
+    def made(owner: str) -> tuple[Path, Runs]:
+        file = root / f"{len(list(root.iterdir()))}" / "runs.db"
+        file.parent.mkdir()
+        with pytest.MonkeyPatch.context() as patch:
+            (runs,) = [runs_of(store, owner) for store in databases.copied(empty_file, file, patch)]
+        return file, runs
+
+    return made
+
+
+@pytest.fixture
+def owned(
+    files: Callable[[str], tuple[Path, Runs]], store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str], tuple[Store, Runs]]]:
+    """``owned(name)``: a database with ``runs_of`` this owner, in place of the empty one."""
+    with ExitStack() as stack:
+
+        def given(owner: str) -> tuple[Store, Runs]:
+            file, runs = files(owner)
+            if (file.parent / "artifacts").is_dir():
+                shutil.copytree(file.parent / "artifacts", tmp_path / "artifacts", dirs_exist_ok=True)
+            opened = contextmanager(databases.copied)(file, tmp_path / "owned.db", monkeypatch)
+            return stack.enter_context(opened), runs
+
+        yield given
 
 
 def runs_of(store: Store, owner: str) -> Runs:
@@ -237,10 +272,12 @@ def test_each_action_of_the_table_is_attempted() -> None:
         if EXPECTED[action][ORDER.index(role)] != "none"
     ],
 )
-def test_what_the_table_allows_happens(action: Action, role: Role, attempt: Attempt, store: Store) -> None:
+def test_what_the_table_allows_happens(
+    action: Action, role: Role, attempt: Attempt, owned: Callable[[str], tuple[Store, Runs]]
+) -> None:
     """An admin with what another owns, where the table allows that; all others with what they own themselves."""
     is_foreign = role == "admin" and may(role, action, "another")
-    of = runs_of(store, OTHER.name if is_foreign else PEOPLE[role].name)
+    store, of = owned(OTHER.name if is_foreign else PEOPLE[role].name)
     before = state(store)
     with as_person(PEOPLE[role]):
         attempt(store, of)
