@@ -155,9 +155,7 @@ class Evaluation(Options):
 
     @model_serializer(mode="wrap")
     def _without_defaults_of_later_versions(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omits defaults of options that older runs lack, so that the digests of these runs stay the same."""
-        later = {"clients": None, "on": "both"}
-        return {name: value for name, value in serialize(self).items() if later.get(name, ...) != value}
+        return _without(serialize(self), {"clients": None, "on": "both"})
 
 
 class Machine(Options):
@@ -180,8 +178,12 @@ class Machine(Options):
 
     @model_serializer(mode="wrap")
     def _without_defaults_of_later_versions(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Omits the default of an option that older runs lack, so that exports of such runs stay the same."""
-        return {name: value for name, value in serialize(self).items() if (name, value) != ("cuda_graphs", False)}
+        return _without(serialize(self), {"cuda_graphs": False})
+
+
+def _without(values: dict[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """Omits defaults of options that older runs lack, so that digests and exports of these runs stay the same."""
+    return {name: value for name, value in values.items() if later.get(name, ...) != value}
 
 
 @dataclass(frozen=True)

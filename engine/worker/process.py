@@ -11,9 +11,9 @@ from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
+from engine.core import slow_imports
 from engine.core.errors import FedscapeError
 from engine.core.registry import AGGREGATORS, ALGORITHMS, ATTACKS, COMPRESSORS, DATASETS, METRICS, MODELS, PARTITIONERS
-from engine.core.slow_imports import SLOW_IMPORTS
 from engine.worker.executor import Ticket, Work
 from engine.worker.heartbeat import HEARTBEAT, Counters
 from engine.worker.slots import Slot
@@ -88,8 +88,9 @@ def warm_up(slot: Slot) -> None:
         os.nice(max(0, slot.nice - os.nice(0)))  # Ray starts workers with a niceness of its own
     import torch
 
-    for name in (*SESSIONS, *SLOW_IMPORTS):
+    for name in SESSIONS:
         import_module(name)
+    slow_imports.load()
     torch.set_num_threads(slot.threads)
     if slot.gpu is not None:
         torch.cuda.set_device(slot.gpu)

@@ -4,8 +4,6 @@ import subprocess
 import sys
 
 ONLY_FOR_SIGN_IN = {"authlib", "joserfc", "cryptography", "httpx", "app.access.cookie", "engine.worker.dispatcher"}
-
-
 MODULES = ("app.__main__", "app.server.sign_in", "app.server.routes", "app.components.page")
 
 
