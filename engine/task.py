@@ -17,6 +17,7 @@ from engine.channel.direct import Direct
 from engine.config.schema import Training
 from engine.core.client_rows import RowMemory, for_clients
 from engine.core.devices import sent
+from engine.core.lockstep import Lockstep
 from engine.core.params import ClientParams, SharedParams, gather
 from engine.core.streams import cohort_of_round, numpy_stream, poisson_cohort
 from engine.federation.augmentation import CropFlip
@@ -113,6 +114,7 @@ class Task:
     is_poisson: bool = False  # participants are drawn independently, so their number varies
     draws_samples: bool = False  # so are the samples of a batch
     graphs: StepGraphs | None = None  # repeat local steps, on a GPU and on request
+    lockstep: Lockstep | None = None  # with runs of other seeds
 
     @property
     def num_clients(self) -> int:

@@ -28,6 +28,7 @@ NOT_THE_METHOD = {
     "device",
     "backend",
     "cuda_graphs",
+    "seeds_together",
     "threads",
     "checkpoint_s",
     "version",

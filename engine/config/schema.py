@@ -173,12 +173,20 @@ class Machine(Options):
         description="Records local steps as CUDA graphs and replays them on an NVIDIA GPU. Faster for small models, "
         "can be slower for convolutions. No effect on a CPU, or in methods whose steps cannot be recorded.",
     )
+    seeds_together: int = Field(
+        1,
+        ge=1,
+        le=64,
+        title="Seeds together",
+        description="Trains up to this many runs at once that differ in nothing but their seeds. Faster for small models "
+        "on a GPU, which one run cannot fill. 1 trains each run on its own.",
+    )
     threads: int | None = Field(None, ge=1, le=256, description="CPU threads of a run; by default the worker decides.")
     checkpoint_s: float = Field(10.0, gt=0, le=1e6, title="Checkpoint", description="Seconds between checkpoints.")
 
     @model_serializer(mode="wrap")
     def _without_defaults_of_later_versions(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return _without(serialize(self), {"cuda_graphs": False})
+        return _without(serialize(self), {"cuda_graphs": False, "seeds_together": 1})
 
 
 def _without(values: dict[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
@@ -250,6 +258,12 @@ class RunConfig:
         )
         what = {k: v for k, v in self.to_dict().items() if k not in unused}
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def without_seeds(self) -> str:
+        """Equal for runs that differ in nothing but their seeds, and so may be trained together."""
+        what = {k: v for k, v in self.to_dict().items() if k not in ("seed", "data_seed", "study")}
+        return json.dumps(what, sort_keys=True)
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -22,6 +22,7 @@ from engine.channel.open import Open
 from engine.config.schema import RunConfig, resolve_hparams
 from engine.core.client_rows import RowMemory
 from engine.core.devices import allow_tf32, keep_freed_batches
+from engine.core.lockstep import Lockstep
 from engine.core.errors import CheckpointInvalid, Unsupported
 from engine.core.params import SharedParams, all_finite
 from engine.core.paths import default_data_dir
@@ -125,6 +126,7 @@ class Simulation:
         progress: Callable[[str, float], None] | None = None,
         data: Federation | None = None,
         notes: list[str] | None = None,
+        lockstep: Lockstep | None = None,
     ) -> None:
         self.config = config
         device = choose_device(config.machine.device)
@@ -161,6 +163,7 @@ class Simulation:
             notes,
             systems=systems,
             graphs=graphs,
+            lockstep=lockstep,
         )
         for note in option_notes.notes(config, model, data):
             self.task.note(note)

@@ -7,7 +7,7 @@ train (views of the first rows).
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
@@ -22,6 +22,7 @@ from engine.core.params import ClientParams, each, map_params, take
 from engine.core.registry import Options
 from engine.federation.batches import Batch, Cohort, Plan
 from engine.task import Task
+from engine.training import together
 
 Value = TypeVar("Value", ClientParams, Tensor)
 Proximal = tuple[float | Tensor, ClientParams]
@@ -252,13 +253,76 @@ def local_sgd(
     ``trained`` names the parameters that move (a body, a head); the others stay. ``extras`` are per-client tensors
     [S, ...] for ``objective``. Without ``sgd`` the training settings decide.
     """
-    sgd, plan, fixed = sgd or SGD.of(task), plan or cohort.plan, dict(extras or {})
+    call = _Sgd(task, plan or cohort.plan, start, sgd or SGD.of(task), dict(extras or {}), trained, objective)
+    if task.lockstep is None or not together.can_join(task, call.plan):
+        return call.compute()
+    return task.lockstep.meet(call.key, call, _Sgd.compute_all)
 
-    def step(c: Live, batch: Batch) -> Tensor:
-        return sgd.step(c, "w", batch, trained=trained, objective=objective, extras=c.of(fixed))
 
-    out = for_each_client(task, plan, {"w": start}, step, is_repeatable=True)
-    return Trained(out.w, out.loss, plan.gradient_evaluations)
+@dataclass(frozen=True)
+class _Sgd:
+    """The arguments of ``local_sgd``."""
+
+    task: Task
+    plan: Plan
+    start: ClientParams
+    sgd: SGD
+    extras: dict[str, Tensor]
+    trained: Sequence[str] | None
+    objective: Objective | None
+
+    def compute(self) -> Trained:
+        def step(c: Live, batch: Batch) -> Tensor:
+            return self.sgd.step(
+                c, "w", batch, trained=self.trained, objective=self.objective, extras=c.of(self.extras)
+            )
+
+        out = for_each_client(self.task, self.plan, {"w": self.start}, step, is_repeatable=True)
+        return Trained(out.w, out.loss, self.plan.gradient_evaluations)
+
+    @property
+    def key(self) -> Any:
+        sgd, t = self.sgd, together
+        lam = None
+        if sgd.prox:
+            lam = "each" if isinstance(sgd.prox[0], Tensor) else sgd.prox[0]
+        return (
+            t.kind(self.start),
+            sgd.lr,
+            sgd.momentum,
+            sgd.weight_decay,
+            lam,
+            sgd.drift is None,
+            t.kind(self.extras),
+            None if self.trained is None else tuple(self.trained),
+            t.same(self.objective),
+            self.plan.is_full,
+        )
+
+    @staticmethod
+    def compute_all(calls: Sequence["_Sgd"]) -> list[Trained]:
+        if len(calls) == 1:
+            return [calls[0].compute()]
+        first = calls[0]
+        plan, rows = together.join_plans([c.plan for c in calls], [c.task.data.train for c in calls])
+        prox = first.sgd.prox
+        if prox:
+            lams = [c.sgd.prox[0] for c in calls]
+            lam = rows.join(lams) if isinstance(lams[0], Tensor) else lams[0]
+            prox = lam, rows.join_params([c.sgd.prox[1] for c in calls])
+        drift = rows.join_params([c.sgd.drift for c in calls]) if first.sgd.drift else None
+        joined = _Sgd(
+            together.join_tasks([c.task for c in calls]),
+            plan,
+            rows.join_params([c.start for c in calls]),
+            replace(first.sgd, prox=prox, drift=drift),
+            rows.join_params([c.extras for c in calls]),
+            first.trained,
+            first.objective,
+        )
+        out = joined.compute()
+        parts = zip(rows.split_params(out.params), rows.split(out.loss), calls, strict=True)
+        return [Trained(p, loss, c.plan.gradient_evaluations) for p, loss, c in parts]
 
 
 class MoreauOptions(Options):

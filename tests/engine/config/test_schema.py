@@ -1,5 +1,7 @@
 """A configuration reports all mistakes at once, and expands into runs."""
 
+from typing import Any
+
 import pytest
 
 from engine.config.schema import RunConfig, load_config, parse_experiment, parse_value, set_value
@@ -68,11 +70,19 @@ def test_the_digest_covers_everything_that_affects_results():
             {"name": "other"},
             {"threads": 1},
             {"cuda_graphs": True},
+            {"seeds_together": 8},
             {"algorithms": [{"name": "fedavg", "label": "x"}]},
         )
     }
     assert len(digests) == 1
     assert parse_experiment(experiment(seeds=[5])).runs()[0].digest not in digests
+
+
+def test_runs_that_differ_in_seeds_alone_may_be_trained_together() -> None:
+    runs = parse_experiment(experiment(seeds=[0, 1], splits=[4, 5])).runs()
+    (other,) = parse_experiment(experiment(seeds=[0], model="dnn")).runs()
+    assert len({run.without_seeds for run in runs}) == 1
+    assert other.without_seeds != runs[0].without_seeds
 
 
 def test_ten_local_steps_are_the_default():
@@ -177,10 +187,11 @@ def test_without_splits_a_run_is_stored_as_before() -> None:
     assert run.digest == "f712ab13bc7147569005e1cbfd7f8cc1c964e1f00065c3f4fd9e67eb297eee13"
 
 
-def test_without_cuda_graphs_a_run_is_stored_as_before() -> None:
-    (off,) = parse_experiment(experiment(seeds=[3], cuda_graphs=False)).runs()
-    (on,) = parse_experiment(experiment(seeds=[3], cuda_graphs=True)).runs()
-    assert "cuda_graphs" not in off.to_dict() and on.to_dict()["cuda_graphs"] is True
+@pytest.mark.parametrize(("option", "default", "other"), [("cuda_graphs", False, True), ("seeds_together", 1, 16)])
+def test_a_run_without_a_newer_machine_option_is_stored_as_before(option: str, default: Any, other: Any) -> None:
+    (off,) = parse_experiment(experiment(seeds=[3], **{option: default})).runs()
+    (on,) = parse_experiment(experiment(seeds=[3], **{option: other})).runs()
+    assert option not in off.to_dict() and on.to_dict()[option] == other
     assert RunConfig.from_dict(on.to_dict()) == on and RunConfig.from_dict(off.to_dict()) == off
 
 

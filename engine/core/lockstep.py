@@ -1,0 +1,111 @@
+"""Members that take turns in one thread and meet where parts of their work can be computed at once.
+
+Each member runs in a coroutine of its own (a greenlet) and knows nothing of the others, until it calls ``meet``. When
+all members that have not ended wait there, those with equal keys are computed together, and each goes on with its own
+result.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from greenlet import getcurrent, greenlet
+
+A = TypeVar("A")
+R = TypeVar("R")
+Compute = Callable[[Sequence[A]], Sequence[R]]
+Resume = Callable[[], Any]
+"""Lets a member go on. Returns where it waits next, or what it returned at its end."""
+
+
+class MemberStopped(Exception):
+    """Raised by a ``Compute`` if one of its members has to stop. The others are then computed without it."""
+
+    def __init__(self, member: int, error: Exception) -> None:
+        self.member, self.error = member, error
+        super().__init__(str(error))
+
+
+@dataclass(frozen=True, eq=False)
+class _Waiting:
+    member: greenlet
+    key: Hashable
+    argument: Any
+    compute: Compute[Any, Any]
+    has_grad: bool  # gradients are on or off for the whole thread, so each member has its own setting
+
+
+class Lockstep:
+    """A group of members. ``kept`` is a place for what they share."""
+
+    def __init__(self) -> None:
+        self.kept: dict[Hashable, Any] = {}
+
+    def run(self, members: Sequence[Callable[[], None]]) -> None:
+        """Run all members to their ends. An exception of one ends this call, so members handle their own."""
+        hub, has_grad = getcurrent(), torch.is_grad_enabled()
+        resumes = [_starting(greenlet(member, hub), has_grad) for member in members]
+        try:
+            while waiting := [place for resume in resumes if isinstance(place := resume(), _Waiting)]:
+                resumes = _computed(waiting)
+        finally:
+            self.kept.clear()
+            torch.set_grad_enabled(has_grad)
+
+    def meet(self, key: Hashable, argument: A, compute: Compute[A, R]) -> R:
+        """This member's result of ``compute``, which gets the arguments of all members with an equal key.
+
+        It returns one result for each argument. If it raises for several members, each is computed alone.
+        """
+        member = getcurrent()
+        assert member.parent is not None, "only members meet"
+        has_grad = torch.is_grad_enabled()
+        try:
+            result: R = member.parent.switch(_Waiting(member, (compute, key, has_grad), argument, compute, has_grad))
+        finally:
+            torch.set_grad_enabled(has_grad)
+        return result
+
+
+def _computed(waiting: Sequence[_Waiting]) -> list[Resume]:
+    """How each member goes on: with its result, or with its error."""
+    groups: dict[Hashable, list[_Waiting]] = {}
+    for place in waiting:
+        groups.setdefault(place.key, []).append(place)
+    resumes: dict[_Waiting, Resume] = {}
+    for group in groups.values():
+        resumes |= _of_group(group)
+    return [resumes[place] for place in waiting]
+
+
+def _of_group(group: Sequence[_Waiting]) -> dict[_Waiting, Resume]:
+    torch.set_grad_enabled(group[0].has_grad)
+    try:
+        results = group[0].compute([place.argument for place in group])
+    except MemberStopped as stopped:
+        ended = group[stopped.member]
+        others = [place for place in group if place is not ended]
+        return {ended: _raising(ended.member, stopped.error)} | (_of_group(others) if others else {})
+    except Exception as error:  # noqa: BLE001  it belongs to a member, whatever it is
+        if len(group) == 1:
+            return {group[0]: _raising(group[0].member, error)}
+        alone = [_of_group([place]) for place in group]
+        return {place: resume for resumes in alone for place, resume in resumes.items()}
+    return {place: _returning(place.member, result) for place, result in zip(group, results, strict=True)}
+
+
+def _starting(member: greenlet, has_grad: bool) -> Resume:
+    def start() -> Any:
+        torch.set_grad_enabled(has_grad)
+        return member.switch()
+
+    return start
+
+
+def _returning(member: greenlet, result: Any) -> Resume:
+    return lambda: member.switch(result)
+
+
+def _raising(member: greenlet, error: Exception) -> Resume:
+    return lambda: member.throw(error)
