@@ -21,7 +21,7 @@ from engine.core.lockstep import Lockstep
 from engine.core.params import ClientParams, SharedParams, gather
 from engine.core.streams import cohort_of_round, numpy_stream, poisson_cohort
 from engine.federation.augmentation import CropFlip
-from engine.federation.batches import Batch, Cohort, Plan, make_plan, num_local_steps, poisson_plan
+from engine.federation.batches import Batch, Cohort, Draw, Plan, make_plan, make_plans, num_local_steps, poisson_plan
 from engine.federation.clients import Federation
 from engine.federation.systems import Systems
 from engine.models import Model
@@ -114,7 +114,7 @@ class Task:
     is_poisson: bool = False  # participants are drawn independently, so their number varies
     draws_samples: bool = False  # so are the samples of a batch
     graphs: StepGraphs | None = None  # repeat local steps, on a GPU and on request
-    lockstep: Lockstep | None = None  # with runs of other seeds
+    lockstep: Lockstep | None = None  # with the runs of other seeds that are trained together
 
     @property
     def num_clients(self) -> int:
@@ -248,7 +248,11 @@ class Task:
             size = int(training.batch_size)
             plan = poisson_plan(sizes, starts, clients, steps, size, self.seed, stream, round)
         else:
-            plan = make_plan(sizes, starts, ids, steps, training.batch_size, self.seed, stream, round)
+            draw = Draw(sizes, starts, ids, steps, training.batch_size, self.seed, stream, round)
+            if self.lockstep is None:
+                plan = make_plan(draw)
+            else:
+                plan = self.lockstep.meet(("plan", training.batch_size), draw, make_plans)
         if training.augmentation == "none":
             return plan
         return replace(plan, augmentation=CropFlip(self.seed, stream, round, ids))

@@ -50,7 +50,7 @@ from engine.core.params import ClientParams, broadcast, clone, each, gather, row
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.streams import key, numpy_stream, permutation_prefix
 from engine.core.style import Style
-from engine.federation.batches import Batch, Cohort, make_plan
+from engine.federation.batches import Batch, Cohort, Draw, make_plan
 from engine.task import Diagnostics, Predictor, Shared, Task
 from engine.training.local import Live, for_each_client, local_sgd
 from engine.training.roles import PersonalModels
@@ -239,7 +239,7 @@ def gains_of(
 ) -> Float[Tensor, "S tried"]:
     """c_n on the training data of ``task``: of a participant's ``last`` model [S, ...], and of those it asked for."""
     sizes, starts = [task.train_sizes[c] for c in cohort.numbers], task.data.train.offsets[cohort.clients]
-    once = make_plan(sizes, starts, cohort.clients, [1] * cohort.size, "full", task.seed, "fomo", 0)
+    once = make_plan(Draw(sizes, starts, cohort.clients, [1] * cohort.size, "full", task.seed, "fomo", 0))
     of_all = {"clients": asked.clients, "is_used": asked.is_used}
 
     def losses(params: ClientParams, batch: Batch) -> Float[Tensor, "A"]:

@@ -178,8 +178,8 @@ class Machine(Options):
         ge=1,
         le=64,
         title="Seeds together",
-        description="Trains up to this many runs at once that differ in nothing but their seeds. Faster for small models "
-        "on a GPU, which one run cannot fill. 1 trains each run on its own.",
+        description="Trains up to this many runs at once that differ in nothing but their seeds. Faster for small "
+        "models on a GPU, which one run cannot fill. 1 trains each run on its own.",
     )
     threads: int | None = Field(None, ge=1, le=256, description="CPU threads of a run; by default the worker decides.")
     checkpoint_s: float = Field(10.0, gt=0, le=1e6, title="Checkpoint", description="Seconds between checkpoints.")

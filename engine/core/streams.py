@@ -54,12 +54,12 @@ def poisson_cohort(
 
 
 def permutation_prefix(
-    stream: int, clients: Int[Tensor, "S"], sizes: Int[Tensor, "S"], largest: int, count: int
+    stream: int | Int[Tensor, "S"], clients: Int[Tensor, "S"], sizes: Int[Tensor, "S"], largest: int, count: int
 ) -> Int[Tensor, "S J"]:
     """The first ``count`` entries of a random permutation of 0..size-1 for each client.
 
-    ``stream`` is a key of everything but the client; ``largest`` is that of the sizes. Entries beyond a client's size
-    are arbitrary.
+    ``stream`` is a key of everything but the client, or one for each; ``largest`` is that of the sizes. Entries beyond
+    a client's size are arbitrary.
     """
     keys = integers(stream, clients, largest)
     places = torch.arange(keys.shape[1], device=sizes.device)
@@ -67,8 +67,8 @@ def permutation_prefix(
     return keys.topk(min(count, keys.shape[1]), dim=1, largest=False, sorted=True).indices
 
 
-def integers(stream: int, clients: Int[Tensor, "S"], count: int) -> Int[Tensor, "S J"]:
-    """``count`` random 63-bit integers per client. ``stream`` is a key of everything but the client."""
+def integers(stream: int | Int[Tensor, "S"], clients: Int[Tensor, "S"], count: int) -> Int[Tensor, "S J"]:
+    """``count`` random 63-bit integers per client; ``stream`` as in ``permutation_prefix``."""
     places = torch.arange(count, device=clients.device)
     of_client = _mix(stream + clients * _GOLDEN)
     return _mix(of_client[:, None] + places * _GOLDEN) & 0x7FFFFFFFFFFFFFFF

@@ -8,8 +8,10 @@ Where samples are private, a batch takes each of a client's m_i samples independ
 keyed (seed, "poisson", stream, client, round, step): epsilon is computed for such batches. Their sizes vary.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import neg
 
 import numpy as np
 import torch
@@ -97,7 +99,7 @@ class Plan:
 
     def live(self, step: int) -> int:
         """The number of clients that train in this step."""
-        return sum(n > step for n in self.steps)
+        return bisect_left(self.steps, -step, key=neg)
 
     def part(self, start: int, stop: int) -> "Plan":
         """The plan for a slice of the clients."""
@@ -186,41 +188,67 @@ def num_local_steps(size: int, batch_size: int | str, steps: int | None, epochs:
     return per_epoch * (epochs or 1)
 
 
-def make_plan(
-    sizes: Sequence[int],
-    starts: Int[Tensor, "S"],
-    clients: Int[Tensor, "S"],
-    steps: list[int],
-    batch_size: int | str,
-    seed: int,
-    stream: str,
-    round: int,
-) -> Plan:
-    """Draws batches for clients with ``sizes`` and first rows ``starts``; ``steps`` are descending.
+@dataclass(frozen=True)
+class Draw:
+    """What decides the batches of some clients: their sizes, first rows and steps, and the random stream."""
 
-    Each client's batches are independent of the other clients. Nothing is read from the device.
-    """
-    if batch_size == "full":
-        return _full_plan(sizes, starts, steps)
-    device, num, num_steps, largest = starts.device, len(steps), max(steps), max(sizes)
-    own, total = np.array(sizes), np.array(steps)
-    batch = np.minimum(own, int(batch_size))
+    sizes: Sequence[int]
+    starts: Int[Tensor, "S"]
+    clients: Int[Tensor, "S"]
+    steps: Sequence[int]  # descending
+    batch_size: int | str
+    seed: int
+    stream: str
+    round: int
+
+    def key(self, epoch: int) -> int:
+        return key(self.seed, self.stream, self.round, epoch)
+
+
+def make_plan(draw: Draw) -> Plan:
+    """Draws batches. Each client's batches are independent of the other clients. Nothing is read from the device."""
+    return make_plans([draw])[0]
+
+
+def make_plans(draws: Sequence[Draw]) -> list[Plan]:
+    """``make_plan`` of several runs with the same batch size, at once."""
+    if draws[0].batch_size == "full":
+        return [_full_plan(draw.sizes, draw.starts, draw.steps) for draw in draws]
+    counts_of = [len(draw.steps) for draw in draws]
+    starts, clients = (torch.cat([getattr(draw, name) for draw in draws]) for name in ("starts", "clients"))
+    own, total = (np.array([n for draw in draws for n in getattr(draw, name)]) for name in ("sizes", "steps"))
+    device, num, num_steps, largest = starts.device, len(total), int(total.max()), int(own.max())
+    batch = np.minimum(own, int(draws[0].batch_size))
     per_epoch, width = -(-own // batch), int(batch.max())
     m, b, epoch_steps = (sent(values.tolist(), device)[:, None] for values in (own, batch, per_epoch))
     rows = starts[:, None].repeat(1, num_steps * width + 1)  # the last column takes what no step uses
     for epoch in range(int((-(-total // per_epoch)).max())):
         left = np.minimum(np.maximum(total - epoch * per_epoch, 0) * batch, own)  # samples of this epoch
-        order = permutation_prefix(key(seed, stream, round, epoch), clients, m[:, 0], largest, int(left.max()))
+        streams = _per_client([draw.key(epoch) for draw in draws], counts_of, device)
+        order = permutation_prefix(streams, clients, m[:, 0], largest, int(left.max()))
         place = torch.arange(order.shape[1], device=device)
         target = (epoch * epoch_steps + place // b) * width + place % b
         is_unused = place >= sent(left.tolist(), device)[:, None]
         rows.scatter_(1, target.masked_fill(is_unused, num_steps * width), starts[:, None] + order)
     number = np.arange(num_steps)[:, None]
     counts = np.minimum(batch, own - number % per_epoch * batch) * (number < total)
-    return Plan(rows[:, :-1].view(num, num_steps, width), tuple(map(tuple, counts.tolist())), tuple(steps), False)
+    rows, plans, begin = rows[:, :-1].view(num, num_steps, width), [], 0
+    for draw, count in zip(draws, counts_of, strict=True):
+        of_run, steps = slice(begin, begin + count), tuple(draw.steps)
+        used = rows[of_run, : steps[0], : int(batch[of_run].max())]
+        plans.append(Plan(used, tuple(map(tuple, counts[: steps[0], of_run].tolist())), steps, False))
+        begin += count
+    return plans
 
 
-def _full_plan(sizes: Sequence[int], starts: Tensor, steps: list[int]) -> Plan:
+def _per_client(streams: list[int], counts: list[int], device: torch.device) -> int | Tensor:
+    """The stream of each client, from that of each run."""
+    if len(streams) == 1:
+        return streams[0]
+    return sent([stream for stream, count in zip(streams, counts, strict=True) for _ in range(count)], device)
+
+
+def _full_plan(sizes: Sequence[int], starts: Tensor, steps: Sequence[int]) -> Plan:
     m = sent(sizes, starts.device)
     place = torch.arange(max(sizes), device=starts.device)
     rows = starts[:, None] + place.expand(len(sizes), -1).masked_fill(place >= m[:, None], 0)

@@ -22,8 +22,8 @@ from engine.channel.open import Open
 from engine.config.schema import RunConfig, resolve_hparams
 from engine.core.client_rows import RowMemory
 from engine.core.devices import allow_tf32, keep_freed_batches
-from engine.core.lockstep import Lockstep
 from engine.core.errors import CheckpointInvalid, Unsupported
+from engine.core.lockstep import Lockstep
 from engine.core.params import SharedParams, all_finite
 from engine.core.paths import default_data_dir
 from engine.core.registry import ALGORITHMS

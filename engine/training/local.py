@@ -72,6 +72,11 @@ class Outcome:
         except KeyError:
             raise AttributeError(f"no value named {name} was given to for_each_client") from None
 
+    @property
+    def all(self) -> dict[str, Any]:
+        """The values and the ``loss`` by name."""
+        return {**self.values, "loss": self.loss}
+
 
 def for_each_client(
     task: Task,
@@ -197,6 +202,25 @@ class SGD:
                 p.add_(drift[n], alpha=-self.lr)
         return loss
 
+    @property
+    def options(self) -> tuple[Any, ...]:
+        """Everything but its tensors."""
+        lam = self.prox[0] if self.prox and not isinstance(self.prox[0], Tensor) else None
+        return self.lr, self.momentum, self.weight_decay, lam
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """Its tensors [S, ...]; None where it has none."""
+        lam, anchor = self.prox or (None, None)
+        return {"lam": lam if isinstance(lam, Tensor) else None, "anchor": anchor, "drift": self.drift}
+
+    def with_terms(self, terms: Mapping[str, Any]) -> "SGD":
+        """The same with other tensors, named as in ``terms``."""
+        if self.prox is None:
+            return replace(self, drift=terms["drift"])
+        lam = self.prox[0] if terms["lam"] is None else terms["lam"]
+        return replace(self, prox=(lam, terms["anchor"]), drift=terms["drift"])
+
     @cached_property
     def _shift(self) -> ClientParams:
         """lr (lam_i anchor_i - drift_i), where the strengths differ by client: what no step changes of these terms."""
@@ -253,76 +277,19 @@ def local_sgd(
     ``trained`` names the parameters that move (a body, a head); the others stay. ``extras`` are per-client tensors
     [S, ...] for ``objective``. Without ``sgd`` the training settings decide.
     """
-    call = _Sgd(task, plan or cohort.plan, start, sgd or SGD.of(task), dict(extras or {}), trained, objective)
-    if task.lockstep is None or not together.can_join(task, call.plan):
-        return call.compute()
-    return task.lockstep.meet(call.key, call, _Sgd.compute_all)
+    sgd, plan = sgd or SGD.of(task), plan or cohort.plan
 
+    def train(task: Task, plan: Plan, given: together.Values) -> together.Values:
+        own, extras = sgd.with_terms(given["terms"]), given["extras"]
 
-@dataclass(frozen=True)
-class _Sgd:
-    """The arguments of ``local_sgd``."""
-
-    task: Task
-    plan: Plan
-    start: ClientParams
-    sgd: SGD
-    extras: dict[str, Tensor]
-    trained: Sequence[str] | None
-    objective: Objective | None
-
-    def compute(self) -> Trained:
         def step(c: Live, batch: Batch) -> Tensor:
-            return self.sgd.step(
-                c, "w", batch, trained=self.trained, objective=self.objective, extras=c.of(self.extras)
-            )
+            return own.step(c, "w", batch, trained=trained, objective=objective, extras=c.of(extras))
 
-        out = for_each_client(self.task, self.plan, {"w": self.start}, step, is_repeatable=True)
-        return Trained(out.w, out.loss, self.plan.gradient_evaluations)
+        return for_each_client(task, plan, {"w": given["start"]}, step, is_repeatable=True).all
 
-    @property
-    def key(self) -> Any:
-        sgd, t = self.sgd, together
-        lam = None
-        if sgd.prox:
-            lam = "each" if isinstance(sgd.prox[0], Tensor) else sgd.prox[0]
-        return (
-            t.kind(self.start),
-            sgd.lr,
-            sgd.momentum,
-            sgd.weight_decay,
-            lam,
-            sgd.drift is None,
-            t.kind(self.extras),
-            None if self.trained is None else tuple(self.trained),
-            t.same(self.objective),
-            self.plan.is_full,
-        )
-
-    @staticmethod
-    def compute_all(calls: Sequence["_Sgd"]) -> list[Trained]:
-        if len(calls) == 1:
-            return [calls[0].compute()]
-        first = calls[0]
-        plan, rows = together.join_plans([c.plan for c in calls], [c.task.data.train for c in calls])
-        prox = first.sgd.prox
-        if prox:
-            lams = [c.sgd.prox[0] for c in calls]
-            lam = rows.join(lams) if isinstance(lams[0], Tensor) else lams[0]
-            prox = lam, rows.join_params([c.sgd.prox[1] for c in calls])
-        drift = rows.join_params([c.sgd.drift for c in calls]) if first.sgd.drift else None
-        joined = _Sgd(
-            together.join_tasks([c.task for c in calls]),
-            plan,
-            rows.join_params([c.start for c in calls]),
-            replace(first.sgd, prox=prox, drift=drift),
-            rows.join_params([c.extras for c in calls]),
-            first.trained,
-            first.objective,
-        )
-        out = joined.compute()
-        parts = zip(rows.split_params(out.params), rows.split(out.loss), calls, strict=True)
-        return [Trained(p, loss, c.plan.gradient_evaluations) for p, loss, c in parts]
+    same = "sgd", sgd.options, None if trained is None else tuple(trained), together.same(objective)
+    out = together.train(task, plan, {"start": start, "terms": sgd.terms, "extras": dict(extras or {})}, train, same)
+    return Trained(out["w"], out["loss"], plan.gradient_evaluations)
 
 
 class MoreauOptions(Options):
@@ -361,13 +328,18 @@ def moreau_sgd(
             losses = [sgd.step(c, "theta", batch, prox=(lam, c.w)) for _ in range(inner_steps)]
             loss = torch.stack(losses).mean(0)
         else:
-            loss = task.backend.proximal_steps(c.theta, c.w, batch, personal_lr, lam, inner_steps)
+            loss = c.task.backend.proximal_steps(c.theta, c.w, batch, personal_lr, lam, inner_steps)
         for name, w in c.w.items():
             w.lerp_(c.theta[name], outer_share)
         return loss
 
-    out = for_each_client(task, cohort.plan, {"theta": start, "w": start}, step, is_repeatable=True)
-    return Trained(out.theta, out.loss, cohort.plan.gradient_evaluations * inner_steps), out.w
+    def train(task: Task, plan: Plan, given: together.Values) -> together.Values:
+        start = given["start"]
+        return for_each_client(task, plan, {"theta": start, "w": start}, step, is_repeatable=True).all
+
+    same = "moreau", sgd.options, lam, inner_steps, outer_share
+    out = together.train(task, cohort.plan, {"start": start}, train, same)
+    return Trained(out["theta"], out["loss"], cohort.plan.gradient_evaluations * inner_steps), out["w"]
 
 
 @dataclass(frozen=True)

@@ -1,154 +1,191 @@
-"""Local training of several runs at once: their cohorts become one, over the joined data of all runs."""
+"""Work of several runs computed at once, for ``seeds_together``: their clients become those of one task.
 
-from collections.abc import Hashable, Sequence
+A run that is trained with others gets what it would get alone, up to rounding. It meets the others only where
+they would do the same to their own clients: equal options, equal shapes. Everything else it computes alone.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from types import CodeType, FunctionType
+from functools import partial
+from types import FunctionType
 from typing import Any
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from engine.backends import Objective, OnFeatures
+from engine.backends import OnFeatures
 from engine.backends.batched import Batched
 from engine.backends.fused import Fused
 from engine.backends.loop import Loop
 from engine.core.lockstep import MemberStopped
-from engine.core.params import ClientParams
+from engine.core.registry import Options
 from engine.federation.batches import Plan
 from engine.federation.clients import ClientData, Samples
 from engine.task import Task
 
+Values = Mapping[str, Any]
+"""Tensors of a cohort by name: [S, ...], or parameters of that shape, or None."""
+Train = Callable[[Task, Plan, Values], Values]
+"""(task, batches, values of the cohort) -> results of the cohort."""
+
+_PLAIN = (Fused, Batched, Loop)  # backends that hold nothing of their run
+
+
+def train(task: Task, plan: Plan, values: Values, compute: Train, same: Hashable) -> Values:
+    """``compute(task, plan, values)``, at once with that of runs of other seeds where these train the same way.
+
+    ``compute`` uses no tensors but its arguments. ``same`` is equal for two runs only if their ``compute`` functions do
+    the same.
+    """
+    lockstep = task.lockstep
+    is_plain = type(task.backend) in _PLAIN and type(plan) is Plan and not plan.augmentation and not plan.drawn
+    if lockstep is None or not is_plain:
+        return compute(task, plan, values)
+    key = "train", same, type(task.backend), plan.is_full, _kind(values)
+    return lockstep.meet(key, _Training(task, plan, values, compute), _train_all)
+
+
+@dataclass(frozen=True)
+class _Training:
+    """The arguments of ``train``."""
+
+    task: Task
+    plan: Plan
+    values: Values
+    compute: Train
+
+
+def _train_all(runs: Sequence[_Training]) -> list[Values]:
+    first = runs[0]
+    if len(runs) == 1:
+        return [first.compute(first.task, first.plan, first.values)]
+    tasks = [run.task for run in runs]
+    train = joined_data(tasks, [task.data.train for task in tasks])
+    joint = replace(joined(tasks), data=replace(first.task.data, train=train))
+    plan, rows = join_plans([run.plan for run in runs], [task.data.train for task in tasks])
+    results = first.compute(joint, plan, rows.join([run.values for run in runs]))
+    for note in joint.notes:
+        for task in tasks:
+            task.note(note)
+    parts: list[Values] = rows.split(results)
+    return parts
+
+
+def joined(tasks: Sequence[Task]) -> Task:
+    """The task of the first run, whose ticks are those of all runs. It has the data of the first run."""
+
+    def tick() -> None:
+        for member, task in enumerate(tasks):
+            try:
+                task.tick()
+            except Exception as error:
+                raise MemberStopped(member, error) from error
+
+    return replace(tasks[0], tick=tick, notes=[], lockstep=None)
+
+
+def joined_data(tasks: Sequence[Task], parts: Sequence[ClientData]) -> ClientData:
+    """The clients of all runs, run after run; kept until other data are joined."""
+    lockstep = tasks[0].lockstep
+    assert lockstep is not None
+    key = tuple(map(id, parts))
+    if key not in lockstep.kept:
+        lockstep.kept.clear()
+        lockstep.kept[key] = join_data(parts), parts  # the parts too, so that their ids stay theirs
+    data: ClientData = lockstep.kept[key][0]
+    return data
+
+
+def join_data(parts: Sequence[ClientData]) -> ClientData:
+    """The clients of all parts, part after part. A pool that parts share is not copied."""
+    pools = list({id(part.pool.x): part.pool for part in parts}.values())
+    starts, start = {}, 0
+    for pool in pools:
+        starts[id(pool.x)] = start
+        start += len(pool.y)
+    pool = pools[0] if len(pools) == 1 else Samples(torch.cat([p.x for p in pools]), torch.cat([p.y for p in pools]))
+    rows = torch.cat([part.rows + starts[id(part.pool.x)] for part in parts])
+    sizes = torch.cat([part.sizes for part in parts])
+    offsets = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+    are_relabelled = any(part.relabelled is not None for part in parts)
+    relabelled = torch.cat([part.all_labels for part in parts]) if are_relabelled else None
+    return ClientData(pool, rows, offsets, parts[0].scale, parts[0].dtype, relabelled)
+
 
 @dataclass(frozen=True)
 class Rows:
-    """Where the clients of several runs are in the joined cohort."""
+    """The places of several runs' clients among those of all."""
 
-    sizes: tuple[int, ...]
-    order: Int[Tensor, "S"] | None  # the clients of all runs, by their steps; None: run after run
+    sizes: tuple[int, ...]  # clients of each run
+    order: Int[Tensor, "S"] | None = None  # of all clients, most steps first; None: run after run
 
-    def join(self, values: Sequence[Tensor]) -> Tensor:
-        joined = torch.cat(list(values))
-        return joined if self.order is None else joined.index_select(0, self.order)
+    def join(self, values: Sequence[Any]) -> Any:
+        """Tensors [S, ...] of each run, or dicts of them, as those of all."""
+        if isinstance(values[0], Mapping):
+            return {n: self.join([value[n] for value in values]) for n in values[0]}
+        if values[0] is None:
+            return None
+        whole = torch.cat(list(values))
+        return whole if self.order is None else whole.index_select(0, self.order)
 
-    def join_params(self, params: Sequence[ClientParams]) -> ClientParams:
-        return {n: self.join([p[n] for p in params]) for n in params[0]}
-
-    def split(self, value: Tensor) -> list[Tensor]:
+    def split(self, value: Any) -> list[Any]:
+        """The inverse of ``join``."""
+        if isinstance(value, Mapping):
+            parts = {n: self.split(v) for n, v in value.items()}
+            return [{n: part[k] for n, part in parts.items()} for k in range(len(self.sizes))]
         if self.order is not None:
             value = torch.empty_like(value).index_copy_(0, self.order, value)
         return list(value.split(self.sizes))
 
-    def split_params(self, params: ClientParams) -> list[ClientParams]:
-        parts = {n: self.split(p) for n, p in params.items()}
-        return [{n: parts[n][k] for n in parts} for k in range(len(self.sizes))]
-
-
-def can_join(task: Task, plan: Plan) -> bool:
-    is_plain = type(task.backend) in (Fused, Batched, Loop)
-    return task.lockstep is not None and is_plain and plan.augmentation is None and plan.drawn is None
-
-
-def kind(params: ClientParams) -> tuple[Hashable, ...]:
-    """Names and shapes of one client's tensors."""
-    return tuple((n, tuple(p.shape[1:]), p.dtype) for n, p in params.items())
-
 
 def join_plans(plans: Sequence[Plan], data: Sequence[ClientData]) -> tuple[Plan, Rows]:
-    """The batches of all runs as places in their joined data."""
-    sizes = tuple(len(plan.steps) for plan in plans)
-    steps = [n for plan in plans for n in plan.steps]
-    device = plans[0].rows.device
-    starts, start = [], 0
+    """The batches of all runs, as places in their joined data."""
+    sizes, steps = tuple(len(plan.steps) for plan in plans), [n for plan in plans for n in plan.steps]
+    shape = tuple(max(plan.rows.shape[axis] for plan in plans) for axis in (1, 2))
+    parts, counts, start = [], [], 0
     for plan, own in zip(plans, data, strict=True):
-        starts += [start] * len(plan.steps)
+        rows = plan.rows + start
+        if rows.shape[1:] != shape:
+            whole = rows.new_full((len(rows), *shape), start)
+            whole[:, : rows.shape[1], : rows.shape[2]] = rows
+            rows = whole
+        parts.append(rows)
+        counts.append([*plan.counts, *[(0,) * len(plan.steps)] * (shape[0] - len(plan.counts))])
         start += own.num_samples
-    depth, width = (max(plan.rows.shape[k] for plan in plans) for k in (1, 2))
-    if all(plan.rows.shape[1:] == (depth, width) for plan in plans):
-        rows = torch.cat([plan.rows for plan in plans])
-    else:
-        rows = torch.zeros(len(steps), depth, width, dtype=torch.long, device=device)
-        for part, plan in zip(rows.split(sizes), plans, strict=True):
-            part[:, : plan.rows.shape[1], : plan.rows.shape[2]] = plan.rows
-    rows += _sent(tuple(starts), device)[:, None, None]
-    counts = [
-        tuple(c for plan in plans for c in (plan.counts[t] if t < len(plan.counts) else (0,) * len(plan.steps)))
-        for t in range(max(len(plan.counts) for plan in plans))
-    ]
-    order = sorted(range(len(steps)), key=lambda i: -steps[i])
-    if order == list(range(len(steps))):
-        where = Rows(sizes, None)
-    else:
-        where = Rows(sizes, _sent(tuple(order), device))
-        rows = rows.index_select(0, where.order)
-        counts = [tuple(row[i] for i in order) for row in counts]
-        steps = [steps[i] for i in order]
-    return Plan(rows, tuple(counts), tuple(steps), plans[0].is_full), where
+    rows, of_steps = torch.cat(parts), [[n for row in step for n in row] for step in zip(*counts, strict=True)]
+    order = sorted(range(len(steps)), key=lambda client: -steps[client])
+    places = Rows(sizes)
+    if order != list(range(len(steps))):
+        by_steps = torch.tensor(order, device=rows.device)
+        places, rows = Rows(sizes, by_steps), rows.index_select(0, by_steps)
+        steps = [steps[client] for client in order]
+        of_steps = [[row[client] for client in order] for row in of_steps]
+    return Plan(rows, tuple(map(tuple, of_steps)), tuple(steps), plans[0].is_full), places
 
 
-@lru_cache(maxsize=64)
-def _sent(values: tuple[int, ...], device: torch.device) -> Tensor:
-    return torch.tensor(values, device=device)
-
-
-def join_tasks(tasks: Sequence[Task]) -> Task:
-    """The task of the first run with the training data of all."""
-    lockstep = tasks[0].lockstep
-    assert lockstep is not None
-    key = tuple(id(task.data.train) for task in tasks)
-    if key not in lockstep.kept:
-        lockstep.kept.clear()
-        lockstep.kept[key] = (join_data([task.data.train for task in tasks]), [task.data.train for task in tasks])
-    train = lockstep.kept[key][0]
-
-    def tick() -> None:
-        for k, task in enumerate(tasks):
-            try:
-                task.tick()
-            except Exception as error:
-                raise MemberStopped(k, error) from error
-
-    return replace(tasks[0], data=replace(tasks[0].data, train=train), tick=tick, lockstep=None)
-
-
-def join_data(parts: Sequence[ClientData]) -> ClientData:
-    pools: list[Samples] = []
-    for part in parts:
-        if not any(part.pool.x.data_ptr() == p.x.data_ptr() for p in pools):
-            pools.append(part.pool)
-    starts, start = {}, 0
-    for pool in pools:
-        starts[pool.x.data_ptr()] = start
-        start += len(pool.y)
-    pool = pools[0] if len(pools) == 1 else Samples(torch.cat([p.x for p in pools]), torch.cat([p.y for p in pools]))
-    rows = torch.cat([part.rows + starts[part.pool.x.data_ptr()] for part in parts])
-    offsets, start = [], 0
-    for part in parts:
-        offsets.append(part.offsets[:-1] + start)
-        start += part.num_samples
-    offsets.append(torch.tensor([start], device=rows.device))
-    relabelled = None
-    if any(part.relabelled is not None for part in parts):
-        relabelled = torch.cat([part.all_labels for part in parts])
-    return ClientData(pool, rows, torch.cat(offsets), parts[0].scale, parts[0].dtype, relabelled)
-
-
-def same(objective: Objective | None) -> Hashable:
-    """A key of what an objective computes."""
-    if objective is None:
-        return None
+def same(objective: Any) -> Hashable:
+    """Equal for objectives that do the same: they have the same code, and hold equal numbers, names and options."""
     if isinstance(objective, OnFeatures):
-        return "features", _code(objective.loss), tuple(sorted(objective.l2.items())), _code(objective.slopes)
-    return _code(objective)
+        return same(objective.loss), tuple(sorted(objective.l2.items())), same(objective.slopes)
+    if isinstance(objective, partial):
+        return same(objective.func), tuple(map(_value, objective.args)), _named(objective.keywords)
+    if isinstance(objective, FunctionType):
+        return objective.__code__, tuple(_value(cell.cell_contents) for cell in objective.__closure__ or ())
+    return None if objective is None else id(objective)
 
 
-def _code(function: Any) -> Hashable:
-    if function is None:
-        return None
-    if not isinstance(function, FunctionType):
-        return id(function)
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    values = tuple(v if isinstance(v, (int, float, str, bool, type(None), tuple)) else id(v) for v in cells)
-    code: CodeType = function.__code__
-    return code, values, function.__defaults__
+def _value(value: Any) -> Hashable:
+    is_equal_by_value = isinstance(value, int | float | str | Options | None)
+    return value if is_equal_by_value else same(value)
+
+
+def _named(values: Mapping[str, Any]) -> Hashable:
+    return tuple((name, _value(value)) for name, value in sorted(values.items()))
+
+
+def _kind(value: Any) -> Hashable:
+    """The names, shapes and dtypes of one client's values."""
+    if isinstance(value, Mapping):
+        return tuple((n, _kind(v)) for n, v in value.items())
+    return None if value is None else (tuple(value.shape[1:]), value.dtype)

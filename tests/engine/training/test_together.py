@@ -1,0 +1,157 @@
+"""Runs that are trained together get the results that each gets alone."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from engine.core.lockstep import Lockstep
+from engine.core.registry import ALGORITHMS
+from engine.core.results import RoundResult
+from engine.federation.clients import Federation
+from engine.simulation.simulate import Simulation
+from engine.training import together
+from tests.support.builders import SIZES, config, federation
+
+SEEDS = (0, 1, 2)
+
+
+def data(seed: int, sizes: tuple[int, ...] = SIZES) -> Federation:
+    """Other samples for each seed, and other sizes of the clients."""
+    return federation(tuple(sizes[(i + seed) % len(sizes)] + seed for i in range(len(sizes))), seed=seed)
+
+
+def alone(algorithm: dict[str, Any] | str, **changed: Any) -> list[list[RoundResult]]:
+    return [list(Simulation(config(algorithm, seed=seed, **changed), data=data(seed)).rounds()) for seed in SEEDS]
+
+
+def at_once(algorithm: dict[str, Any] | str, **changed: Any) -> list[list[RoundResult]]:
+    lockstep, results = Lockstep(), dict[int, list[RoundResult]]()
+
+    def member(seed: int) -> Callable[[], None]:
+        def run() -> None:
+            simulation = Simulation(config(algorithm, seed=seed, **changed), data=data(seed), lockstep=lockstep)
+            results[seed] = list(simulation.rounds())
+
+        return run
+
+    lockstep.run([member(seed) for seed in SEEDS])
+    return [results[seed] for seed in SEEDS]
+
+
+def assert_same(first: Sequence[Sequence[RoundResult]], second: Sequence[Sequence[RoundResult]]) -> None:
+    for a, b in zip(first, second, strict=True):
+        for before, after in zip(a, b, strict=True):
+            assert before.cohort.tolist() == after.cohort.tolist()
+            assert before.arrays.keys() == after.arrays.keys()
+            for name, array in before.arrays.items():
+                torch.testing.assert_close(array, after.arrays[name], rtol=1e-9, atol=1e-12, equal_nan=True)
+            scalars = {n: v for n, v in before.scalars.items() if not n.endswith("seconds")}
+            assert scalars == pytest.approx({n: after.scalars[n] for n in scalars}, rel=1e-9, nan_ok=True)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS.names())
+def test_every_method_gives_the_same_rounds_for_seeds_that_are_trained_together(name: str) -> None:
+    changed = {"participation": 0.5, "local_epochs": 2, "model": {"name": "dnn", "hidden": 4}}
+    assert_same(alone(name, **changed), at_once(name, **changed))
+
+
+@pytest.mark.parametrize("backend", ["fused", "batched", "loop"])
+@pytest.mark.parametrize("changed", [{"batch_size": "full"}, {"momentum": 0.5, "weight_decay": 0.1}, {"lr": 0.01}])
+def test_seeds_are_trained_together_with_every_backend(backend: str, changed: dict[str, Any]) -> None:
+    for name in ("fedprox", "feddyn", "pfedme"):
+        assert_same(alone(name, backend=backend, **changed), at_once(name, backend=backend, **changed))
+
+
+@pytest.fixture
+def joint(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many runs each joint local training had."""
+    sizes: list[int] = []
+    train_all = together._train_all
+    monkeypatch.setattr(together, "_train_all", lambda runs: [sizes.append(len(runs)), train_all(runs)][1])
+    return sizes
+
+
+@pytest.mark.parametrize(
+    ("name", "trainings"),
+    [("fedavg", 1), ("ditto", 2), ("scaffold", 1), ("pfedme", 1), ("fedrep", 2), ("gpfl", 1), ("plgu_lf", 1)],
+)
+def test_all_seeds_are_trained_at_once(name: str, trainings: int, joint: list[int]) -> None:
+    at_once(name, model={"name": "dnn", "hidden": 4})
+    assert joint == [len(SEEDS)] * trainings * 2  # rounds
+
+
+def test_runs_with_clipped_gradients_are_trained_alone(joint: list[int]) -> None:
+    changed: dict[str, Any] = {"clip_norm": 1.0}
+    assert_same(alone("fedavg", **changed), at_once("fedavg", **changed))
+    assert joint == []
+
+
+def test_a_run_that_stops_leaves_the_others_to_finish(joint: list[int]) -> None:
+    class Cancelled(Exception):
+        pass
+
+    lockstep, results, stopped = Lockstep(), dict[int, list[RoundResult]](), list[int]()
+
+    def member(seed: int) -> Callable[[], None]:
+        ticks = iter(range(100))
+
+        def tick() -> None:
+            if seed == 1 and next(ticks) == 8:
+                raise Cancelled
+
+        def run() -> None:
+            simulation = Simulation(config("fedavg", seed=seed), data=data(seed), lockstep=lockstep, tick=tick)
+            try:
+                results[seed] = list(simulation.rounds())
+            except Cancelled:
+                stopped.append(seed)
+
+        return run
+
+    lockstep.run([member(seed) for seed in SEEDS])
+    assert stopped == [1] and sorted(results) == [0, 2]
+    expected = alone("fedavg")
+    assert_same([expected[0], expected[2]], [results[0], results[2]])
+    assert joint == [3, 3, 2] or joint == [3, 3]
+
+
+def test_a_run_that_continues_at_another_round_is_trained_with_the_others() -> None:
+    whole, lockstep, results = alone("ditto", rounds=4), Lockstep(), dict[int, list[RoundResult]]()
+
+    def member(seed: int) -> Callable[[], None]:
+        def run() -> None:
+            first = Simulation(config("ditto", seed=seed, rounds=4), data=data(seed))
+            for result in first.rounds():
+                if result.round == seed:
+                    break
+            simulation = Simulation(config("ditto", seed=seed, rounds=4), data=data(seed), lockstep=lockstep)
+            simulation.restore(first.checkpoint())
+            results[seed] = list(simulation.rounds())
+
+        return run
+
+    lockstep.run([member(seed) for seed in SEEDS])
+    assert_same([whole[seed][seed + 1 :] for seed in SEEDS], [results[seed] for seed in SEEDS])
+
+
+def test_objectives_are_the_same_if_their_code_and_their_numbers_are() -> None:
+    def weighted(share: float) -> Any:
+        return lambda model, params, x, y, weight, extras: share * x.sum()
+
+    assert together.same(weighted(0.5)) == together.same(weighted(0.5)) != together.same(weighted(0.6))
+    assert together.same(None) is None
+
+
+def test_joined_data_has_the_clients_of_all_parts_and_shares_a_common_pool() -> None:
+    first = data(0).train
+    again, other = replace(first, rows=first.rows.flip(0)), data(1).train
+    joined = together.join_data([first, again, other])
+    assert joined.sizes.tolist() == [*first.sizes.tolist(), *again.sizes.tolist(), *other.sizes.tolist()]
+    assert len(joined.pool.y) == len(first.pool.y) + len(other.pool.y)
+    parts = [first, again, other]
+    expected = [part.of_client(i) for part in parts for i in range(part.num_clients)]
+    for i, (x, y) in enumerate(expected):
+        torch.testing.assert_close(joined.of_client(i), (x, y), rtol=0, atol=0)
