@@ -4,7 +4,7 @@
 No function changes its arguments.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import torch
 from jaxtyping import Float, Int
@@ -115,5 +115,5 @@ def squared_distance(a: ClientParams, b: ClientParams) -> Float[Tensor, "S"]:
     return torch.stack([(a[n] - b[n]).flatten(1).square().sum(1) for n in a]).sum(0)
 
 
-def all_finite(params: dict[str, Tensor]) -> bool:
-    return not params or bool(torch.stack([p.isfinite().all() for p in params.values()]).all())
+def all_finite(tensors: Collection[Tensor]) -> bool:
+    return not tensors or bool(torch.stack([t.isfinite().all() for t in tensors]).all())

@@ -342,9 +342,7 @@ class Simulation:
             unseen_arrays, unseen_scalars = self._measure_unseen()
             arrays, scalars = arrays | unseen_arrays, scalars | unseen_scalars
         clusters = diagnostics.clusters if diagnostics else None
-        participants = (
-            np.zeros(0, np.int32) if cohort is None else np.sort(cohort.clients.cpu().numpy()).astype(np.int32)
-        )
+        participants = np.zeros(0, np.int32) if cohort is None else np.sort(np.array(cohort.numbers, np.int32))
         return RoundResult(
             round,
             participants,
@@ -368,7 +366,7 @@ class Simulation:
         scalars["bytes_down"] = float(cohort.size * shared.bytes_down if down is None else down)
         scalars["gradient_evaluations"] = float(diagnostics.gradient_evaluations)
         loss = np.full(self.task.num_clients, np.nan, stored_dtype(self.task))
-        loss[cohort.clients.cpu().numpy()] = diagnostics.train_loss.cpu().numpy()
+        loss[list(cohort.numbers)] = diagnostics.train_loss.cpu().numpy()
         arrays = {"train_loss": loss}
         for name, value in diagnostics.values.items():
             if isinstance(value, Tensor) and value.dim():
@@ -431,13 +429,15 @@ class Simulation:
 
     def _training_failed(self, train_loss: Tensor, cohort: Cohort | None) -> str | None:
         """Why training has to stop, if so: a participant's loss or a shared model is not finite."""
+        shared = self.algorithm.shared(self.state)
+        sent = (p for params in (*shared.down, *shared.up) for p in params.values())
+        models = list({id(p): p for p in sent}.values())  # most are sent both ways
+        if all_finite([train_loss, *models]):
+            return None
         bad = torch.nonzero(~train_loss.isfinite())
         if len(bad) and cohort is not None:
-            return f"the training loss of client {int(cohort.clients[bad[0, 0]])} is not finite"
-        shared = self.algorithm.shared(self.state)
-        if not all(all_finite(params) for params in (*shared.down, *shared.up)):
-            return "the server's model is not finite"
-        return None
+            return f"the training loss of client {cohort.numbers[int(bad[0, 0])]} is not finite"
+        return None if all_finite(models) else "the server's model is not finite"
 
     def _evaluation_failed(self, values: dict[str, np.ndarray]) -> str | None:
         is_validation = self.config.evaluation.on == "val"

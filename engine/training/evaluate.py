@@ -1,8 +1,8 @@
 """Accuracy and mean cross-entropy of every client on its own samples."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -11,10 +11,11 @@ from torch import Tensor
 from torch.func import vmap
 from torch.nn import functional as F
 
-from engine.core.params import ClientParams, SharedParams, broadcast, row
+from engine.core.params import ClientParams, SharedParams, broadcast, concat, row
 from engine.federation.batches import Cohort
 from engine.federation.clients import ClientData
 from engine.task import Predictor, Task
+from engine.training import together
 
 _SLAB_BYTES = 16 * 2**20  # bytes of the samples that are evaluated together on a CPU
 _SLAB_BYTES_GPU = 512 * 2**20
@@ -27,14 +28,53 @@ def evaluate(task: Task, predictor: Predictor, data: ClientData) -> tuple[np.nda
     A shared model, and one "client" with many models (the common test set), are handled by the same two paths. Where
     the task evaluates a sample of the clients, the values of the others are NaN.
     """
+    lockstep = task.lockstep
+    if lockstep is None or predictor.forward or predictor.clients is not None or task.evaluated is not None:
+        return _evaluate(task, predictor, data)
+    key = "evaluate", predictor.is_per_client, type(task.backend), together.kind(predictor.params)
+    return lockstep.meet(key, _Evaluation(task, predictor, data), _evaluate_all)
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    """The arguments of ``evaluate``."""
+
+    task: Task
+    predictor: Predictor
+    data: ClientData
+
+
+def _evaluate(task: Task, predictor: Predictor, data: ClientData) -> tuple[np.ndarray, np.ndarray]:
     clients = _evaluated(task, data)
     compute = _per_client if predictor.is_per_client else _shared
-    correct, loss = compute(task, predictor, data, clients)
-    sizes = data.sizes[clients].cpu().numpy().astype(np.float64)
+    accuracy, loss = _means(compute(task, predictor, data, clients), data.sizes[clients])
+    return spread(accuracy, clients, data.num_clients), spread(loss, clients, data.num_clients)
+
+
+def _evaluate_all(runs: Sequence[_Evaluation]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The values of several runs, whose clients become those of one."""
+    if len(runs) == 1:
+        return [_evaluate(runs[0].task, runs[0].predictor, runs[0].data)]
+    tasks, numbers = [run.task for run in runs], [run.data.num_clients for run in runs]
+    data, task = together.joined_data(tasks, [run.data for run in runs]), together.joined(tasks)
+    if runs[0].predictor.is_per_client:
+        models = Predictor(concat([run.predictor.params for run in runs]), is_per_client=True)
+        sums = _per_client(task, models, data, torch.arange(data.num_clients, device=task.device))
+    else:
+        params = {n: torch.stack([run.predictor.params[n] for run in runs]) for n in runs[0].predictor.params}
+        sums = _shared_in_each(task, params, data, [run.data.num_samples for run in runs])
+    accuracy, loss = _means(sums, data.sizes)
+    ends = np.cumsum(numbers)[:-1]
+    return list(zip(np.split(accuracy, ends), np.split(loss, ends), strict=True))
+
+
+def _means(sums: tuple[np.ndarray, np.ndarray], sizes: Int[Tensor, "n"]) -> tuple[np.ndarray, np.ndarray]:
+    """Accuracies and mean losses of clients, from their sums."""
+    count = sizes.cpu().numpy().astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
-        accuracy, mean_loss = correct / sizes, loss / sizes
-    accuracy[~np.isfinite(mean_loss)] = np.nan
-    return spread(accuracy, clients, data.num_clients), spread(mean_loss, clients, data.num_clients)
+        accuracy, loss = sums[0] / count, sums[1] / count
+    accuracy[~np.isfinite(loss)] = np.nan
+    return accuracy, loss
 
 
 def evaluate_common(task: Task, predictor: Predictor) -> tuple[np.ndarray, np.ndarray]:
@@ -112,6 +152,27 @@ def _shared(
     with torch.no_grad():
         for owner, x, y in slabs(task, data, clients):
             totals.index_add_(1, owner, torch.stack(_scores(_logits(task, predictor, predictor.params, x), y)))
+    correct, loss = totals.cpu().numpy()
+    return correct, loss
+
+
+def _shared_in_each(
+    task: Task, models: ClientParams, data: ClientData, sizes: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same sums of several runs, with ``sizes`` samples each: each run's model [R, ...] over all its samples."""
+    ends = torch.tensor(sizes, device=task.device).cumsum(0)[:, None]
+    starts = ends - ends.diff(dim=0, prepend=ends.new_zeros(1, 1))
+    owner = torch.repeat_interleave(data.sizes, output_size=data.num_samples)
+    totals = torch.zeros(2, data.num_clients, dtype=torch.float64, device=task.device)
+    step = max(1, _slab(task) // (len(sizes) * _sample_bytes(task, data)))
+    with torch.no_grad():
+        for begin in range(0, max(sizes), step):
+            task.tick()
+            places = starts + torch.arange(begin, min(begin + step, max(sizes)), device=task.device)
+            is_used, places = places < ends, places.minimum((ends - 1).clamp(min=0))
+            logits = task.backend.logits(task.model, models, data.features(places))
+            scores = torch.stack(_scores(logits, data.labels(places))).where(is_used, 0)
+            totals.index_add_(1, owner[places].flatten(), scores.flatten(1))
     correct, loss = totals.cpu().numpy()
     return correct, loss
 

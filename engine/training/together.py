@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Int
@@ -18,7 +18,7 @@ from engine.backends import OnFeatures
 from engine.backends.batched import Batched
 from engine.backends.fused import Fused
 from engine.backends.loop import Loop
-from engine.core.lockstep import MemberStopped
+from engine.core.lockstep import Lockstep, MemberStopped
 from engine.core.registry import Options
 from engine.federation.batches import Plan
 from engine.federation.clients import ClientData, Samples
@@ -29,6 +29,9 @@ Values = Mapping[str, Any]
 Train = Callable[[Task, Plan, Values], Values]
 """(task, batches, values of the cohort) -> results of the cohort."""
 
+T = TypeVar("T")
+
+_MOST_KEPT = 8  # a pool, its training, validation and test data, and the same while some runs have ended
 _PLAIN = (Fused, Batched, Loop)  # backends that hold nothing of their run
 
 
@@ -42,7 +45,7 @@ def train(task: Task, plan: Plan, values: Values, compute: Train, same: Hashable
     is_plain = type(task.backend) in _PLAIN and type(plan) is Plan and not plan.augmentation and not plan.drawn
     if lockstep is None or not is_plain:
         return compute(task, plan, values)
-    key = "train", same, type(task.backend), plan.is_full, _kind(values)
+    key = "train", same, type(task.backend), plan.is_full, kind(values)
     return lockstep.meet(key, _Training(task, plan, values, compute), _train_all)
 
 
@@ -86,25 +89,35 @@ def joined(tasks: Sequence[Task]) -> Task:
 
 
 def joined_data(tasks: Sequence[Task], parts: Sequence[ClientData]) -> ClientData:
-    """The clients of all runs, run after run; kept until other data are joined."""
+    """The clients of all runs, run after run. A pool that runs share is not copied."""
     lockstep = tasks[0].lockstep
     assert lockstep is not None
-    key = tuple(map(id, parts))
-    if key not in lockstep.kept:
-        lockstep.kept.clear()
-        lockstep.kept[key] = join_data(parts), parts  # the parts too, so that their ids stay theirs
-    data: ClientData = lockstep.kept[key][0]
+    pools = list({id(part.pool.x): part.pool for part in parts}.values())
+    pool: Samples = kept(lockstep, pools, lambda: _join_pools(pools))
+    data: ClientData = kept(lockstep, parts, lambda: _join_data(parts, pools, pool))
     return data
 
 
-def join_data(parts: Sequence[ClientData]) -> ClientData:
-    """The clients of all parts, part after part. A pool that parts share is not copied."""
-    pools = list({id(part.pool.x): part.pool for part in parts}.values())
+def kept(lockstep: Lockstep, of: Sequence[object], compute: Callable[[], T]) -> T:
+    """What ``compute`` returned the first time for the same objects; of the last ones."""
+    key = tuple(map(id, of))
+    if key not in lockstep.kept:
+        while len(lockstep.kept) >= _MOST_KEPT:
+            lockstep.kept.pop(next(iter(lockstep.kept)))
+        lockstep.kept[key] = compute(), of  # these too, so that their ids stay theirs
+    value: T = lockstep.kept[key][0]
+    return value
+
+
+def _join_pools(pools: Sequence[Samples]) -> Samples:
+    return pools[0] if len(pools) == 1 else Samples(torch.cat([p.x for p in pools]), torch.cat([p.y for p in pools]))
+
+
+def _join_data(parts: Sequence[ClientData], pools: Sequence[Samples], pool: Samples) -> ClientData:
     starts, start = {}, 0
-    for pool in pools:
-        starts[id(pool.x)] = start
-        start += len(pool.y)
-    pool = pools[0] if len(pools) == 1 else Samples(torch.cat([p.x for p in pools]), torch.cat([p.y for p in pools]))
+    for one in pools:
+        starts[id(one.x)] = start
+        start += len(one.y)
     rows = torch.cat([part.rows + starts[id(part.pool.x)] for part in parts])
     sizes = torch.cat([part.sizes for part in parts])
     offsets = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
@@ -184,8 +197,8 @@ def _named(values: Mapping[str, Any]) -> Hashable:
     return tuple((name, _value(value)) for name, value in sorted(values.items()))
 
 
-def _kind(value: Any) -> Hashable:
+def kind(value: Any) -> Hashable:
     """The names, shapes and dtypes of one client's values."""
     if isinstance(value, Mapping):
-        return tuple((n, _kind(v)) for n, v in value.items())
+        return tuple((n, kind(v)) for n, v in value.items())
     return None if value is None else (tuple(value.shape[1:]), value.dtype)

@@ -147,11 +147,12 @@ def test_objectives_are_the_same_if_their_code_and_their_numbers_are() -> None:
 
 def test_joined_data_has_the_clients_of_all_parts_and_shares_a_common_pool() -> None:
     first = data(0).train
-    again, other = replace(first, rows=first.rows.flip(0)), data(1).train
-    joined = together.join_data([first, again, other])
-    assert joined.sizes.tolist() == [*first.sizes.tolist(), *again.sizes.tolist(), *other.sizes.tolist()]
-    assert len(joined.pool.y) == len(first.pool.y) + len(other.pool.y)
-    parts = [first, again, other]
+    parts = [first, replace(first, rows=first.rows.flip(0)), data(1).train]
+    task = replace(Simulation(config("fedavg"), data=data(0)).task, lockstep=Lockstep())
+    joined = together.joined_data([task] * 3, parts)
+    assert joined.sizes.tolist() == [size for part in parts for size in part.sizes.tolist()]
+    assert len(joined.pool.y) == len(first.pool.y) + len(parts[2].pool.y)
     expected = [part.of_client(i) for part in parts for i in range(part.num_clients)]
     for i, (x, y) in enumerate(expected):
         torch.testing.assert_close(joined.of_client(i), (x, y), rtol=0, atol=0)
+    assert together.joined_data([task] * 3, parts) is joined
