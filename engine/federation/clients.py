@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -36,6 +37,7 @@ class Samples:
 
     x: Tensor  # [P, ...] as stored (uint8 or floating point)
     y: Tensor  # [P] int64
+    source: Pool | None = field(default=None, repr=False, compare=False)  # if runs may share them
 
 
 @dataclass(frozen=True)
@@ -223,15 +225,23 @@ def _unused_clients(config: RunConfig, pool: Pool) -> str:
 
 def build(config: RunConfig, data_dir: Path, device: torch.device, progress: Progress | None = None) -> Federation:
     """Loads and partitions a run's data. Raises DataUnavailable, ImpossiblePartition."""
-    pool = _pool_of_process(_PoolKey(config, data_dir, progress)) if _is_shared(config) else None
-    if pool is None:
+    dtype, samples = getattr(torch, config.training.tensor_dtype), None
+    if _is_shared(config):
+        pool = _pool_of_process(_PoolKey(config, data_dir, progress))
+        samples = _shared_samples(pool, dtype, device)
+    else:
         pool = load_pool(config, data_dir, progress)
-    return lay_out(pool, partition_pool(config, pool), getattr(torch, config.training.tensor_dtype), device)
+    return lay_out(pool, partition_pool(config, pool), dtype, device, samples)
 
 
-def lay_out(pool: Pool, partition: Partition, dtype: torch.dtype, device: torch.device) -> Federation:
-    """Converts a partitioned pool to tensors on ``device``; the clients hold indices into it."""
-    samples = _samples(pool.x, pool.y, dtype, device)
+def lay_out(
+    pool: Pool, partition: Partition, dtype: torch.dtype, device: torch.device, samples: Samples | None = None
+) -> Federation:
+    """Converts a partitioned pool to tensors on ``device``; the clients hold indices into it.
+
+    ``samples`` is the pool as tensors, where another run has converted it.
+    """
+    samples = samples or _samples(pool.x, pool.y, dtype, device)
     common = None
     if pool.common_test is not None:
         x, y = pool.common_test
@@ -315,6 +325,18 @@ def _truth_of(pool: Pool, partition: Partition) -> dict[str, np.ndarray] | None:
         clients = np.arange(drawn)
     are_kept = all((pool.client[rows] == i).all() for i, rows in zip(clients, partition.train, strict=True))
     return pool.truth | {"weights": pool.truth["weights"][clients]} if are_kept else None
+
+
+_shared: WeakValueDictionary[tuple[int, torch.dtype, torch.device], Samples] = WeakValueDictionary()
+
+
+def _shared_samples(pool: Pool, dtype: torch.dtype, device: torch.device) -> Samples:
+    """The pool as tensors: the same for all runs of the process that use it at the same time."""
+    key = id(pool), dtype, device
+    samples = _shared.get(key)
+    if samples is None:  # while they exist, so does the pool, and its id is not used again
+        samples = _shared[key] = replace(_samples(pool.x, pool.y, dtype, device), source=pool)
+    return samples
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Runs that are trained together get the results that each gets alone."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,59 +10,23 @@ import torch
 from engine.core.lockstep import Lockstep
 from engine.core.registry import ALGORITHMS
 from engine.core.results import RoundResult
-from engine.federation.clients import Federation
 from engine.simulation.simulate import Simulation
 from engine.training import together
-from tests.support.builders import SIZES, config, federation
-
-SEEDS = (0, 1, 2)
-
-
-def data(seed: int, sizes: tuple[int, ...] = SIZES) -> Federation:
-    """Other samples for each seed, and other sizes of the clients."""
-    return federation(tuple(sizes[(i + seed) % len(sizes)] + seed for i in range(len(sizes))), seed=seed)
-
-
-def alone(algorithm: dict[str, Any] | str, **changed: Any) -> list[list[RoundResult]]:
-    return [list(Simulation(config(algorithm, seed=seed, **changed), data=data(seed)).rounds()) for seed in SEEDS]
-
-
-def at_once(algorithm: dict[str, Any] | str, **changed: Any) -> list[list[RoundResult]]:
-    lockstep, results = Lockstep(), dict[int, list[RoundResult]]()
-
-    def member(seed: int) -> Callable[[], None]:
-        def run() -> None:
-            simulation = Simulation(config(algorithm, seed=seed, **changed), data=data(seed), lockstep=lockstep)
-            results[seed] = list(simulation.rounds())
-
-        return run
-
-    lockstep.run([member(seed) for seed in SEEDS])
-    return [results[seed] for seed in SEEDS]
-
-
-def assert_same(first: Sequence[Sequence[RoundResult]], second: Sequence[Sequence[RoundResult]]) -> None:
-    for a, b in zip(first, second, strict=True):
-        for before, after in zip(a, b, strict=True):
-            assert before.cohort.tolist() == after.cohort.tolist()
-            assert before.arrays.keys() == after.arrays.keys()
-            for name, array in before.arrays.items():
-                torch.testing.assert_close(array, after.arrays[name], rtol=1e-9, atol=1e-12, equal_nan=True)
-            scalars = {n: v for n, v in before.scalars.items() if not n.endswith("seconds")}
-            assert scalars == pytest.approx({n: after.scalars[n] for n in scalars}, rel=1e-9, nan_ok=True)
+from tests.support.builders import config
+from tests.support.seeds import SEEDS, alone, assert_same_runs, at_once, data
 
 
 @pytest.mark.parametrize("name", ALGORITHMS.names())
 def test_every_method_gives_the_same_rounds_for_seeds_that_are_trained_together(name: str) -> None:
     changed = {"participation": 0.5, "local_epochs": 2, "model": {"name": "dnn", "hidden": 4}}
-    assert_same(alone(name, **changed), at_once(name, **changed))
+    assert_same_runs(alone(name, **changed), at_once(name, **changed))
 
 
 @pytest.mark.parametrize("backend", ["fused", "batched", "loop"])
 @pytest.mark.parametrize("changed", [{"batch_size": "full"}, {"momentum": 0.5, "weight_decay": 0.1}, {"lr": 0.01}])
 def test_seeds_are_trained_together_with_every_backend(backend: str, changed: dict[str, Any]) -> None:
     for name in ("fedprox", "feddyn", "pfedme"):
-        assert_same(alone(name, backend=backend, **changed), at_once(name, backend=backend, **changed))
+        assert_same_runs(alone(name, backend=backend, **changed), at_once(name, backend=backend, **changed))
 
 
 @pytest.fixture
@@ -85,7 +49,7 @@ def test_all_seeds_are_trained_at_once(name: str, trainings: int, joint: list[in
 
 def test_runs_with_clipped_gradients_are_trained_alone(joint: list[int]) -> None:
     changed: dict[str, Any] = {"clip_norm": 1.0}
-    assert_same(alone("fedavg", **changed), at_once("fedavg", **changed))
+    assert_same_runs(alone("fedavg", **changed), at_once("fedavg", **changed))
     assert joint == []
 
 
@@ -114,7 +78,7 @@ def test_a_run_that_stops_leaves_the_others_to_finish(joint: list[int]) -> None:
     lockstep.run([member(seed) for seed in SEEDS])
     assert stopped == [1] and sorted(results) == [0, 2]
     expected = alone("fedavg")
-    assert_same([expected[0], expected[2]], [results[0], results[2]])
+    assert_same_runs([expected[0], expected[2]], [results[0], results[2]])
     assert joint == [3, 3, 2] or joint == [3, 3]
 
 
@@ -134,7 +98,7 @@ def test_a_run_that_continues_at_another_round_is_trained_with_the_others() -> N
         return run
 
     lockstep.run([member(seed) for seed in SEEDS])
-    assert_same([whole[seed][seed + 1 :] for seed in SEEDS], [results[seed] for seed in SEEDS])
+    assert_same_runs([whole[seed][seed + 1 :] for seed in SEEDS], [results[seed] for seed in SEEDS])
 
 
 def test_objectives_are_the_same_if_their_code_and_their_numbers_are() -> None:
