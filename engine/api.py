@@ -5,8 +5,10 @@ result = run("experiment.yaml")
 result.summary()
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import torch
 from engine.config.schema import ExperimentConfig, RunConfig, load_config, parse_experiment
 from engine.config.study import Study
 from engine.config.tpe import Point
+from engine.core.lockstep import Lockstep
 from engine.core.results import RoundResult, RunResult
 from engine.export import tables
 from engine.export.document import export_text, write_export
@@ -64,7 +67,7 @@ def run(
     """
     raw, runs, study = _resolved(config)
     check_runs(runs, tune=study.tune if study else None)
-    finished = list(_run_study(study, progress) if study else (_run(one, progress) for one in runs))
+    finished = list(_run_study(study, progress) if study else _run_all(runs, progress))
     return Result(raw, tuple(o for o, _ in finished), tuple(m for _, m in finished))
 
 
@@ -90,15 +93,13 @@ def _run_study(study: Study, progress: Progress | None) -> Iterator[tuple[RunRes
             values = {k: value_of(seeds, study.tune.select) for k, seeds in validations.items()}
             points[trial] = study.next_point(entry, split, values, points)
             validations[trial] = []
-            for config in study.trials(entry, split, trial, points[trial]):
-                result, models = _run(config, progress)
+            for result, models in _run_all(study.trials(entry, split, trial, points[trial]), progress):
                 validations[trial].append(_validation(result, study))
                 spent += sum(r.scalars["gradient_evaluations"] for r in result.rounds)
                 yield result, models
         choice = choose(validations, study.tune.select).trial
         chosen[entry, split], chosen_points[entry, split] = choice, points[choice]
-    for config in study.finals(chosen, chosen_points):
-        yield _run(config, progress)
+    yield from _run_all(study.finals(chosen, chosen_points), progress)
 
 
 def _validation(result: RunResult, study: Study) -> Validation | None:
@@ -109,11 +110,33 @@ def _validation(result: RunResult, study: Study) -> Validation | None:
     return Validation(accuracy, loss, np.array(sizes, float))
 
 
-def _run(config: RunConfig, progress: Progress | None) -> tuple[RunResult, Models]:
+def _run_all(configs: Iterable[RunConfig], progress: Progress | None) -> Iterator[tuple[RunResult, Models]]:
+    """Each run in turn, or several seeds at a time where ``seeds_together`` asks for it."""
+    for _, alike in groupby(configs, lambda config: config.without_seeds):
+        left = list(alike)
+        while left:
+            size = left[0].machine.seeds_together
+            together, left = left[:size], left[size:]
+            yield from _run_together(together, progress)
+
+
+def _run_together(configs: Sequence[RunConfig], progress: Progress | None) -> list[tuple[RunResult, Models]]:
+    if len(configs) == 1:
+        return [_run(configs[0], progress)]
+    lockstep, finished = Lockstep(), dict[int, tuple[RunResult, Models]]()
+
+    def member(place: int, config: RunConfig) -> None:
+        finished[place] = _run(config, progress, lockstep)
+
+    lockstep.run([partial(member, place, config) for place, config in enumerate(configs)])
+    return [finished[place] for place in range(len(configs))]
+
+
+def _run(config: RunConfig, progress: Progress | None, lockstep: Lockstep | None = None) -> tuple[RunResult, Models]:
     threads = torch.get_num_threads()
     torch.set_num_threads(config.machine.threads or threads)
     try:
-        simulation = Simulation(config)
+        simulation = Simulation(config, lockstep=lockstep)
         rounds = []
         for result in simulation.rounds():
             rounds.append(result)

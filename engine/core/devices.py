@@ -5,11 +5,12 @@ Kernels of a GPU are queued. What reads a value back waits until the queue is em
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 
-def sent(values: Sequence[float], device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+def sent(values: Sequence[float] | np.ndarray, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
     """Numbers of the host as a tensor on ``device``, without waiting for the device."""
     if device.type != "cuda":
         return torch.tensor(values, dtype=dtype, device=device)

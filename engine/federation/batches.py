@@ -220,7 +220,7 @@ def make_plans(draws: Sequence[Draw]) -> list[Plan]:
     device, num, num_steps, largest = starts.device, len(total), int(total.max()), int(own.max())
     batch = np.minimum(own, int(draws[0].batch_size))
     per_epoch, width = -(-own // batch), int(batch.max())
-    m, b, epoch_steps = (sent(values.tolist(), device)[:, None] for values in (own, batch, per_epoch))
+    m, b, epoch_steps = (sent(values, device)[:, None] for values in (own, batch, per_epoch))
     rows = starts[:, None].repeat(1, num_steps * width + 1)  # the last column takes what no step uses
     for epoch in range(int((-(-total // per_epoch)).max())):
         left = np.minimum(np.maximum(total - epoch * per_epoch, 0) * batch, own)  # samples of this epoch
@@ -228,7 +228,7 @@ def make_plans(draws: Sequence[Draw]) -> list[Plan]:
         order = permutation_prefix(streams, clients, m[:, 0], largest, int(left.max()))
         place = torch.arange(order.shape[1], device=device)
         target = (epoch * epoch_steps + place // b) * width + place % b
-        is_unused = place >= sent(left.tolist(), device)[:, None]
+        is_unused = place >= sent(left, device)[:, None]
         rows.scatter_(1, target.masked_fill(is_unused, num_steps * width), starts[:, None] + order)
     number = np.arange(num_steps)[:, None]
     counts = np.minimum(batch, own - number % per_epoch * batch) * (number < total)
@@ -245,7 +245,7 @@ def _per_client(streams: list[int], counts: list[int], device: torch.device) -> 
     """The stream of each client, from that of each run."""
     if len(streams) == 1:
         return streams[0]
-    return sent([stream for stream, count in zip(streams, counts, strict=True) for _ in range(count)], device)
+    return sent(np.repeat(streams, counts), device)
 
 
 def _full_plan(sizes: Sequence[int], starts: Tensor, steps: Sequence[int]) -> Plan:

@@ -53,6 +53,26 @@ def test_progress_is_called_for_every_round() -> None:
     assert calls == [(label, seed, r) for label in ("fedavg", "local_train") for seed in (0, 1) for r in (0, 1, 2)]
 
 
+@pytest.mark.parametrize("together", [2, 3, 64])
+def test_seeds_that_are_trained_together_give_the_results_of_each_alone(together: int) -> None:
+    seeds = CONFIG | {"seeds": [0, 1, 2, 3, 4]}
+    calls: list[tuple[str, int, int]] = []
+    result = run(
+        seeds | {"seeds_together": together},
+        progress=lambda config, result: calls.append((config.label, result.round, config.seed)),
+    )
+    assert without_seconds(result.to_json()) == without_seconds(run(seeds).to_json())
+    of_first = [(round, seed) for label, round, seed in calls if label == "fedavg" and seed < together]
+    assert of_first == sorted(of_first)  # the seeds of a group reach each round together
+
+
+def test_the_trials_of_a_study_are_trained_together() -> None:
+    study = CONFIG | {"partition": CONFIG["partition"] | {"val_fraction": 0.25}, "splits": [4]}
+    study |= {"tune": {"trials": 2, "seeds": 2}}
+    together = run(study | {"seeds_together": 4})
+    assert without_seconds(together.to_json()) == without_seconds(run(study).to_json())
+
+
 def test_the_table_of_rounds_has_a_row_for_each() -> None:
     table = run(CONFIG).to_dataframe()
     assert len(table) == 4 * 3 and set(table["label"]) == {"fedavg", "local_train"}
