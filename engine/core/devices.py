@@ -16,7 +16,7 @@ def sent(values: Sequence[float] | np.ndarray, device: torch.device, dtype: torc
         return torch.tensor(values, dtype=dtype, device=device)
     if torch.cuda.is_current_stream_capturing():  # the graph would read this memory again, after others have used it
         raise RuntimeError("a step that a CUDA graph replays cannot send numbers from the host")
-    return torch.tensor(values, dtype=dtype, pin_memory=True).to(device, non_blocking=True)
+    return torch.tensor(values, dtype=dtype).pin_memory().to(device, non_blocking=True)
 
 
 def allow_tf32(is_allowed: bool) -> None:
