@@ -3,10 +3,13 @@
 Streamlit's own host and origin checks cover only its WebSocket, and allow every port of this machine.
 """
 
+import gc
 import os
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+
+gc.disable()  # until ``warm_up`` has loaded everything: nothing that is imported is ever garbage
 
 import streamlit as st
 from starlette.middleware import Middleware

@@ -16,7 +16,19 @@ PROGRAMS = ("app.__main__", "app.server.asgi", "app.main", "app.views.")  # thes
 
 
 def everything() -> None:
-    """The modules of all pages, the drawing library, the presets, the newest comparison, and the cards of Papers."""
+    """The modules of all pages, the drawing library, the presets, the newest comparison, and the cards of Papers.
+
+    Then garbage collections begin, without what is loaded by now, which stays.
+    """
+    try:
+        _load()
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
+def _load() -> None:
     for module in pkgutil.walk_packages(app.__path__, "app."):
         if not module.name.startswith(PROGRAMS):
             importlib.import_module(module.name)
@@ -31,8 +43,6 @@ def everything() -> None:
             known()
         comparison()
         gallery()
-    gc.collect()
-    gc.freeze()  # all this is permanent: garbage collections can skip it
 
 
 def gallery() -> None:

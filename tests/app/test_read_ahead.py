@@ -1,5 +1,6 @@
 """The reads of a server before its first visit."""
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,3 +61,18 @@ def test_an_unreadable_database_is_left_to_the_pages(tmp_path: Path, monkeypatch
     (tmp_path / "none.db").write_bytes(b"not a database" * 1000)
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'none.db'}")
     warm_up.comparison()
+
+
+def test_garbage_is_collected_once_everything_is_loaded_or_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        assert not gc.isenabled()
+        raise OSError("disk")
+
+    monkeypatch.setattr(warm_up, "_load", fails)
+    gc.disable()  # as app/server/asgi.py does
+    try:
+        with pytest.raises(OSError, match="disk"):
+            warm_up.everything()
+        assert gc.isenabled()
+    finally:
+        gc.enable()
