@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from engine.config.alike import without_seeds
 from engine.config.schema import ExperimentConfig, RunConfig, load_config, parse_experiment
 from engine.config.study import Study
 from engine.config.tpe import Point
@@ -112,7 +113,7 @@ def _validation(result: RunResult, study: Study) -> Validation | None:
 
 def _run_all(configs: Iterable[RunConfig], progress: Progress | None) -> Iterator[tuple[RunResult, Models]]:
     """Each run in turn, or several seeds at a time where ``seeds_together`` asks for it."""
-    for _, alike in groupby(configs, lambda config: config.without_seeds):
+    for _, alike in groupby(configs, lambda config: without_seeds(config.to_dict())):
         left = list(alike)
         while left:
             size = left[0].machine.seeds_together

@@ -179,7 +179,7 @@ class Machine(Options):
         le=64,
         title="Seeds together",
         description="Trains up to this many runs at once that differ in nothing but their seeds. Faster for small "
-        "models on a GPU, which one run cannot fill. 1 trains each run on its own.",
+        "models on a GPU, which one run cannot fill. Workers without a GPU train each run on its own.",
     )
     threads: int | None = Field(None, ge=1, le=256, description="CPU threads of a run; by default the worker decides.")
     checkpoint_s: float = Field(10.0, gt=0, le=1e6, title="Checkpoint", description="Seconds between checkpoints.")
@@ -258,12 +258,6 @@ class RunConfig:
         )
         what = {k: v for k, v in self.to_dict().items() if k not in unused}
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
-
-    @property
-    def without_seeds(self) -> str:
-        """Equal for runs that differ in nothing but their seeds, and so may be trained together."""
-        what = {k: v for k, v in self.to_dict().items() if k not in ("seed", "data_seed", "study")}
-        return json.dumps(what, sort_keys=True)
 
     def to_dict(self) -> dict[str, Any]:
         return {

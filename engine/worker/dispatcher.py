@@ -160,8 +160,9 @@ class Dispatcher:
         self._may_have_lost_claims = True  # if the response to a claim is lost
         for kind, claims in self._claims.items():
             while self._has_free_slot(kind) and (ticket := claims.claim()) is not None:
-                self._tickets[ticket.key] = ticket
-                self.executor.submit(ticket)
+                tickets = [ticket, *(claims.claim_together(ticket) if self.executor.trains_together else [])]
+                self._tickets |= {one.key: one for one in tickets}
+                self.executor.submit(*tickets)
         self._may_have_lost_claims = False
 
     def _has_free_slot(self, kind: str) -> bool:

@@ -82,6 +82,7 @@ class Executor(Protocol):
 
     on_notice: Callable[[str], None]
     problem: str  # why nothing can be computed now, or ""
+    trains_together: bool  # whether one slot can train several seeds at once
 
     @property
     def has_given_up(self) -> bool:
@@ -103,14 +104,17 @@ class Executor(Protocol):
     def free_for_analyses(self) -> int:
         """``free``, plus the slot for analyses unless it is taken."""
 
-    def submit(self, ticket: Work) -> None:
-        """Starts a ticket. Requires a free slot."""
+    def submit(self, *tickets: Work) -> None:
+        """Starts a ticket, or several runs that are trained together. Requires a free slot."""
 
     def poll(self, wait_s: float = 0.0) -> list[Ended]:
         """The tickets that ended since the last call; waits up to ``wait_s`` for the first one."""
 
     def kill(self, ticket: Work) -> None:
-        """Kills the work on a ticket at once. It does not appear in ``poll`` any more."""
+        """Kills the work on a ticket at once. It does not appear in ``poll`` any more.
+
+        Runs that were trained together with it end as refused.
+        """
 
     def expect(self, queued: int) -> None:
         """Tells the executor how many runs are queued, so that a cluster can grow."""

@@ -31,6 +31,7 @@ CHECK_S = 0.25  # how often heartbeats are checked
 TIMEOUT_S = 10.0  # how long a worker waits for the database before it continues without it
 RESTART_PAUSES_S = (0.05, 0.2, 1.0)
 EXIT_S = 1.0  # how long to wait for the exit code of a process whose pipe has closed
+STOPPED_TOO = "it was trained together with a run whose worker was killed; it continues from its last checkpoint"
 NO_MEMORY = (
     ": most likely out of memory; run fewer at once (FEDSCAPE_SLOTS=1), or choose fewer "
     "clients, smaller batches or a smaller model"
@@ -46,9 +47,17 @@ class LocalExecutor:
 
     problem, has_given_up = "", False  # this machine always computes
 
-    def __init__(self, slots: int | None = None, threads: int | None = None, hung_s: float | None = None) -> None:
-        """``hung_s`` as in ``Watchdog``."""
+    def __init__(
+        self,
+        slots: int | None = None,
+        threads: int | None = None,
+        hung_s: float | None = None,
+        trains_together: bool | None = None,
+    ) -> None:
+        """``hung_s`` as in ``Watchdog``; ``trains_together`` as in ``Executor``, by default on GPUs only."""
         plan = plan_slots(slots, threads)
+        on_gpus = all(slot.gpu is not None for slot in plan)
+        self.trains_together = on_gpus if trains_together is None else trains_together
         context = _context()
         self.slots, self.device = len(plan), device_name()
         self._watchdog: Watchdog[Work] = Watchdog(hung_s)
@@ -57,6 +66,7 @@ class LocalExecutor:
         self._for_analyses = _Worker(analysis_slot(len(plan)), context, timeout_s)
         self._workers = [self._for_analyses, *self._for_runs]
         self.on_notice: Callable[[str], None] = lambda notice: None
+        self._ended: list[Ended] = []  # not reported yet
         self._uses_fork_server = False
         self._is_closed = threading.Event()
         self._supervisor = threading.Thread(target=self._supervise_workers, daemon=True, name="watchdog")
@@ -70,8 +80,8 @@ class LocalExecutor:
     def free_for_analyses(self) -> int:
         return len(_idle(self._workers))
 
-    def submit(self, ticket: Work) -> None:
-        if isinstance(ticket, AnalysisTicket) and self._for_analyses.ticket is None:
+    def submit(self, *tickets: Work) -> None:
+        if isinstance(tickets[0], AnalysisTicket) and not self._for_analyses.tickets:
             worker = self._for_analyses
         else:
             idle = _idle(self._for_runs)
@@ -79,25 +89,33 @@ class LocalExecutor:
         if not worker.is_alive:
             with self._using_fork_server():
                 worker.start()
-        worker.send(ticket)
+        worker.send(tickets)
 
     def poll(self, wait_s: float = 0.0) -> list[Ended]:
-        busy = {worker.connection: worker for worker in self._workers if worker.ticket and worker.connection}
-        ready = wait(list(busy), wait_s)
+        busy = {worker.connection: worker for worker in self._workers if worker.tickets and worker.connection}
+        ready = wait(list(busy), 0.0 if self._ended else wait_s)
         with self._using_fork_server():
-            return [worker.receive() for connection, worker in busy.items() if connection in ready]
+            for connection, worker in busy.items():
+                if connection in ready:
+                    self._ended += worker.receive()
+        ended, self._ended = self._ended, []
+        return ended
 
     def kill(self, ticket: Work) -> None:
         with self._using_fork_server():
             for worker in self._workers:
-                if worker.ticket == ticket:
+                if ticket in worker.tickets:
+                    others = [other for other in worker.tickets if other != ticket]
                     worker.kill()
+                    self._ended += [Ended(other, STOPPED_TOO, is_refused=True) for other in others]
+        self._ended = [ended for ended in self._ended if ended.ticket != ticket]
 
     def expect(self, queued: int) -> None:
         pass  # there is only this machine
 
     def machines(self) -> list[Machine]:
-        host, running = socket.gethostname(), sum(isinstance(worker.ticket, Ticket) for worker in self._workers)
+        host, tickets = socket.gethostname(), [ticket for worker in self._workers for ticket in worker.tickets]
+        running = sum(isinstance(ticket, Ticket) for ticket in tickets)
         return [Machine(f"{host}:{os.getpid()}", host, self.device, num_cores(), num_gpus(), self.slots, running)]
 
     def close(self) -> None:
@@ -123,7 +141,7 @@ class LocalExecutor:
             waited_s = waited_s + min(now - before, MAX_CHECK_S) if self._uses_fork_server else 0.0
             if waited_s >= self._watchdog.write_s:
                 _kill_stopped_fork_server()
-            busy = {ticket: worker for worker in self._workers if (ticket := worker.ticket) is not None}
+            busy = {ticket: worker for worker in self._workers for ticket in worker.tickets}
             counts = {ticket: worker.heartbeat.counts for ticket, worker in busy.items()}
             for ticket, why in self._watchdog.hung(counts, now - before).items():
                 busy[ticket].kill_hung(ticket, why)
@@ -137,7 +155,7 @@ class _Worker:
 
     def __init__(self, slot: Slot, context: Context, timeout_s: float) -> None:
         self.slot, self._context, self._timeout_s = slot, context, timeout_s
-        self.ticket: Work | None = None
+        self.tickets: tuple[Work, ...] = ()  # that have not ended; several if runs are trained together
         self.connection: Connection | None = None
         self._process: BaseProcess | None = None
         self._counters = context.RawArray(ctypes.c_uint64, 2)
@@ -167,28 +185,33 @@ class _Worker:
         worker_end.close()  # so that the pipe closes when the process dies
         self._process, self.connection = started, connection
 
-    def send(self, ticket: Work) -> None:
+    def send(self, tickets: tuple[Work, ...]) -> None:
         assert self.connection is not None
-        self.ticket = ticket
-        with suppress(BrokenPipeError):  # it has just died; take_back detects it
-            self.connection.send(ticket)
+        self.tickets = tickets
+        with suppress(BrokenPipeError):  # it has just died; ``receive`` detects it
+            self.connection.send(tickets)
 
-    def receive(self) -> Ended:
-        """The result once the pipe is readable: an answer, or the end of the process."""
-        assert self.connection is not None and self.ticket is not None
+    def receive(self) -> list[Ended]:
+        """The tickets that ended, once the pipe is readable: that of an answer, or all at the end of the process."""
+        assert self.connection is not None
         with self._changing:
-            ticket, self.ticket = self.ticket, None
+            tickets = self.tickets
+            if len(tickets) == 1:
+                self.tickets = ()  # from now on nothing kills the process for it
         try:
-            return Ended(ticket, self.connection.recv())
+            key, problem = self.connection.recv()
         except (EOFError, OSError):
             why = self._why_killed
             ended = _exit_text(self.kill(EXIT_S))
-            return Ended(ticket, why or f"the worker process {ended}")
+            return [Ended(ticket, why or f"the worker process {ended}") for ticket in tickets]
+        with self._changing:
+            self.tickets = tuple(ticket for ticket in self.tickets if ticket.key != key)
+        return [Ended(ticket, problem) for ticket in tickets if ticket.key == key]
 
     def kill_hung(self, ticket: Work, why: str) -> None:
         """Kills the process if it still works on ``ticket``; ``receive`` then returns ``why``."""
         with self._changing:
-            if self.ticket == ticket and self._process is not None:
+            if ticket in self.tickets and self._process is not None:
                 self._why_killed = why
                 self._process.kill()
 
@@ -199,7 +222,7 @@ class _Worker:
         self._process.join(wait_s)
         exit_code = self._process.exitcode
         with self._changing:
-            self.ticket, self._why_killed = None, ""
+            self.tickets, self._why_killed = (), ""
         self._process.kill()
         self._process.join()
         self._process.close()
@@ -209,7 +232,7 @@ class _Worker:
 
 
 def _idle(workers: list[_Worker]) -> list[_Worker]:
-    return [worker for worker in workers if worker.ticket is None]
+    return [worker for worker in workers if not worker.tickets]
 
 
 def _exit_text(exit_code: int | None) -> str:

@@ -5,19 +5,24 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.core import slow_imports
 from engine.core.errors import FedscapeError
 from engine.core.registry import AGGREGATORS, ALGORITHMS, ATTACKS, COMPRESSORS, DATASETS, METRICS, MODELS, PARTITIONERS
-from engine.worker.executor import Ticket, Work
+from engine.worker.executor import Key, Ticket, Work
 from engine.worker.heartbeat import HEARTBEAT, Counters
 from engine.worker.slots import Slot
 from storage import Fenced, StorageError, Store
+
+if TYPE_CHECKING:
+    from engine.core.lockstep import Lockstep
 
 # The dispatcher imports this module too and should not wait for torch, which is imported where it is used.
 REGISTRIES = (ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS, ATTACKS, AGGREGATORS, COMPRESSORS)
@@ -27,7 +32,9 @@ log = logging.getLogger(__name__)
 
 
 def main(connection: Connection, slot: Slot, counters: Counters, timeout_s: float) -> None:
-    """Answers each ticket with None, or with the reason why its work could not be completed.
+    """Answers each ticket with its key and None, or the reason why its work could not be completed.
+
+    Tickets arrive one by one, or as several runs that are trained together.
 
     ``counters`` are its heartbeat; ``timeout_s`` is how long to wait for other writers of the database.
     """
@@ -37,11 +44,27 @@ def main(connection: Connection, slot: Slot, counters: Counters, timeout_s: floa
     warm_up(slot)
     with suppress(EOFError, OSError):  # the dispatcher is gone
         while True:
-            ticket = connection.recv()
-            connection.send(answer(ticket, slot, timeout_s))
+            answer_all(connection.recv(), slot, timeout_s, connection.send)
 
 
-def work_on(store: Store, ticket: Work, threads: int = 1) -> None:
+def answer_all(
+    tickets: Sequence[Work], slot: Slot, timeout_s: float, send: Callable[[tuple[Key, str | None]], None]
+) -> None:
+    """Works on one ticket, or on several runs together. Each is answered as soon as it has ended."""
+    from engine.core.lockstep import Lockstep
+
+    lockstep = Lockstep() if len(tickets) > 1 else None
+
+    def member(ticket: Work) -> None:
+        send((ticket.key, answer(ticket, slot, timeout_s, lockstep)))
+
+    if lockstep is None:
+        member(tickets[0])
+    else:
+        lockstep.run([partial(member, ticket) for ticket in tickets])
+
+
+def work_on(store: Store, ticket: Work, threads: int = 1, lockstep: "Lockstep | None" = None) -> None:
     """Works on a ticket until it has ended, is paused, or has a new owner.
 
     Raises StorageError if the outcome cannot be stored.
@@ -51,17 +74,17 @@ def work_on(store: Store, ticket: Work, threads: int = 1) -> None:
 
     try:
         if isinstance(ticket, Ticket):
-            Session(store, ticket, threads).run()
+            Session(store, ticket, threads, lockstep).run()
         else:
             AnalysisSession(store, ticket, threads).run()
     except Fenced as fenced:
         log.info("%s", fenced)
 
 
-def answer(ticket: Work, slot: Slot, timeout_s: float) -> str | None:
+def answer(ticket: Work, slot: Slot, timeout_s: float, lockstep: "Lockstep | None" = None) -> str | None:
     """Works on a ticket. Returns None, or the reason why its work could not be completed."""
     try:
-        work_on(_store(ticket.database_url, ticket.artifacts, timeout_s), ticket, slot.threads)
+        work_on(_store(ticket.database_url, ticket.artifacts, timeout_s), ticket, slot.threads, lockstep)
     except StorageError as error:
         return str(error)
     finally:

@@ -80,6 +80,8 @@ class RayExecutor:
     While the cluster cannot be reached there are no slots, and all tickets go back to the queue.
     """
 
+    trains_together = False  # each worker gets one ticket at a time
+
     def __init__(
         self,
         cluster: Cluster,
@@ -146,7 +148,8 @@ class RayExecutor:
         with self._changing:
             return self.free + (self._has_extra and self._extra_ticket is None)
 
-    def submit(self, ticket: Work) -> None:
+    def submit(self, *tickets: Work) -> None:
+        (ticket,) = tickets
         with self._changing:
             if isinstance(ticket, AnalysisTicket):
                 if self._has_extra and self._extra_ticket is None:

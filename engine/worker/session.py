@@ -10,6 +10,7 @@ import torch
 
 from engine.config.schema import RunConfig
 from engine.core.errors import CheckpointInvalid
+from engine.core.lockstep import Lockstep
 from engine.core.vocabulary import MODELS_OF, When
 from engine.export import saved_models
 from engine.simulation.simulate import Simulation
@@ -32,8 +33,9 @@ class Outcome:
 class Session:
     """The owner of one claimed run. All writes go through its recorder or raise Fenced once the claim is lost."""
 
-    def __init__(self, store: Store, ticket: Ticket, threads: int) -> None:
-        self.store, self.ticket, self.threads = store, ticket, threads
+    def __init__(self, store: Store, ticket: Ticket, threads: int, lockstep: Lockstep | None = None) -> None:
+        """``lockstep``: of the runs that it is trained together with."""
+        self.store, self.ticket, self.threads, self.lockstep = store, ticket, threads, lockstep
         self.recorder = Recorder(store, ticket.run_id, ticket.epoch)
         self.simulation: Simulation | None = None
         self._described: list[str] | None = None  # the warnings stored in the provenance
@@ -63,7 +65,9 @@ class Session:
         config = RunConfig.from_dict(run.config)
         torch.set_num_threads(config.machine.threads or self.threads)
         tick = self.recorder.tick
-        simulation = Simulation(config, data_dir=self.ticket.data_dir, tick=tick, progress=lambda *_: tick())
+        simulation = Simulation(
+            config, data_dir=self.ticket.data_dir, tick=tick, progress=lambda *_: tick(), lockstep=self.lockstep
+        )
         self.simulation = simulation
         self._describe(simulation)
         self._resume(simulation, run.round)

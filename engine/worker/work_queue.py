@@ -5,10 +5,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from engine.config.alike import without_seeds
 from engine.worker.executor import AnalysisTicket, Key, Ticket
 from engine.worker.limits import owner_limits
 from engine.worker.recorder import CHECKPOINT
-from storage import Fenced, RunNotFound, Store
+from storage import Fenced, RunNotFound, RunRecord, Store
 
 MAX_DEATHS = 3  # worker deaths in one run without a new checkpoint, or in one analysis, before giving up
 DIED, KILLED, REFUSED = "worker-died", "worker-killed", "worker-refused"
@@ -27,6 +28,9 @@ class Claims(Protocol[T]):
 
     def claim(self) -> T | None:
         """The next ticket, or None."""
+
+    def claim_together(self, ticket: T) -> list[T]:
+        """More tickets, to be computed together with a claimed one."""
 
     def to_continue(self, tickets: Sequence[T]) -> set[Key]:
         """The keys of the tickets to continue."""
@@ -65,7 +69,30 @@ class RunClaims:
 
     def claim(self) -> Ticket | None:
         run = self.store.queue.claim(self._run_ids, self._limits)
-        return None if run is None else Ticket(run.id, run.epoch, **_locations(self.store, self.data_dir))
+        return None if run is None else self._ticket(run)
+
+    def _ticket(self, run: RunRecord) -> Ticket:
+        return Ticket(run.id, run.epoch, **_locations(self.store, self.data_dir))
+
+    def claim_together(self, ticket: Ticket) -> list[Ticket]:
+        run = self.store.queue.get(ticket.run_id)
+        most, tickets = run.config.get("seeds_together", 1), list[Ticket]()
+        if most == 1:
+            return tickets
+        queued = self.store.queue.runs(
+            experiment_ids=[run.experiment_id],
+            statuses=["queued"],
+            include_archived=True,
+            newest_first=False,
+            with_partition=False,
+        )
+        what = without_seeds(run.config)
+        alike = [other.id for other in queued if without_seeds(other.config) == what]
+        if self._run_ids is not None:
+            alike = [run_id for run_id in alike if run_id in self._run_ids]
+        while len(tickets) < most - 1 and (other := self.store.queue.claim(alike, self._limits)) is not None:
+            tickets.append(self._ticket(other))
+        return tickets
 
     def to_continue(self, tickets: Sequence[Ticket]) -> set[Key]:
         ids = [ticket.run_id for ticket in tickets]
@@ -113,6 +140,9 @@ class AnalysisClaims:
             return None
         locations = _locations(self.store, self.data_dir)
         return AnalysisTicket(found.id, found.run_id, found.epoch, found.attempts, **locations)
+
+    def claim_together(self, ticket: AnalysisTicket) -> list[AnalysisTicket]:
+        return []
 
     def to_continue(self, tickets: Sequence[AnalysisTicket]) -> set[Key]:
         active = self.store.analyses.active()

@@ -9,7 +9,7 @@ from engine.worker.executor import Machine
 class FakeExecutor:
     """Two slots and one for an analysis; a ticket ends when the test says so."""
 
-    slots, device, problem, has_given_up = 2, "cpu", "", False
+    slots, device, problem, has_given_up, trains_together = 2, "cpu", "", False, False
 
     def __init__(self) -> None:
         self.tickets: list[Work] = []
@@ -25,8 +25,8 @@ class FakeExecutor:
     def free_for_analyses(self) -> int:
         return self.slots + 1 - len(self.tickets) - len(self.ended)
 
-    def submit(self, ticket: Work) -> None:
-        self.tickets.append(ticket)
+    def submit(self, *tickets: Work) -> None:
+        self.tickets += tickets
 
     def poll(self, wait_s: float = 0.0) -> list[Ended]:
         ended, self.ended = self.ended, []

@@ -17,11 +17,12 @@ TINY = {
     "model": "mlr",
     "training": {"rounds": 6, "local_steps": 2, "participation": 0.5},
     "algorithms": ["ditto"],
+    "seeds": [0],
     "checkpoint_s": 1e-6,
 }
 
 
-def queue(store: Store, **changes: Any) -> list[int]:
+def queue(store: Store, *, owner: str = "", **changes: Any) -> list[int]:
     """Queues the tiny experiment; ``training__rounds=9`` changes an option."""
     raw: dict[str, Any] = TINY
     for path, value in changes.items():
@@ -30,7 +31,7 @@ def queue(store: Store, **changes: Any) -> list[int]:
         NewRun(r.algorithm.name, r.label, r.seed, r.hparams, r.to_dict(), r.training.rounds, r.digest)
         for r in parse_experiment(raw).runs()
     ]
-    experiment = store.experiments.create(raw["name"], raw, runs)
+    experiment = store.experiments.create(raw["name"], raw, runs, owner=owner)
     return sorted(run.id for run in store.queue.runs(experiment_ids=[experiment.id]))
 
 

@@ -1,0 +1,14 @@
+"""Runs that are alike. Imports no method, so that the dispatcher starts quickly."""
+
+from collections.abc import Mapping
+from typing import Any
+
+SEEDS = ("seed", "data_seed", "study")
+
+
+def without_seeds(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Equal for runs that differ in nothing but their seeds, and so may be trained together.
+
+    ``config`` is that of a run, as stored.
+    """
+    return {name: value for name, value in config.items() if name not in SEEDS}

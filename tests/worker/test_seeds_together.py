@@ -1,0 +1,207 @@
+"""Workers train seeds together: each run keeps its own rows, status and checkpoints."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from engine.training import together
+from engine.worker import Dispatcher, LocalExecutor, Ticket
+from engine.worker.executor import Key
+from engine.worker.process import answer_all
+from engine.worker.recorder import Recorder
+from engine.worker.session import Session
+from engine.worker.slots import Slot
+from engine.worker.work_queue import RunClaims
+from storage import Limits, Store
+from tests.worker.engines import PATIENCE_S, eventually
+from tests.worker.fakes import FakeExecutor
+from tests.worker.samples import Undisturbed, claim, queue, rows
+from tests.worker.test_processes import LONG, has_checkpoint, worker_pid
+
+SEEDS = [0, 1, 2]
+TOGETHER: dict[str, Any] = {"seeds": SEEDS, "seeds_together": 8}
+Undisturbed_of = Callable[..., Undisturbed]
+
+
+def tickets_of(store: Store) -> list[Ticket]:
+    return [claim(store) for _ in SEEDS]
+
+
+def compute_all(store: Store, tickets: Sequence[Ticket]) -> dict[Key, str | None]:
+    answers: dict[Key, str | None] = {}
+    answer_all(tickets, Slot(1), 1.0, lambda answer: answers.update([answer]))
+    return answers
+
+
+def statuses(store: Store, run_ids: Sequence[int]) -> list[str]:
+    return [store.queue.get(run_id).status for run_id in run_ids]
+
+
+@pytest.fixture
+def joint(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many runs each joint local training had."""
+    sizes: list[int] = []
+    train_all = together._train_all
+
+    def counted(runs: Sequence[Any]) -> list[Any]:
+        sizes.append(len(runs))
+        return train_all(runs)
+
+    monkeypatch.setattr(together, "_train_all", counted)
+    return sizes
+
+
+def test_runs_that_are_trained_together_store_what_each_stores_alone(
+    store: Store, undisturbed_run: Undisturbed_of, joint: list[int]
+) -> None:
+    run_ids = queue(store, **TOGETHER)
+    answers = compute_all(store, tickets_of(store))
+    assert answers == {("run", run_id): None for run_id in run_ids}
+    assert statuses(store, run_ids) == ["done"] * 3 and joint and set(joint) == {3}
+    for seed, run_id in zip(SEEDS, run_ids, strict=True):
+        alone = undisturbed_run(seeds__0=seed)
+        assert rows(store, run_id) == alone.rows
+        assert store.queue.get(run_id).summary == alone.run.summary
+
+
+def test_a_run_that_fails_or_is_cancelled_leaves_the_others_to_finish(
+    store: Store, undisturbed_run: Undisturbed_of, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing, cancelled, done = queue(store, **TOGETHER)
+    add, store_models = Recorder.add, Session._store_models
+
+    def adding(self: Recorder, result: Any, *rest: Any) -> None:
+        add(self, result, *rest)
+        if self.run_id == failing and result.round == 3:
+            store.queue.request([cancelled], "cancel")
+
+    def storing(self: Session, simulation: Any) -> None:
+        if self.ticket.run_id == failing:
+            raise ValueError("broken")
+        store_models(self, simulation)
+
+    monkeypatch.setattr(Recorder, "add", adding)
+    monkeypatch.setattr(Session, "_store_models", storing)
+    monkeypatch.setattr("engine.worker.recorder.WRITE_S", 0.0)
+    compute_all(store, tickets_of(store))
+    assert statuses(store, [failing, cancelled, done]) == ["failed", "cancelled", "done"]
+    assert 3 <= store.queue.get(cancelled).round < 6
+    assert rows(store, done) == undisturbed_run(seeds__0=2).rows
+
+
+def test_a_run_continues_from_its_checkpoint_beside_runs_that_begin(
+    store: Store, undisturbed_run: Undisturbed_of, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_ids = queue(store, **TOGETHER)
+    add = Recorder.add
+
+    def adding(self: Recorder, result: Any, *rest: Any) -> None:
+        add(self, result, *rest)
+        if result.round == 2:
+            store.queue.request(run_ids[:1], "pause")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Recorder, "add", adding)
+        patch.setattr("engine.worker.recorder.WRITE_S", 0.0)
+        compute_all(store, [claim(store)])
+    assert statuses(store, run_ids) == ["paused", "queued", "queued"]
+    store.queue.resume(run_ids[:1])
+    compute_all(store, tickets_of(store))
+    for seed, run_id in zip(SEEDS, run_ids, strict=True):
+        assert rows(store, run_id) == undisturbed_run(seeds__0=seed).rows
+
+
+def claimed_with_the_first(store: Store, run_ids: Sequence[int] | None = None) -> list[int]:
+    claims = RunClaims(store, None, run_ids)
+    first = claims.claim()
+    assert first is not None
+    return [first.run_id, *(ticket.run_id for ticket in claims.claim_together(first))]
+
+
+def test_only_runs_that_differ_in_nothing_but_their_seeds_are_claimed_together(store: Store) -> None:
+    ditto, fedavg = (queue(store, **TOGETHER, algorithms=[name]) for name in ("ditto", "fedavg"))
+    queue(store, **TOGETHER, algorithms=["ditto"])  # another experiment
+    mixed = queue(
+        store, **TOGETHER, algorithms=["ditto", {"name": "ditto", "lam": 0.5, "label": "half"}], splits=[0, 1]
+    )
+    assert claimed_with_the_first(store) == ditto
+    assert claimed_with_the_first(store) == fedavg
+    assert len(claimed_with_the_first(store)) == 3
+    assert [len(claimed_with_the_first(store)) for _ in range(2)] == [6, 6] and len(mixed) == 12
+
+
+@pytest.mark.parametrize(("most", "claimed"), [(1, 1), (2, 2), (3, 3), (4, 3)])
+def test_at_most_as_many_as_the_option_says_are_claimed_together(store: Store, most: int, claimed: int) -> None:
+    queue(store, seeds=SEEDS, seeds_together=most)
+    assert len(claimed_with_the_first(store)) == claimed
+
+
+def test_runs_that_the_dispatcher_does_not_own_stay_queued(store: Store) -> None:
+    run_ids = queue(store, **TOGETHER)
+    assert claimed_with_the_first(store, run_ids[:2]) == run_ids[:2]
+    assert statuses(store, run_ids) == ["running", "running", "queued"]
+
+
+def test_a_limit_of_running_runs_holds_for_runs_that_are_claimed_together(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.worker.work_queue.owner_limits", lambda: Limits(running=2))
+    run_ids = queue(store, **TOGETHER, owner="ada")
+    assert claimed_with_the_first(store) == run_ids[:2]
+
+
+class OneSlot(FakeExecutor):
+    """Trains any number of runs together in its only slot."""
+
+    def __init__(self, trains_together: bool) -> None:
+        super().__init__()
+        self.trains_together, self.groups = trains_together, list[list[int]]()
+
+    @property
+    def free(self) -> int:
+        return not self.tickets
+
+    def submit(self, *tickets: Any) -> None:
+        super().submit(*tickets)
+        self.groups.append([ticket.run_id for ticket in tickets])
+
+
+@pytest.mark.parametrize("trains_together", [False, True])
+def test_the_dispatcher_submits_seeds_together_where_the_executor_trains_them_so(
+    store: Store, trains_together: bool
+) -> None:
+    run_ids, executor = queue(store, **TOGETHER), OneSlot(trains_together)
+    with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:
+        dispatcher.step(0)
+        assert executor.groups == [run_ids if trains_together else run_ids[:1]]
+        assert executor.run_ids == executor.groups[0]
+
+
+@pytest.mark.timeout(2 * PATIENCE_S)
+def test_after_a_worker_is_killed_all_its_runs_resume_and_equal_undisturbed_ones(
+    store: Store, undisturbed_run: Undisturbed_of, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_ids = queue(store, **LONG, **TOGETHER | {"seeds": [0, 1]})
+    executor = LocalExecutor(slots=1, trains_together=True)
+    with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:
+        eventually(lambda: dispatcher.step(0.02) or all(has_checkpoint(store, run_id) for run_id in run_ids))
+        assert executor.machines()[0].running == 2 and executor.free == 0
+        (worker,) = {worker_pid(store.queue.get(run_id)) for run_id in run_ids}
+        os.kill(worker, signal.SIGKILL)
+        eventually(lambda: dispatcher.step(0.02) or all(store.queue.get(run_id).epoch == 2 for run_id in run_ids))
+        # One is cancelled while the process is stopped, so the process is killed and the other resumes.
+        eventually(lambda: dispatcher.step(0.02) or all(has_checkpoint(store, run_id) for run_id in run_ids))
+        eventually(lambda: worker_pid(store.queue.get(run_ids[0])) != worker)
+        with store._database.write():  # so that it stops outside of a transaction
+            os.kill(worker_pid(store.queue.get(run_ids[0])), signal.SIGSTOP)
+        store.queue.request(run_ids[:1], "cancel")
+        monkeypatch.setattr("engine.worker.dispatcher.STOP_GRACE_S", 0.2)
+        dispatcher.run(threading.Event(), until_idle=True)
+    assert statuses(store, run_ids) == ["cancelled", "done"]
+    assert rows(store, run_ids[1]) == undisturbed_run(**LONG, seeds__0=1).rows
+    kinds = [event.kind for event in store.events.list(run_ids[1])]
+    assert sorted(kinds) == ["worker-died", "worker-refused"]
