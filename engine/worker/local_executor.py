@@ -104,6 +104,8 @@ class LocalExecutor:
     def kill(self, ticket: Work) -> None:
         with self._using_fork_server():
             for worker in self._workers:
+                while ticket in worker.tickets and worker.has_answered:
+                    self._ended += worker.receive()
                 if ticket in worker.tickets:
                     others = [other for other in worker.tickets if other != ticket]
                     worker.kill()
@@ -190,6 +192,11 @@ class _Worker:
         self.tickets = tickets
         with suppress(BrokenPipeError):  # it has just died; ``receive`` detects it
             self.connection.send(tickets)
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether ``receive`` returns without waiting."""
+        return self.connection is not None and self.connection.poll()
 
     def receive(self) -> list[Ended]:
         """The tickets that ended, once the pipe is readable: that of an answer, or all at the end of the process."""
