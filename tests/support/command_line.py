@@ -38,7 +38,7 @@ Call = Callable[..., Called]
 class ThisProcess:
     """An executor that computes each ticket synchronously."""
 
-    slots, device, problem, has_given_up = 1, "cpu", "", False
+    slots, device, problem, has_given_up, trains_together = 1, "cpu", "", False, False
 
     def __init__(self, *_: object) -> None:
         self._ended: list[Ended] = []
