@@ -1,7 +1,7 @@
 """Work of several runs computed at once, for ``seeds_together``: their clients become those of one task.
 
-A run that is trained with others gets what it would get alone, up to rounding. It meets the others only where
-they would do the same to their own clients: equal options, equal shapes. Everything else it computes alone.
+A run that is trained with others gets what it would get alone, up to rounding. Only calls with equal options and equal
+shapes are joined; everything else is computed run by run.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -93,12 +93,12 @@ def joined_data(tasks: Sequence[Task], parts: Sequence[ClientData]) -> ClientDat
     lockstep = tasks[0].lockstep
     assert lockstep is not None
     pools = list({id(part.pool.x): part.pool for part in parts}.values())
-    pool: Samples = kept(lockstep, pools, lambda: _join_pools(pools))
-    data: ClientData = kept(lockstep, parts, lambda: _join_data(parts, pools, pool))
+    pool: Samples = _kept(lockstep, pools, lambda: _join_pools(pools))
+    data: ClientData = _kept(lockstep, parts, lambda: _join_data(parts, pools, pool))
     return data
 
 
-def kept(lockstep: Lockstep, of: Sequence[object], compute: Callable[[], T]) -> T:
+def _kept(lockstep: Lockstep, of: Sequence[object], compute: Callable[[], T]) -> T:
     """What ``compute`` returned the first time for the same objects; of the last ones."""
     key = tuple(map(id, of))
     if key not in lockstep.kept:
