@@ -17,7 +17,7 @@ test:
 	@.ci/venv dev
 	@.ci/test $(ARGS)
 
-# On a GPU, in less than 10 minutes: the tests marked gpu, then the table of benchmarks/gpu.py.
+# On a GPU, in less than 10 minutes: the tests marked gpu, then the tables of benchmarks/seeds.py and benchmarks/gpu.py.
 gpu:
 	@.ci/gpu
 
