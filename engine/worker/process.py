@@ -50,7 +50,10 @@ def main(connection: Connection, slot: Slot, counters: Counters, timeout_s: floa
 def answer_all(
     tickets: Sequence[Work], slot: Slot, timeout_s: float, send: Callable[[tuple[Key, str | None]], None]
 ) -> None:
-    """Works on one ticket, or on several runs together. Each is answered as soon as it has ended."""
+    """Works on one ticket, or on several runs together. Each is answered as soon as it has ended.
+
+    The GPU memory of several runs is given back after the last one, as they share some of it.
+    """
     from engine.core.lockstep import Lockstep
 
     lockstep = Lockstep() if len(tickets) > 1 else None
@@ -61,7 +64,10 @@ def answer_all(
     if lockstep is None:
         member(tickets[0])
     else:
-        lockstep.run([partial(member, ticket) for ticket in tickets])
+        try:
+            lockstep.run([partial(member, ticket) for ticket in tickets])
+        finally:
+            _give_back_gpu_memory(slot)
 
 
 def work_on(store: Store, ticket: Work, threads: int = 1, lockstep: "Lockstep | None" = None) -> None:
@@ -88,16 +94,17 @@ def answer(ticket: Work, slot: Slot, timeout_s: float, lockstep: "Lockstep | Non
     except StorageError as error:
         return str(error)
     finally:
-        if slot.gpu is not None:
-            _give_back_gpu_memory()
+        if lockstep is None:
+            _give_back_gpu_memory(slot)
     return None
 
 
-def _give_back_gpu_memory() -> None:
+def _give_back_gpu_memory(slot: Slot) -> None:
     """Frees torch's cached memory, which the run on the same GPU may need."""
     import torch
 
-    torch.cuda.empty_cache()
+    if slot.gpu is not None:
+        torch.cuda.empty_cache()
 
 
 @cache

@@ -1,5 +1,6 @@
 """Workers train seeds together: each run keeps its own rows, status and checkpoints."""
 
+import itertools
 import os
 import signal
 import threading
@@ -7,7 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+import torch
 
+from engine.core.lockstep import Lockstep
 from engine.training import together
 from engine.worker import Dispatcher, LocalExecutor, Ticket
 from engine.worker.executor import Key
@@ -16,7 +19,7 @@ from engine.worker.recorder import Recorder
 from engine.worker.session import Session
 from engine.worker.slots import Slot
 from engine.worker.work_queue import RunClaims
-from storage import Limits, Store
+from storage import Limits, Store, Transient
 from tests.worker.engines import PATIENCE_S, eventually
 from tests.worker.fakes import FakeExecutor
 from tests.worker.samples import Undisturbed, claim, queue, rows
@@ -154,6 +157,16 @@ def test_a_limit_of_running_runs_holds_for_runs_that_are_claimed_together(
     assert claimed_with_the_first(store) == run_ids[:2]
 
 
+def test_gpu_memory_is_released_once_all_runs_have_ended(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups, kept_then = list[Lockstep](), list[int]()
+    begin = Lockstep.__init__
+    monkeypatch.setattr(Lockstep, "__init__", lambda self: (groups.append(self), begin(self))[1])
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: kept_then.append(len(groups[0].kept)))
+    queue(store, **TOGETHER)
+    answer_all(tickets_of(store), Slot(1, 0), 1.0, lambda answer: None)
+    assert kept_then == [0]  # what the runs shared is released, too
+
+
 class OneSlot(FakeExecutor):
     """Trains any number of runs together in its only slot."""
 
@@ -179,6 +192,29 @@ def test_the_dispatcher_submits_seeds_together_where_the_executor_trains_them_so
         dispatcher.step(0)
         assert executor.groups == [run_ids if trains_together else run_ids[:1]]
         assert executor.run_ids == executor.groups[0]
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3])
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_claim_whose_response_is_lost_is_repaired(
+    store: Store, monkeypatch: pytest.MonkeyPatch, lost: int, is_stored: bool
+) -> None:
+    run_ids, executor = queue(store, **TOGETHER), OneSlot(trains_together=True)
+    claim_run, calls = store.queue.claim, itertools.count(1)
+
+    def claiming(*arguments: Any) -> Any:
+        if next(calls) == lost:
+            if is_stored:
+                claim_run(*arguments)
+            raise Transient("lost")
+        return claim_run(*arguments)
+
+    monkeypatch.setattr(store.queue, "claim", claiming)
+    with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:
+        with pytest.raises(Transient):
+            dispatcher.step(0)
+        dispatcher.step(0)
+        assert executor.groups == [run_ids]
 
 
 @pytest.mark.timeout(2 * PATIENCE_S)
