@@ -122,30 +122,31 @@ def _run_all(configs: Iterable[RunConfig], progress: Progress | None) -> Iterato
 
 
 def _run_together(configs: Sequence[RunConfig], progress: Progress | None) -> list[tuple[RunResult, Models]]:
-    if len(configs) == 1:
-        return [_run(configs[0], progress)]
-    lockstep, finished = Lockstep(), dict[int, tuple[RunResult, Models]]()
-
-    def member(place: int, config: RunConfig) -> None:
-        finished[place] = _run(config, progress, lockstep)
-
-    lockstep.run([partial(member, place, config) for place, config in enumerate(configs)])
-    return [finished[place] for place in range(len(configs))]
-
-
-def _run(config: RunConfig, progress: Progress | None, lockstep: Lockstep | None = None) -> tuple[RunResult, Models]:
+    """One run, or several that are trained together."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(config.machine.threads or threads)
+    torch.set_num_threads(configs[0].machine.threads or threads)
     try:
-        simulation = Simulation(config, lockstep=lockstep)
-        rounds = []
-        for result in simulation.rounds():
-            rounds.append(result)
-            if progress is not None:
-                progress(config, result)
-        return _result(simulation, rounds), simulation.models()
+        if len(configs) == 1:
+            return [_run(configs[0], progress, None)]
+        lockstep, finished = Lockstep(), dict[int, tuple[RunResult, Models]]()
+
+        def member(place: int, config: RunConfig) -> None:
+            finished[place] = _run(config, progress, lockstep)
+
+        lockstep.run([partial(member, place, config) for place, config in enumerate(configs)])
+        return [finished[place] for place in range(len(configs))]
     finally:
         torch.set_num_threads(threads)
+
+
+def _run(config: RunConfig, progress: Progress | None, lockstep: Lockstep | None) -> tuple[RunResult, Models]:
+    simulation = Simulation(config, lockstep=lockstep)
+    rounds = []
+    for result in simulation.rounds():
+        rounds.append(result)
+        if progress is not None:
+            progress(config, result)
+    return _result(simulation, rounds), simulation.models()
 
 
 def _result(simulation: Simulation, rounds: list[RoundResult]) -> RunResult:

@@ -179,7 +179,7 @@ class Machine(Options):
         le=64,
         title="Seeds together",
         description="Trains up to this many runs at once that differ in nothing but their seeds. Faster for small "
-        "models on a GPU, which one run cannot fill. Workers without a GPU train each run on its own.",
+        "models on a GPU, which one run cannot fill. No effect on workers without a GPU, or on a Ray cluster.",
     )
     threads: int | None = Field(None, ge=1, le=256, description="CPU threads of a run; by default the worker decides.")
     checkpoint_s: float = Field(10.0, gt=0, le=1e6, title="Checkpoint", description="Seconds between checkpoints.")

@@ -45,11 +45,15 @@ class Lockstep:
     def run(self, members: Sequence[Callable[[], None]]) -> None:
         """Run all members to their ends. An exception of one ends this call, so members handle their own."""
         hub, has_grad = getcurrent(), torch.is_grad_enabled()
-        resumes = [_starting(greenlet(member, hub), has_grad) for member in members]
+        coroutines = [greenlet(member, hub) for member in members]
+        resumes = [_starting(coroutine, has_grad) for coroutine in coroutines]
         try:
             while waiting := [place for resume in resumes if isinstance(place := resume(), _Waiting)]:
                 resumes = _computed(waiting)
         finally:
+            for coroutine in coroutines:  # if one has raised, the others end here
+                if coroutine:
+                    coroutine.throw()
             self.kept.clear()
             torch.set_grad_enabled(has_grad)
 
@@ -60,6 +64,7 @@ class Lockstep:
         """
         member = getcurrent()
         assert member.parent is not None, "only members meet"
+        hash(key)  # if it cannot be hashed, that is an error of this member only
         has_grad = torch.is_grad_enabled()
         try:
             result: R = member.parent.switch(_Waiting(member, (compute, key, has_grad), argument, compute, has_grad))
@@ -81,18 +86,22 @@ def _computed(waiting: Sequence[_Waiting]) -> list[Resume]:
 
 def _of_group(group: Sequence[_Waiting]) -> dict[_Waiting, Resume]:
     torch.set_grad_enabled(group[0].has_grad)
+    resumes: dict[_Waiting, Resume] = {}
+    parts = [[place] for place in group]
     try:
         results = group[0].compute([place.argument for place in group])
+        return {place: _returning(place.member, result) for place, result in zip(group, results, strict=True)}
     except MemberStopped as stopped:
-        ended = group[stopped.member]
-        others = [place for place in group if place is not ended]
-        return {ended: _raising(ended.member, stopped.error)} | (_of_group(others) if others else {})
+        ended, error = group[stopped.member], stopped.error
+        error.__traceback__ = error.__context__ = None  # these would keep the tensors of the interrupted computation
+        resumes[ended] = _raising(ended.member, error)
+        parts = [[place for place in group if place is not ended]]
     except Exception as error:  # noqa: BLE001  it belongs to a member, whatever it is
         if len(group) == 1:
             return {group[0]: _raising(group[0].member, error)}
-        alone = [_of_group([place]) for place in group]
-        return {place: resume for resumes in alone for place, resume in resumes.items()}
-    return {place: _returning(place.member, result) for place, result in zip(group, results, strict=True)}
+    for part in parts:  # only now, when nothing of the failed computation is left
+        resumes |= _of_group(part) if part else {}
+    return resumes
 
 
 def _starting(member: greenlet, has_grad: bool) -> Resume:

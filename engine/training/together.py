@@ -184,7 +184,9 @@ def same(objective: Any) -> Hashable:
     if isinstance(objective, partial):
         return same(objective.func), tuple(map(_value, objective.args)), _named(objective.keywords)
     if isinstance(objective, FunctionType):
-        return objective.__code__, tuple(_value(cell.cell_contents) for cell in objective.__closure__ or ())
+        defaults, named = objective.__defaults__ or (), objective.__kwdefaults__ or {}
+        closed = [cell.cell_contents for cell in objective.__closure__ or ()]
+        return objective.__code__, tuple(map(_value, (*closed, *defaults))), _named(named)
     return None if objective is None else id(objective)
 
 

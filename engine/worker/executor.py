@@ -48,7 +48,7 @@ Work = Ticket | AnalysisTicket
 class Ended:
     """A ticket that is no longer worked on; ``problem`` says why its work could not be completed.
 
-    ``is_refused``: no work was done, and the problem is the machine's, so it does not count as an attempt.
+    ``is_refused``: the run is not to blame, so it does not count as an attempt.
     """
 
     ticket: Work

@@ -119,9 +119,11 @@ def test_a_mistake_is_raised_before_training() -> None:
         run({**CONFIG, "partition": {"name": "classes_per_client", "classes_per_client": 11}}, progress=pytest.fail)
 
 
-def test_the_number_of_threads_is_restored() -> None:
+@pytest.mark.parametrize("together", [1, 3])
+def test_the_number_of_threads_is_restored(together: int) -> None:
     before = torch.get_num_threads()
-    assert run({**CONFIG, "threads": 2, "seeds": [0]}).runs[0].provenance["threads"] == 2
+    result = run({**CONFIG, "threads": 2, "seeds": [0, 1, 2], "seeds_together": together})
+    assert {run.provenance["threads"] for run in result.runs if run.provenance} == {2}
     assert torch.get_num_threads() == before
 
 

@@ -118,9 +118,31 @@ def test_each_member_keeps_its_own_gradient_mode() -> None:
     assert torch.is_grad_enabled()
 
 
-def test_an_exception_that_a_member_does_not_handle_ends_the_run() -> None:
+def test_an_exception_that_a_member_does_not_handle_ends_all_members() -> None:
+    lockstep, ended = Lockstep(), list[str]()
+
     def fails() -> None:
         raise RuntimeError("unexpected")
 
+    def waits() -> None:
+        try:
+            lockstep.meet("key", 0, Doubling())
+        finally:
+            ended.append("waits")
+
     with pytest.raises(RuntimeError, match="unexpected"):
-        Lockstep().run([fails, lambda: None])
+        lockstep.run([waits, fails, waits])
+    assert ended == ["waits"]  # the third has never begun
+
+
+def test_a_key_that_cannot_be_hashed_is_an_error_of_its_member_only() -> None:
+    lockstep, results, failed = Lockstep(), dict[int, list[int]](), list[str]()
+
+    def fails() -> None:
+        try:
+            lockstep.meet(["a list"], 0, Doubling())  # type: ignore[arg-type]
+        except TypeError as error:
+            failed.append(str(error))
+
+    lockstep.run([fails, member(lockstep, results, 1, 1, Doubling())])
+    assert len(failed) == 1 and results == {1: [2]}
