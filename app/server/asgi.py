@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-gc.disable()  # until ``warm_up`` has loaded everything: nothing that is imported is ever garbage
+gc.disable()  # until ``warm_up`` has loaded everything: what is imported stays
 
 import streamlit as st
 from starlette.middleware import Middleware

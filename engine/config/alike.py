@@ -7,7 +7,7 @@ SEEDS = ("seed", "data_seed", "study")
 
 
 def without_seeds(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Equal for runs that differ in nothing but their seeds, and so may be trained together.
+    """Equal for runs that differ only in their seeds and their place in a study, and so may be trained together.
 
     ``config`` is that of a run, as stored.
     """

@@ -1,8 +1,8 @@
 """Members that take turns in one thread and meet where parts of their work can be computed at once.
 
 Each member runs in a coroutine of its own (a greenlet) and knows nothing of the others, until it calls ``meet``. When
-all members that have not ended wait there, those with equal keys are computed together, and each goes on with its own
-result.
+all members that have not ended wait there, those with equal keys are computed together, and each continues with its
+own result.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -16,7 +16,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 Compute = Callable[[Sequence[A]], Sequence[R]]
 Resume = Callable[[], Any]
-"""Lets a member go on. Returns where it waits next, or what it returned at its end."""
+"""Resumes a member. Returns where it waits next, or what it returned at its end."""
 
 
 class MemberStopped(Exception):
@@ -37,13 +37,13 @@ class _Waiting:
 
 
 class Lockstep:
-    """A group of members. ``kept`` is a place for what they share."""
+    """A group of members. ``kept`` caches values that they share."""
 
     def __init__(self) -> None:
         self.kept: dict[Hashable, Any] = {}
 
     def run(self, members: Sequence[Callable[[], None]]) -> None:
-        """Run all members to their ends. An exception of one ends this call, so members handle their own."""
+        """Run all members to their ends. An exception of one ends the others too, so members should catch theirs."""
         hub, has_grad = getcurrent(), torch.is_grad_enabled()
         coroutines = [greenlet(member, hub) for member in members]
         resumes = [_starting(coroutine, has_grad) for coroutine in coroutines]
@@ -60,7 +60,8 @@ class Lockstep:
     def meet(self, key: Hashable, argument: A, compute: Compute[A, R]) -> R:
         """This member's result of ``compute``, which gets the arguments of all members with an equal key.
 
-        It returns one result for each argument. If it raises for several members, each is computed alone.
+        It returns one result for each argument. If it raises for several members, each is computed alone; a
+        ``MemberStopped`` leaves out that member only.
         """
         member = getcurrent()
         assert member.parent is not None, "only members meet"
@@ -74,7 +75,7 @@ class Lockstep:
 
 
 def _computed(waiting: Sequence[_Waiting]) -> list[Resume]:
-    """How each member goes on: with its result, or with its error."""
+    """How each member continues: with its result, or with its error."""
     groups: dict[Hashable, list[_Waiting]] = {}
     for place in waiting:
         groups.setdefault(place.key, []).append(place)

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.func import vmap
 from torch.nn import functional as F
 
+from engine.core.devices import sent
 from engine.core.params import ClientParams, SharedParams, broadcast, concat, row
 from engine.federation.batches import Cohort
 from engine.federation.clients import ClientData
@@ -160,7 +161,7 @@ def _shared_in_each(
     task: Task, models: ClientParams, data: ClientData, sizes: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same sums of several runs, with ``sizes`` samples each: each run's model [R, ...] over all its samples."""
-    ends = torch.tensor(sizes, device=task.device).cumsum(0)[:, None]
+    ends = sent(sizes, task.device).cumsum(0)[:, None]
     starts = ends - ends.diff(dim=0, prepend=ends.new_zeros(1, 1))
     owner = torch.repeat_interleave(data.sizes, output_size=data.num_samples)
     totals = torch.zeros(2, data.num_clients, dtype=torch.float64, device=task.device)

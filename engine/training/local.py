@@ -73,7 +73,7 @@ class Outcome:
             raise AttributeError(f"no value named {name} was given to for_each_client") from None
 
     @property
-    def all(self) -> dict[str, Any]:
+    def by_name(self) -> dict[str, Any]:
         """The values and the ``loss`` by name."""
         return {**self.values, "loss": self.loss}
 
@@ -285,9 +285,9 @@ def local_sgd(
         def step(c: Live, batch: Batch) -> Tensor:
             return own.step(c, "w", batch, trained=trained, objective=objective, extras=c.of(extras))
 
-        return for_each_client(task, plan, {"w": given["start"]}, step, is_repeatable=True).all
+        return for_each_client(task, plan, {"w": given["start"]}, step, is_repeatable=True).by_name
 
-    same = "sgd", sgd.options, None if trained is None else tuple(trained), together.same(objective)
+    same = "sgd", sgd.options, None if trained is None else tuple(trained), together.identity(objective)
     out = together.train(task, plan, {"start": start, "terms": sgd.terms, "extras": dict(extras or {})}, train, same)
     return Trained(out["w"], out["loss"], plan.gradient_evaluations)
 
@@ -335,7 +335,7 @@ def moreau_sgd(
 
     def train(task: Task, plan: Plan, given: together.Values) -> together.Values:
         start = given["start"]
-        return for_each_client(task, plan, {"theta": start, "w": start}, step, is_repeatable=True).all
+        return for_each_client(task, plan, {"theta": start, "w": start}, step, is_repeatable=True).by_name
 
     same = "moreau", sgd.options, lam, inner_steps, outer_share
     out = together.train(task, cohort.plan, {"start": start}, train, same)

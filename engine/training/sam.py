@@ -93,7 +93,7 @@ def sam_sgd(task: Task, start: ClientParams, cohort: Cohort, rho: float) -> Trai
         return loss
 
     def train(task: Task, plan: Plan, given: together.Values) -> together.Values:
-        return for_each_client(task, plan, {"w": given["start"]}, step).all
+        return for_each_client(task, plan, {"w": given["start"]}, step).by_name
 
     out = together.train(task, cohort.plan, {"start": start}, train, ("sam", sgd.options, rho))
     return Trained(out["w"], out["loss"], 2 * cohort.plan.gradient_evaluations)
@@ -128,7 +128,7 @@ def lwsam_pair(
                 sgd.step_along(c, "theta", g)
             return loss
 
-        return for_each_client(task, plan, {"theta": given["theta"], "w": given["w"]}, step).all
+        return for_each_client(task, plan, {"theta": given["theta"], "w": given["w"]}, step).by_name
 
     same = "lwsam pair", sgd.options, rho, p, after_step
     out = together.train(task, cohort.plan, {"theta": theta, "w": w, "scores": scores}, train, same)
@@ -155,7 +155,7 @@ def lwsam_two_steps(
             sgd.step(c, "w", batch, trained=body, at=c.w | climb.beyond(c.w))
             return (before + after) / 2
 
-        return for_each_client(task, plan, {"w": given["start"], "scores": given["scores"]}, step).all
+        return for_each_client(task, plan, {"w": given["start"], "scores": given["scores"]}, step).by_name
 
     same = "lwsam two steps", sgd.options, tuple(body), tuple(map(tuple, layers)), rho, p
     out = together.train(task, plan, {"start": start, "scores": no_scores}, train, same)

@@ -1,7 +1,7 @@
 """Work of several runs computed at once, for ``seeds_together``: their clients become those of one task.
 
-A run that is trained with others gets what it would get alone, up to rounding. Only calls with equal options and equal
-shapes are joined; everything else is computed run by run.
+A run that is trained with others gets the results that it would get alone, up to rounding. Only calls with equal
+options and shapes are joined; everything else is computed for each run separately.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -18,6 +18,7 @@ from engine.backends import OnFeatures
 from engine.backends.batched import Batched
 from engine.backends.fused import Fused
 from engine.backends.loop import Loop
+from engine.core.devices import sent
 from engine.core.lockstep import Lockstep, MemberStopped
 from engine.core.registry import Options
 from engine.federation.batches import Plan
@@ -31,8 +32,8 @@ Train = Callable[[Task, Plan, Values], Values]
 
 T = TypeVar("T")
 
-_MOST_KEPT = 8  # a pool, its training, validation and test data, and the same while some runs have ended
-_PLAIN = (Fused, Batched, Loop)  # backends that hold nothing of their run
+_MOST_KEPT = 8  # two pools, with training, validation and test data of each
+_PLAIN = (Fused, Batched, Loop)  # backends without state of their run
 
 
 def train(task: Task, plan: Plan, values: Values, compute: Train, same: Hashable) -> Values:
@@ -76,7 +77,7 @@ def _train_all(runs: Sequence[_Training]) -> list[Values]:
 
 
 def joined(tasks: Sequence[Task]) -> Task:
-    """The task of the first run, whose ticks are those of all runs. It has the data of the first run."""
+    """The task and data of the first run. Its ``tick`` calls those of all runs."""
 
     def tick() -> None:
         for member, task in enumerate(tasks):
@@ -99,14 +100,13 @@ def joined_data(tasks: Sequence[Task], parts: Sequence[ClientData]) -> ClientDat
 
 
 def _kept(lockstep: Lockstep, of: Sequence[object], compute: Callable[[], T]) -> T:
-    """What ``compute`` returned the first time for the same objects; of the last ones."""
+    """What ``compute`` returned the first time for the same objects, if it is among the last ``_MOST_KEPT`` used."""
     key = tuple(map(id, of))
-    if key not in lockstep.kept:
-        while len(lockstep.kept) >= _MOST_KEPT:
-            lockstep.kept.pop(next(iter(lockstep.kept)))
-        lockstep.kept[key] = compute(), of  # these too, so that their ids stay theirs
-    value: T = lockstep.kept[key][0]
-    return value
+    found: tuple[T, Sequence[object]] = lockstep.kept.pop(key, None) or (compute(), of)
+    lockstep.kept[key] = found  # with the objects, so that their ids are not reused
+    while len(lockstep.kept) > _MOST_KEPT:
+        lockstep.kept.pop(next(iter(lockstep.kept)))
+    return found[0]
 
 
 def _join_pools(pools: Sequence[Samples]) -> Samples:
@@ -170,19 +170,19 @@ def join_plans(plans: Sequence[Plan], data: Sequence[ClientData]) -> tuple[Plan,
     order = sorted(range(len(steps)), key=lambda client: -steps[client])
     places = Rows(sizes)
     if order != list(range(len(steps))):
-        by_steps = torch.tensor(order, device=rows.device)
+        by_steps = sent(order, rows.device)
         places, rows = Rows(sizes, by_steps), rows.index_select(0, by_steps)
         steps = [steps[client] for client in order]
         of_steps = [[row[client] for client in order] for row in of_steps]
     return Plan(rows, tuple(map(tuple, of_steps)), tuple(steps), plans[0].is_full), places
 
 
-def same(objective: Any) -> Hashable:
+def identity(objective: Any) -> Hashable:
     """Equal for objectives that do the same: they have the same code, and hold equal numbers, names and options."""
     if isinstance(objective, OnFeatures):
-        return same(objective.loss), tuple(sorted(objective.l2.items())), same(objective.slopes)
+        return identity(objective.loss), tuple(sorted(objective.l2.items())), identity(objective.slopes)
     if isinstance(objective, partial):
-        return same(objective.func), tuple(map(_value, objective.args)), _named(objective.keywords)
+        return identity(objective.func), tuple(map(_value, objective.args)), _named(objective.keywords)
     if isinstance(objective, FunctionType):
         defaults, named = objective.__defaults__ or (), objective.__kwdefaults__ or {}
         closed = [cell.cell_contents for cell in objective.__closure__ or ()]
@@ -192,7 +192,7 @@ def same(objective: Any) -> Hashable:
 
 def _value(value: Any) -> Hashable:
     is_equal_by_value = isinstance(value, int | float | str | Options | None)
-    return value if is_equal_by_value else same(value)
+    return value if is_equal_by_value else identity(value)
 
 
 def _named(values: Mapping[str, Any]) -> Hashable:

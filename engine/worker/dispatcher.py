@@ -159,9 +159,8 @@ class Dispatcher:
     def _fill_slots(self) -> None:
         self._may_have_lost_claims = True  # if the response to a claim is lost
         for kind, claims in self._claims.items():
-            while self._has_free_slot(kind) and (ticket := claims.claim()) is not None:
-                tickets = [ticket, *(claims.claim_together(ticket) if self.executor.trains_together else [])]
-                self._tickets |= {one.key: one for one in tickets}
+            while self._has_free_slot(kind) and (tickets := claims.claim(self.executor.trains_together)):
+                self._tickets |= {ticket.key: ticket for ticket in tickets}
                 self.executor.submit(*tickets)
         self._may_have_lost_claims = False
 

@@ -26,11 +26,8 @@ class Claims(Protocol[T]):
     def requeue_lost_claims(self, known: Collection[Key]) -> None:
         """Requeues what was claimed without a response; ``known`` is in progress."""
 
-    def claim(self) -> T | None:
-        """The next ticket, or None."""
-
-    def claim_together(self, ticket: T) -> list[T]:
-        """More tickets, to be computed together with a claimed one."""
+    def claim(self, together: bool) -> list[T]:
+        """The next ticket, if there is one; with ``together``, also those of the runs to train together with it."""
 
     def to_continue(self, tickets: Sequence[T]) -> set[Key]:
         """The keys of the tickets to continue."""
@@ -67,18 +64,20 @@ class RunClaims:
             if ("run", run.id) not in known:
                 self.store.queue.requeue(run.id, run.epoch)
 
-    def claim(self) -> Ticket | None:
+    def claim(self, together: bool) -> list[Ticket]:
         run = self.store.queue.claim(self._run_ids, self._limits)
-        return None if run is None else self._ticket(run)
+        if run is None:
+            return []
+        return [self._ticket(one) for one in (run, *(self._claim_alike(run) if together else ()))]
 
-    def _ticket(self, run: RunRecord) -> Ticket:
-        return Ticket(run.id, run.epoch, **_locations(self.store, self.data_dir))
+    def _claim_alike(self, run: RunRecord) -> list[RunRecord]:
+        """Claims queued runs of the same experiment that differ in their seeds only, as many as ``run`` asks for.
 
-    def claim_together(self, ticket: Ticket) -> list[Ticket]:
-        run = self.store.queue.get(ticket.run_id)
-        most, tickets = run.config.get("seeds_together", 1), list[Ticket]()
-        if most == 1:
-            return tickets
+        A run whose worker has died is computed alone, so that it cannot take others with it.
+        """
+        most, claimed = run.config.get("seeds_together", 1) - 1, list[RunRecord]()
+        if most == 0 or self._has_died(run.id):
+            return claimed
         queued = self.store.queue.runs(
             experiment_ids=[run.experiment_id],
             statuses=["queued"],
@@ -87,12 +86,18 @@ class RunClaims:
             with_partition=False,
         )
         what = without_seeds(run.config)
-        alike = [other.id for other in queued if without_seeds(other.config) == what]
+        alike = [one.id for one in queued if without_seeds(one.config) == what and not self._has_died(one.id)]
         if self._run_ids is not None:
             alike = [run_id for run_id in alike if run_id in self._run_ids]
-        while len(tickets) < most - 1 and (other := self.store.queue.claim(alike, self._limits)) is not None:
-            tickets.append(self._ticket(other))
-        return tickets
+        while len(claimed) < most and (other := self.store.queue.claim(alike, self._limits)) is not None:
+            claimed.append(other)
+        return claimed
+
+    def _has_died(self, run_id: int) -> bool:
+        return any(event.kind == DIED for event in self.store.events.list(run_id))
+
+    def _ticket(self, run: RunRecord) -> Ticket:
+        return Ticket(run.id, run.epoch, **_locations(self.store, self.data_dir))
 
     def to_continue(self, tickets: Sequence[Ticket]) -> set[Key]:
         ids = [ticket.run_id for ticket in tickets]
@@ -134,15 +139,12 @@ class AnalysisClaims:
             if found.status == "running" and ("analysis", found.id) not in known:
                 self.store.analyses.requeue(found.id, found.epoch)
 
-    def claim(self) -> AnalysisTicket | None:
+    def claim(self, together: bool) -> list[AnalysisTicket]:
         found = self.store.analyses.claim()
         if found is None:
-            return None
+            return []
         locations = _locations(self.store, self.data_dir)
-        return AnalysisTicket(found.id, found.run_id, found.epoch, found.attempts, **locations)
-
-    def claim_together(self, ticket: AnalysisTicket) -> list[AnalysisTicket]:
-        return []
+        return [AnalysisTicket(found.id, found.run_id, found.epoch, found.attempts, **locations)]
 
     def to_continue(self, tickets: Sequence[AnalysisTicket]) -> set[Key]:
         active = self.store.analyses.active()

@@ -4,7 +4,8 @@ import itertools
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from engine.worker.process import answer_all
 from engine.worker.recorder import Recorder
 from engine.worker.session import Session
 from engine.worker.slots import Slot
-from engine.worker.work_queue import RunClaims
+from engine.worker.work_queue import DIED, RunClaims
 from storage import Limits, Store, Transient
 from tests.worker.engines import PATIENCE_S, eventually
 from tests.worker.fakes import FakeExecutor
@@ -119,10 +120,7 @@ def test_a_run_continues_from_its_checkpoint_beside_runs_that_begin(
 
 
 def claimed_with_the_first(store: Store, run_ids: Sequence[int] | None = None) -> list[int]:
-    claims = RunClaims(store, None, run_ids)
-    first = claims.claim()
-    assert first is not None
-    return [first.run_id, *(ticket.run_id for ticket in claims.claim_together(first))]
+    return [ticket.run_id for ticket in RunClaims(store, None, run_ids).claim(together=True)]
 
 
 def test_only_runs_that_differ_in_nothing_but_their_seeds_are_claimed_together(store: Store) -> None:
@@ -141,6 +139,13 @@ def test_only_runs_that_differ_in_nothing_but_their_seeds_are_claimed_together(s
 def test_at_most_as_many_as_the_option_says_are_claimed_together(store: Store, most: int, claimed: int) -> None:
     queue(store, seeds=SEEDS, seeds_together=most)
     assert len(claimed_with_the_first(store)) == claimed
+
+
+def test_a_run_whose_worker_died_is_claimed_alone(store: Store) -> None:
+    run_ids = queue(store, **TOGETHER)
+    store.events.add(run_ids[1], "error", DIED, "killed")
+    assert claimed_with_the_first(store) == [run_ids[0], run_ids[2]]
+    assert claimed_with_the_first(store) == [run_ids[1]]
 
 
 def test_runs_that_the_dispatcher_does_not_own_stay_queued(store: Store) -> None:
@@ -218,26 +223,47 @@ def test_a_claim_whose_response_is_lost_is_repaired(
 
 
 @pytest.mark.timeout(2 * PATIENCE_S)
-def test_after_a_worker_is_killed_all_its_runs_resume_and_equal_undisturbed_ones(
+def test_after_a_worker_is_killed_its_runs_resume_one_by_one_and_equal_undisturbed_ones(
+    store: Store, undisturbed_run: Undisturbed_of
+) -> None:
+    run_ids = queue(store, **LONG, **TOGETHER | {"seeds": [0, 1]})
+    with trained_together(store, run_ids) as (dispatcher, executor):
+        assert executor.machines()[0].running == 2 and executor.free == 0
+        os.kill(the_worker(store, run_ids), signal.SIGKILL)
+        eventually(lambda: dispatcher.step(0.02) or store.queue.get(run_ids[0]).epoch == 2)
+        assert executor.machines()[0].running == 1
+        dispatcher.run(threading.Event(), until_idle=True)
+    for seed, run_id in enumerate(run_ids):
+        assert rows(store, run_id) == undisturbed_run(**LONG, seeds__0=seed).rows
+        assert [event.kind for event in store.events.list(run_id)] == ["worker-died"]
+
+
+@pytest.mark.timeout(2 * PATIENCE_S)
+def test_if_one_run_does_not_stop_the_other_resumes_without_counting_a_death(
     store: Store, undisturbed_run: Undisturbed_of, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_ids = queue(store, **LONG, **TOGETHER | {"seeds": [0, 1]})
-    executor = LocalExecutor(slots=1, trains_together=True)
-    with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:
-        eventually(lambda: dispatcher.step(0.02) or all(has_checkpoint(store, run_id) for run_id in run_ids))
-        assert executor.machines()[0].running == 2 and executor.free == 0
-        (worker,) = {worker_pid(store.queue.get(run_id)) for run_id in run_ids}
-        os.kill(worker, signal.SIGKILL)
-        eventually(lambda: dispatcher.step(0.02) or all(store.queue.get(run_id).epoch == 2 for run_id in run_ids))
-        # One is cancelled while the process is stopped, so the process is killed and the other resumes.
-        eventually(lambda: dispatcher.step(0.02) or all(has_checkpoint(store, run_id) for run_id in run_ids))
-        eventually(lambda: worker_pid(store.queue.get(run_ids[0])) != worker)
+    with trained_together(store, run_ids) as (dispatcher, _):
         with store._database.write():  # so that it stops outside of a transaction
-            os.kill(worker_pid(store.queue.get(run_ids[0])), signal.SIGSTOP)
+            os.kill(the_worker(store, run_ids), signal.SIGSTOP)
         store.queue.request(run_ids[:1], "cancel")
         monkeypatch.setattr("engine.worker.dispatcher.STOP_GRACE_S", 0.2)
         dispatcher.run(threading.Event(), until_idle=True)
     assert statuses(store, run_ids) == ["cancelled", "done"]
     assert rows(store, run_ids[1]) == undisturbed_run(**LONG, seeds__0=1).rows
-    kinds = [event.kind for event in store.events.list(run_ids[1])]
-    assert sorted(kinds) == ["worker-died", "worker-refused"]
+    assert [event.kind for event in store.events.list(run_ids[1])] == ["worker-refused"]
+
+
+@contextmanager
+def trained_together(store: Store, run_ids: Sequence[int]) -> Iterator[tuple[Dispatcher, LocalExecutor]]:
+    """A dispatcher whose only worker trains the runs, each of which has a checkpoint."""
+    executor = LocalExecutor(slots=1, trains_together=True)
+    with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:
+        eventually(lambda: dispatcher.step(0.02) or all(has_checkpoint(store, run_id) for run_id in run_ids))
+        yield dispatcher, executor
+
+
+def the_worker(store: Store, run_ids: Sequence[int]) -> int:
+    """The process that computes all of the runs."""
+    (pid,) = {worker_pid(store.queue.get(run_id)) for run_id in run_ids}
+    return pid

@@ -105,13 +105,15 @@ def test_objectives_are_the_same_if_their_code_and_their_numbers_are() -> None:
     def weighted(share: float) -> Any:
         return lambda model, params, x, y, weight, extras: share * x.sum()
 
-    assert together.same(weighted(0.5)) == together.same(weighted(0.5)) != together.same(weighted(0.6))
-    assert together.same(None) is None
+    assert together.identity(weighted(0.5)) == together.identity(weighted(0.5)) != together.identity(weighted(0.6))
+    assert together.identity(None) is None
 
     def by_default(share: float) -> Any:
         return lambda x, share=share: share * x.sum()
 
-    assert together.same(by_default(0.5)) == together.same(by_default(0.5)) != together.same(by_default(0.6))
+    assert (
+        together.identity(by_default(0.5)) == together.identity(by_default(0.5)) != together.identity(by_default(0.6))
+    )
 
 
 def test_joined_data_has_the_clients_of_all_parts_and_shares_a_common_pool() -> None:
