@@ -130,7 +130,8 @@ class Apfl(PersonalModels):
                 c.alpha.sub_(along, alpha=float(self.hparams.alpha_lr)).clamp_(0, 1)
             return loss
 
-        return for_each_client(task, cohort.plan, {"w": w, "v": v, "alpha": alpha}, step)
+        same = "apfl", sgd, self.hparams
+        return for_each_client(task, cohort.plan, {"w": w, "v": v, "alpha": alpha}, step, same=same)
 
     def personalized(self, state: State, task: Task) -> Predictor:
         return Predictor(lerp_each(state.local_params, state.personal_params, state.alpha), is_per_client=True)

@@ -199,14 +199,14 @@ class FedAla(PersonalModels):
         gap = {n: received[n] - p for n, p in own.items()}
 
         def step(c: Live, batch: Batch) -> Tensor:
-            w, theta = c.of(received), c.of(own)
-            mixture = {n: theta[n].lerp(w[n], share) for n, share in c.weights.items()}
-            loss, slope = task.grad(w | mixture, batch, trained=tuple(mixture))
+            mixture = {n: c.own[n].lerp(c.received[n], share) for n, share in c.weights.items()}
+            loss, slope = task.grad(c.received | mixture, batch, trained=tuple(mixture))
             for n, share in c.weights.items():
-                share.addcmul_(slope[n], c.of(gap)[n], value=-self.hparams.weight_lr).clamp_(0, 1)
+                share.addcmul_(slope[n], c.gap[n], value=-self.hparams.weight_lr).clamp_(0, 1)
             return loss
 
-        return for_each_client(task, passes.plan, {"weights": weights}, step)
+        fixed, same = {"received": received, "own": own, "gap": gap}, ("fedala", self.hparams)
+        return for_each_client(task, passes.plan, {"weights": weights}, step, fixed=fixed, same=same)
 
     def _is_settled(self, losses: Sequence[float]) -> bool:
         """Whether a first training of the weights ends after these losses."""

@@ -177,13 +177,13 @@ def _fisher(models: ClientParams, cohort: Cohort, task: Task) -> Float[Tensor, "
     passes = task.passes(cohort.numbers, cohort.round, "fisher")
     place = {client: s for s, client in enumerate(cohort.numbers)}
     rows = sent([place[client] for client in passes.numbers], task.device)
-    at = gather(models, rows)
 
     def step(c: Live, batch: Batch) -> Tensor:
-        loss, slope = task.grad(c.of(at), batch)
+        loss, slope = task.grad(c.models, batch)
         c.fisher.add_(dot(slope, slope))
         return loss
 
     start = torch.zeros(cohort.size, dtype=task.dtype, device=task.device)
-    fisher: Tensor = for_each_client(task, passes.plan, {"fisher": start}, step).fisher
+    fixed = {"models": gather(models, rows)}
+    fisher: Tensor = for_each_client(task, passes.plan, {"fisher": start}, step, fixed=fixed, same="fisher").fisher
     return start.index_copy(0, rows, fisher)

@@ -131,7 +131,8 @@ class FedDbe(PersonalModels):
             return sgd.step(c, "w", batch)
 
         start, mean = broadcast(task.initial_model(), everyone.size), self._zeros(task, everyone)
-        uploads = {"consensus": for_each_client(task, everyone.plan, {"w": start, "mean": mean}, step).mean}
+        same = "feddbe init", sgd, self.hparams
+        uploads = {"consensus": for_each_client(task, everyone.plan, {"w": start, "mean": mean}, step, same=same).mean}
         received = task.channel.aggregate(uploads, {"consensus": state.consensus}, everyone, everyone.weights)
         return received["consensus"], everyone.plan.gradient_evaluations
 
@@ -144,13 +145,14 @@ class FedDbe(PersonalModels):
         objective, fixed = OnFeatures(partial(_loss, kappa, share)), broadcast({"consensus": consensus}, cohort.size)
 
         def step(c: Live, batch: Batch) -> Tensor:
-            extras = c.of(fixed)
+            extras = {"consensus": c.consensus}
             if kappa and share < 1:
                 extras |= {"earlier": (1 - share) * c.mean}
                 c.mean.lerp_(_mean(task.backend.features(c.w, batch.x), batch_weight(batch)), share)
             return sgd.step(c, "w", batch, objective=objective, extras=extras)
 
-        out = for_each_client(task, cohort.plan, {"w": start, "mean": self._zeros(task, cohort)}, step)
+        mean, same = self._zeros(task, cohort), ("feddbe", sgd, self.hparams)
+        out = for_each_client(task, cohort.plan, {"w": start, "mean": mean}, step, fixed=fixed, same=same)
         return Trained(out.w, out.loss, cohort.plan.gradient_evaluations)
 
     def _zeros(self, task: Task, cohort: Cohort) -> Float[Tensor, "S F"]:

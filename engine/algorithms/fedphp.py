@@ -145,15 +145,15 @@ class FedPhp(PersonalModels):
         objective = OnFeatures(partial(_loss, transfer), slopes=slopes)
 
         def step(c: Live, batch: Batch) -> Tensor:
-            teacher = c.of(past)
             taught = (
-                task.backend.features(teacher, batch.x)
+                task.backend.features(c.past, batch.x)
                 if by_features
-                else task.backend.logits(task.model, teacher, batch.x)
+                else task.backend.logits(task.model, c.past, batch.x)
             )
-            return sgd.step(c, "w", batch, objective=objective, extras={"lam": c.of(lam), "past": taught})
+            return sgd.step(c, "w", batch, objective=objective, extras={"lam": c.lam, "past": taught})
 
-        out = for_each_client(task, cohort.plan, {"w": start}, step)
+        fixed, same = {"past": past, "lam": lam}, ("fedphp", sgd, self.hparams)
+        out = for_each_client(task, cohort.plan, {"w": start}, step, fixed=fixed, same=same)
         return Trained(out.w, out.loss, cohort.plan.gradient_evaluations)
 
     def _share_of_past(self, earlier: Float[Tensor, "S"], expected: float) -> Float[Tensor, "S"]:

@@ -193,11 +193,12 @@ def _dual_gap(task: Task, models: ClientParams, duals: ClientParams, cohort: Coh
     """||b_i + grad f_i(u_i)|| on one batch of each client, a mean over the cohort."""
 
     def add_gradient(c: Live, batch: Batch) -> Tensor:
-        residual = clone(c.of(duals))
-        loss = task.backend.accumulate(residual, c.of(models), batch, 1.0, 1.0)
+        residual = clone(c.duals)
+        loss = task.backend.accumulate(residual, c.models, batch, 1.0, 1.0)
         c.gap.copy_(dot(residual, residual).sqrt_())
         return loss
 
-    plan = task.plan(cohort, "dual gap", 1)
-    gap: Tensor = for_each_client(task, plan, {"gap": torch.zeros_like(cohort.weights)}, add_gradient).gap
+    plan, start = task.plan(cohort, "dual gap", 1), torch.zeros_like(cohort.weights)
+    fixed = {"duals": duals, "models": models}
+    gap: Tensor = for_each_client(task, plan, {"gap": start}, add_gradient, fixed=fixed, same="dual gap").gap
     return gap.mean()

@@ -120,13 +120,14 @@ class Moon(OneGlobalModel):
 
         def step(c: Live, batch: Batch) -> Tensor:
             extras = {
-                "mu": c.of(mu),
-                "received": task.backend.features(c.of(received), batch.x),
-                "last": task.backend.features(c.of(last), batch.x),
+                "mu": c.mu,
+                "received": task.backend.features(c.received, batch.x),
+                "last": task.backend.features(c.last, batch.x),
             }
             return sgd.step(c, "w", batch, objective=objective, extras=extras)
 
-        out = for_each_client(task, cohort.plan, {"w": start}, step)
+        fixed, same = {"mu": mu, "received": received, "last": last}, ("moon", sgd, self.hparams)
+        out = for_each_client(task, cohort.plan, {"w": start}, step, fixed=fixed, same=same)
         return Trained(out.w, out.loss, cohort.plan.gradient_evaluations)
 
 

@@ -124,7 +124,7 @@ class PerFedAvg(OneGlobalModel):
             sgd.step_along(c, "w", g)
             return loss
 
-        out = for_each_client(task, plans, {"w": start}, step)
+        out = for_each_client(task, plans, {"w": start}, step, same=("per_fedavg", sgd, h))
         passes = (1, 1, 2)  # the product with the Hessian is counted as two gradients
         cost = sum(n * plan.gradient_evaluations for n, plan in zip(passes, plans, strict=False))
         return Trained(out.w, out.loss, cost)

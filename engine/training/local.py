@@ -6,9 +6,9 @@ train (views of the first rows).
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -30,12 +30,16 @@ Proximal = tuple[float | Tensor, ClientParams]
 
 
 class Live:
-    """The clients that train in this step: ``c.w`` are their rows of the value named w, to be changed in place."""
+    """The clients that train in this step: ``c.w`` are their rows of the value named w.
+
+    A step changes values of ``start`` in place, and none of ``fixed``.
+    """
 
     def __init__(self, task: Task, begin: int, size: int, chunk: "_Chunk") -> None:
         self.task = task
         self._rows, self._chunk = slice(begin, begin + size), chunk
-        self._values = {n: _rows(v, slice(size)) for n, v in chunk.values.items()}
+        changing = {n: _rows(v, slice(size)) for n, v in chunk.values.items()}
+        self._values = changing | {n: _rows(v, self._rows) for n, v in chunk.fixed.items()}
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -72,11 +76,6 @@ class Outcome:
         except KeyError:
             raise AttributeError(f"no value named {name} was given to for_each_client") from None
 
-    @property
-    def by_name(self) -> dict[str, Any]:
-        """The values and the ``loss`` by name."""
-        return {**self.values, "loss": self.loss}
-
 
 def for_each_client(
     task: Task,
@@ -84,20 +83,44 @@ def for_each_client(
     start: Mapping[str, ClientParams | Tensor],
     step: Callable[..., Tensor],
     *,
+    fixed: together.Values | None = None,
+    same: Hashable = None,
     is_repeatable: bool = False,
 ) -> Outcome:
     """Run ``step(c, batch)`` on every batch of every client, from copies of ``start``.
 
     ``start`` names what changes, [S, ...]: ``c.w`` are the rows of "w" of the clients that train in this step, and
-    ``step`` writes them in place. It returns their losses, which are averaged over each client's steps. With several
-    plans of the same steps it gets a batch of each: ``step(c, first, second)``. The result is the same for any size of
-    the chunks; one that does not fit the memory of a GPU is halved.
+    ``step`` writes them in place. ``fixed`` names what stays. ``step`` returns their losses, which are averaged over
+    each client's steps. With several plans of the same steps it gets a batch of each: ``step(c, first, second)``. The
+    result is the same for any size of the chunks; one that does not fit the memory of a GPU is halved.
+
+    With ``same``, runs of several seeds (``seeds_together``) train at once. It is equal for two runs only if their
+    steps do the same, and these use no tensors but those of ``c`` and of the batches.
 
     ``is_repeatable`` promises that for batches of equal shapes ``step`` does the same operations on the same tensors,
     uses only ``x``, ``y`` and ``weight`` of a batch, and reads no value back to the host. A GPU may then replay a step
     without calling it.
     """
     plans = [plans] if isinstance(plans, Plan) else list(plans)
+
+    def train(task: Task, plans: Sequence[Plan], given: together.Values) -> together.Values:
+        values, loss = _train_cohort(task, plans, given["start"], given["fixed"], step, is_repeatable)
+        return {"values": values, "loss": loss}
+
+    given = {"start": start, "fixed": fixed or {}}
+    out = train(task, plans, given) if same is None else together.train(task, plans, given, train, same)
+    return Outcome(out["values"], out["loss"])
+
+
+def _train_cohort(
+    task: Task,
+    plans: Sequence[Plan],
+    start: together.Values,
+    fixed: together.Values,
+    step: Callable[..., Tensor],
+    is_repeatable: bool,
+) -> tuple[dict[str, Any], Float[Tensor, "S"]]:
+    """The values and losses of ``for_each_client``, of one task."""
     count, size, begin = len(plans[0].steps), chunk_size(task, plans[0]), 0
     values = {n: _room_for(v) for n, v in start.items()}
     loss = torch.zeros(count, dtype=task.dtype, device=task.device)
@@ -107,7 +130,7 @@ def for_each_client(
         rows = slice(begin, end)
         for n, value in values.items():
             _copy_rows(value, start[n], rows)
-        chunk = _Chunk({n: _rows(value, rows) for n, value in values.items()}, {}, loss[rows])
+        chunk = _Chunk({n: _rows(value, rows) for n, value in values.items()}, fixed, {}, loss[rows])
         try:
             _train_chunk(task, [plan.part(begin, end) for plan in plans], chunk, step, begin, graphs)
             begin = end
@@ -116,7 +139,7 @@ def for_each_client(
                 raise
             size = (end - begin) // 2
             task.fitting[_batch_bytes(task, plans[0])] = size
-    return Outcome(values, loss)
+    return values, loss
 
 
 def chunk_size(task: Task, plan: Plan) -> int:
@@ -159,25 +182,21 @@ class SGD:
         at: ClientParams | None = None,
         trained: Sequence[str] | None = None,
         prox: tuple[float, ClientParams] | None = None,
+        terms: together.Values = MappingProxyType({}),
         objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> Float[Tensor, "A"]:
         """One step of ``c.<name>``, in place; returns the data losses.
 
         The gradient is taken ``at`` other parameters where these are given, and moves the ``trained`` names alone.
-        ``prox`` replaces the proximal term, with the values of the clients that still train.
+        ``terms`` are those of this SGD, and ``prox`` replaces its proximal term: both with the rows of the clients that
+        still train.
         """
+        assert terms or not (self.prox or self.drift), "pass the rows of its terms"
         params: ClientParams = getattr(c, name)
         out = params if trained is None else {n: params[n] for n in trained}
-        drift = c.of(self.drift) if self.drift else None
-        strengths, shift = None, {}
-        if prox is None and self.prox:
-            strength, center = self.prox
-            if isinstance(strength, Tensor):
-                strengths, shift, drift = c.of(strength), c.of(self._shift), None
-            else:
-                prox = strength, c.of(center)
-        lam, anchor = prox or (0.0, None)
+        lam, anchor = prox or (self._strength or 0.0, terms.get("anchor"))
+        strengths, drift = terms.get("lam"), terms.get("drift")
         where, accumulate = at or params, c.task.backend.accumulate
         if self.momentum:
             velocity = {n: v for n, v in c.velocity(name).items() if n in out}
@@ -187,13 +206,13 @@ class SGD:
                 if anchor is not None and lam:
                     v.add_(anchor[n], alpha=-lam)
                 if strengths is not None:
-                    v.addcmul_(p, each(strengths, p)).add_(shift[n], alpha=-1 / self.lr)
+                    v.addcmul_(p, each(strengths, p)).add_(terms["shift"][n], alpha=-1 / self.lr)
                 if drift is not None:
                     v.add_(drift[n])
                 p.add_(v, alpha=-self.lr)
             return loss
         shrink = 1 - self.lr * (lam + self.weight_decay)
-        kept = shrink if strengths is None else Affine(shrink - self.lr * strengths, shift)
+        kept = shrink if strengths is None else Affine(shrink - self.lr * strengths, terms["shift"])
         loss = accumulate(out, where, batch, -self.lr, kept, objective, extras)
         for n, p in out.items():
             if anchor is not None and lam:
@@ -205,28 +224,29 @@ class SGD:
     @property
     def options(self) -> tuple[Any, ...]:
         """Everything but its tensors."""
-        lam = self.prox[0] if self.prox and not isinstance(self.prox[0], Tensor) else None
-        return self.lr, self.momentum, self.weight_decay, lam
+        return self.lr, self.momentum, self.weight_decay, self._strength
+
+    @property
+    def _strength(self) -> float | None:
+        """The strength of its proximal term, if that is a number."""
+        return self.prox[0] if self.prox and not isinstance(self.prox[0], Tensor) else None
 
     @property
     def terms(self) -> dict[str, Any]:
-        """Its tensors [S, ...]; None where it has none."""
-        lam, anchor = self.prox or (None, None)
-        return {"lam": lam if isinstance(lam, Tensor) else None, "anchor": anchor, "drift": self.drift}
+        """Its tensors [S, ...] that no step changes, by name.
 
-    def with_terms(self, terms: Mapping[str, Any]) -> "SGD":
-        """The same with other tensors, named as in ``terms``."""
+        With a strength for each client, "shift" is lr (lam_i anchor_i - drift_i).
+        """
+        drift = {"drift": self.drift} if self.drift else {}
         if self.prox is None:
-            return replace(self, drift=terms["drift"])
-        lam = self.prox[0] if terms["lam"] is None else terms["lam"]
-        return replace(self, prox=(lam, terms["anchor"]), drift=terms["drift"])
-
-    @cached_property
-    def _shift(self) -> ClientParams:
-        """lr (lam_i anchor_i - drift_i), where the strengths differ by client: what no step changes of these terms."""
-        assert self.prox is not None and isinstance(self.prox[0], Tensor)
-        scaled = {n: p * each(self.lr * self.prox[0], p) for n, p in self.prox[1].items()}
-        return {n: p.sub_(self.drift[n], alpha=self.lr) for n, p in scaled.items()} if self.drift else scaled
+            return drift
+        lam, anchor = self.prox
+        if not isinstance(lam, Tensor):
+            return {"anchor": anchor, **drift}
+        shift = {n: p * each(self.lr * lam, p) for n, p in anchor.items()}
+        if self.drift:
+            shift = {n: p.sub_(self.drift[n], alpha=self.lr) for n, p in shift.items()}
+        return {"lam": lam, "shift": shift}
 
     def step_along(self, c: Live, name: str, gradient: ClientParams, shares: Float[Tensor, "A"] | None = None) -> None:
         """The same step of ``c.<name>`` with a given gradient: p <- p - lr [share gradient + weight_decay p].
@@ -279,17 +299,13 @@ def local_sgd(
     """
     sgd, plan = sgd or SGD.of(task), plan or cohort.plan
 
-    def train(task: Task, plan: Plan, given: together.Values) -> together.Values:
-        own, extras = sgd.with_terms(given["terms"]), given["extras"]
+    def step(c: Live, batch: Batch) -> Tensor:
+        return sgd.step(c, "w", batch, terms=c.terms, trained=trained, objective=objective, extras=c.extras)
 
-        def step(c: Live, batch: Batch) -> Tensor:
-            return own.step(c, "w", batch, trained=trained, objective=objective, extras=c.of(extras))
-
-        return for_each_client(task, plan, {"w": given["start"]}, step, is_repeatable=True).by_name
-
+    fixed = {"terms": sgd.terms, "extras": dict(extras or {})}
     same = "sgd", sgd.options, None if trained is None else tuple(trained), together.identity(objective)
-    out = together.train(task, plan, {"start": start, "terms": sgd.terms, "extras": dict(extras or {})}, train, same)
-    return Trained(out["w"], out["loss"], plan.gradient_evaluations)
+    out = for_each_client(task, plan, {"w": start}, step, fixed=fixed, same=same, is_repeatable=True)
+    return Trained(out.w, out.loss, plan.gradient_evaluations)
 
 
 class MoreauOptions(Options):
@@ -333,13 +349,9 @@ def moreau_sgd(
             w.lerp_(c.theta[name], outer_share)
         return loss
 
-    def train(task: Task, plan: Plan, given: together.Values) -> together.Values:
-        start = given["start"]
-        return for_each_client(task, plan, {"theta": start, "w": start}, step, is_repeatable=True).by_name
-
-    same = "moreau", sgd.options, lam, inner_steps, outer_share
-    out = together.train(task, cohort.plan, {"start": start}, train, same)
-    return Trained(out["theta"], out["loss"], cohort.plan.gradient_evaluations * inner_steps), out["w"]
+    same = "moreau", sgd, lam, inner_steps, outer_share
+    out = for_each_client(task, cohort.plan, {"theta": start, "w": start}, step, same=same, is_repeatable=True)
+    return Trained(out.theta, out.loss, cohort.plan.gradient_evaluations * inner_steps), out.w
 
 
 @dataclass(frozen=True)
@@ -347,6 +359,7 @@ class _Chunk:
     """The values of clients that train together: views of those of the cohort."""
 
     values: dict[str, Any]
+    fixed: together.Values  # of the whole cohort
     velocity: dict[str, ClientParams]
     loss: Float[Tensor, "S"]
 
@@ -378,7 +391,8 @@ def _train_chunk(
 
 
 def _rows(value: Any, rows: slice) -> Any:
-    return value[rows] if isinstance(value, Tensor) else take(value, rows)
+    """These rows of a tensor, or of all tensors of a dict of them."""
+    return value[rows] if isinstance(value, Tensor) else {n: _rows(v, rows) for n, v in value.items()}
 
 
 def _room_for(value: Any) -> Any:

@@ -20,7 +20,6 @@ from torch import Tensor
 from engine.core.params import ClientParams, each, map_params
 from engine.federation.batches import Batch, Cohort, Plan
 from engine.task import Task
-from engine.training import together
 from engine.training.local import SGD, Live, Trained, for_each_client
 
 Layers = Sequence[Sequence[str]]  # the names of each layer's parameters
@@ -92,11 +91,8 @@ def sam_sgd(task: Task, start: ClientParams, cohort: Cohort, rho: float) -> Trai
         sgd.step(c, "w", batch, at=uphill(g, rho).beyond(c.w))
         return loss
 
-    def train(task: Task, plan: Plan, given: together.Values) -> together.Values:
-        return for_each_client(task, plan, {"w": given["start"]}, step).by_name
-
-    out = together.train(task, cohort.plan, {"start": start}, train, ("sam", sgd.options, rho))
-    return Trained(out["w"], out["loss"], 2 * cohort.plan.gradient_evaluations)
+    out = for_each_client(task, cohort.plan, {"w": start}, step, same=("sam", sgd, rho))
+    return Trained(out.w, out.loss, 2 * cohort.plan.gradient_evaluations)
 
 
 def lwsam_pair(
@@ -117,22 +113,19 @@ def lwsam_pair(
     """
     sgd, layers = SGD.of(task), task.model.layers
 
-    def train(task: Task, plan: Plan, given: together.Values) -> together.Values:
-        def step(c: Live, batch: Batch) -> Tensor:
-            loss, g = task.grad(c.theta, batch)
-            climb = uphill_by_layer(g, c.of(given["scores"]), layers, rho, p)
-            if after_step:
-                sgd.step_along(c, "theta", g)
-            sgd.step(c, "w", batch, at=climb.beyond(c.theta))
-            if not after_step:
-                sgd.step_along(c, "theta", g)
-            return loss
+    def step(c: Live, batch: Batch) -> Tensor:
+        loss, g = c.task.grad(c.theta, batch)
+        climb = uphill_by_layer(g, c.scores, layers, rho, p)
+        if after_step:
+            sgd.step_along(c, "theta", g)
+        sgd.step(c, "w", batch, at=climb.beyond(c.theta))
+        if not after_step:
+            sgd.step_along(c, "theta", g)
+        return loss
 
-        return for_each_client(task, plan, {"theta": given["theta"], "w": given["w"]}, step).by_name
-
-    same = "lwsam pair", sgd.options, rho, p, after_step
-    out = together.train(task, cohort.plan, {"theta": theta, "w": w, "scores": scores}, train, same)
-    return Trained(out["theta"], out["loss"], 2 * cohort.plan.gradient_evaluations), out["w"]
+    same = "lwsam pair", sgd, rho, p, after_step
+    out = for_each_client(task, cohort.plan, {"theta": theta, "w": w}, step, fixed={"scores": scores}, same=same)
+    return Trained(out.theta, out.loss, 2 * cohort.plan.gradient_evaluations), out.w
 
 
 def lwsam_two_steps(
@@ -146,20 +139,17 @@ def lwsam_two_steps(
     """
     sgd, no_scores = SGD.of(task), torch.zeros(len(plan.steps), len(layers), dtype=task.dtype, device=task.device)
 
-    def train(task: Task, plan: Plan, given: together.Values) -> together.Values:
-        def step(c: Live, batch: Batch) -> Tensor:
-            before = sgd.step(c, "w", batch, trained=body)
-            c.scores.copy_(layer_scores(c.w, c.of(given["start"]), layers))
-            after, g = task.grad(c.w, batch, body)
-            climb = uphill_by_layer(g, c.scores, layers, rho, p)
-            sgd.step(c, "w", batch, trained=body, at=c.w | climb.beyond(c.w))
-            return (before + after) / 2
+    def step(c: Live, batch: Batch) -> Tensor:
+        before = sgd.step(c, "w", batch, trained=body)
+        c.scores.copy_(layer_scores(c.w, c.start, layers))
+        after, g = c.task.grad(c.w, batch, body)
+        climb = uphill_by_layer(g, c.scores, layers, rho, p)
+        sgd.step(c, "w", batch, trained=body, at=c.w | climb.beyond(c.w))
+        return (before + after) / 2
 
-        return for_each_client(task, plan, {"w": given["start"], "scores": given["scores"]}, step).by_name
-
-    same = "lwsam two steps", sgd.options, tuple(body), tuple(map(tuple, layers)), rho, p
-    out = together.train(task, plan, {"start": start, "scores": no_scores}, train, same)
-    return Trained(out["w"], out["loss"], 3 * plan.gradient_evaluations), out["scores"]
+    same = "lwsam two steps", sgd, tuple(body), tuple(map(tuple, layers)), rho, p
+    out = for_each_client(task, plan, {"w": start, "scores": no_scores}, step, fixed={"start": start}, same=same)
+    return Trained(out.w, out.loss, 3 * plan.gradient_evaluations), out.scores
 
 
 def _norm(params: ClientParams, order: float) -> Float[Tensor, "S"]:

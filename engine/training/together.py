@@ -26,9 +26,9 @@ from engine.federation.clients import ClientData, Samples
 from engine.task import Task
 
 Values = Mapping[str, Any]
-"""Tensors of a cohort by name: [S, ...], or parameters of that shape, or None."""
-Train = Callable[[Task, Plan, Values], Values]
-"""(task, batches, values of the cohort) -> results of the cohort."""
+"""Tensors of a cohort by name: [S, ...], or parameters of that shape."""
+Train = Callable[[Task, Sequence[Plan], Values], Values]
+"""(task, plans, values of the cohort) -> results of the cohort."""
 
 T = TypeVar("T")
 
@@ -36,18 +36,23 @@ _MOST_KEPT = 8  # two pools, with training, validation and test data of each
 _PLAIN = (Fused, Batched, Loop)  # backends without state of their run
 
 
-def train(task: Task, plan: Plan, values: Values, compute: Train, same: Hashable) -> Values:
-    """``compute(task, plan, values)``, at once with that of runs of other seeds where these train the same way.
+def train(task: Task, plans: Sequence[Plan], values: Values, compute: Train, same: Hashable) -> Values:
+    """``compute(task, plans, values)``, at once with that of runs of other seeds where these train the same way.
 
-    ``compute`` uses no tensors but its arguments. ``same`` is equal for two runs only if their ``compute`` functions do
-    the same.
+    ``plans`` have the same steps, and ``compute`` uses no tensors but its arguments. ``same`` is equal for two runs
+    only if their ``compute`` functions do the same.
     """
     lockstep = task.lockstep
-    is_plain = type(task.backend) in _PLAIN and type(plan) is Plan and not plan.augmentation and not plan.drawn
+    is_plain = type(task.backend) in _PLAIN and all(map(_is_plain, plans))
     if lockstep is None or not is_plain:
-        return compute(task, plan, values)
-    key = "train", same, type(task.backend), plan.is_full, kind(values)
-    return lockstep.meet(key, _Training(task, plan, values, compute), _train_all)
+        return compute(task, plans, values)
+    key = "train", same, type(task.backend), tuple(plan.is_full for plan in plans), kind(values)
+    return lockstep.meet(key, _Training(task, plans, values, compute), _train_all)
+
+
+def _is_plain(plan: Plan) -> bool:
+    """Whether its batches are rows of the training data, unchanged."""
+    return type(plan) is Plan and not plan.augmentation and not plan.drawn
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ class _Training:
     """The arguments of ``train``."""
 
     task: Task
-    plan: Plan
+    plans: Sequence[Plan]
     values: Values
     compute: Train
 
@@ -63,12 +68,16 @@ class _Training:
 def _train_all(runs: Sequence[_Training]) -> list[Values]:
     first = runs[0]
     if len(runs) == 1:
-        return [first.compute(first.task, first.plan, first.values)]
+        return [first.compute(first.task, first.plans, first.values)]
     tasks = [run.task for run in runs]
     train = joined_data(tasks, [task.data.train for task in tasks])
     joint = replace(joined(tasks), data=replace(first.task.data, train=train))
-    plan, rows = join_plans([run.plan for run in runs], [task.data.train for task in tasks])
-    results = first.compute(joint, plan, rows.join([run.values for run in runs]))
+    data = [task.data.train for task in tasks]
+    plans, places = zip(
+        *(join_plans(of_runs, data) for of_runs in zip(*(run.plans for run in runs), strict=True)), strict=True
+    )
+    rows = places[0]  # of all plans, since they have the same steps
+    results = first.compute(joint, plans, rows.join([run.values for run in runs]))
     for note in joint.notes:
         for task in tasks:
             task.note(note)
@@ -137,8 +146,6 @@ class Rows:
         """Tensors [S, ...] of each run, or dicts of them, as those of all."""
         if isinstance(values[0], Mapping):
             return {n: self.join([value[n] for value in values]) for n in values[0]}
-        if values[0] is None:
-            return None
         whole = torch.cat(list(values))
         return whole if self.order is None else whole.index_select(0, self.order)
 
@@ -203,4 +210,4 @@ def kind(value: Any) -> Hashable:
     """The names, shapes and dtypes of one client's values."""
     if isinstance(value, Mapping):
         return tuple((n, kind(v)) for n, v in value.items())
-    return None if value is None else (tuple(value.shape[1:]), value.dtype)
+    return tuple(value.shape[1:]), value.dtype

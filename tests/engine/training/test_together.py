@@ -40,7 +40,17 @@ def joint(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize(
     ("name", "trainings"),
-    [("fedavg", 1), ("ditto", 2), ("scaffold", 1), ("pfedme", 1), ("fedrep", 2), ("gpfl", 1), ("plgu_lf", 1)],
+    [
+        ("fedavg", 1),
+        ("ditto", 2),
+        ("scaffold", 1),
+        ("pfedme", 1),
+        ("fedrep", 2),
+        ("gpfl", 1),
+        ("plgu_lf", 1),
+        ("apfl", 1),
+        ("moon", 1),
+    ],
 )
 def test_all_seeds_are_trained_at_once(name: str, trainings: int, joint: list[int]) -> None:
     at_once(name, model={"name": "dnn", "hidden": 4})
