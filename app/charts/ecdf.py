@@ -71,20 +71,22 @@ def figure(
             fig.add_trace(_marks(name, own[own["client"].isin(chosen)], color))
     base_layout(fig, height=400)
     fig.add_hline(y=100 * share, line={"color": ground().muted, "width": 1, "dash": "dot"})
+    tail = f"lowest {100 * share:g} %"
     fig.add_annotation(
         xref="paper",
         x=1,
         y=100 * share,
-        text=f"lowest {100 * share:g} %",
+        text=tail,
         showarrow=False,
         xanchor="right",
         yanchor="bottom",
         font={"color": ground().muted},
     )
-    ends = 100 * float(df["accuracy"].min()), 100 * float(df["accuracy"].max())
+    accuracy = df.loc[df["method"].isin(names_drawn), "accuracy"]
+    ends = 100 * float(accuracy.min()), 100 * float(accuracy.max())
     pad = 0.03 * (ends[1] - ends[0]) or 1.0
     across = (ends[0] - pad, ends[1] + pad)
-    name_curves(fig, curves[::-1], across, HEIGHTS)
+    name_curves(fig, curves[::-1], across, HEIGHTS, [(tail, 100 * share)])
     fig.update_xaxes(title_text="test accuracy, %", range=across)
     fig.update_yaxes(title_text="% of clients at or below", range=HEIGHTS)
     if method:

@@ -100,12 +100,38 @@ def test_in_the_ecdf_two_methods_are_highlighted_and_all_curves_are_labeled() ->
     assert fig.layout.dragmode == "select"
 
 
+def test_the_ecdf_ends_where_its_curves_do() -> None:
+    two = ecdf.data(clients(1000, a=[[0.7, 0.8, 0.9]], b=[[0.0, 0.3, 0.4]]))
+    low, high = ecdf.figure(two, drawn=["a"]).layout.xaxis.range
+    assert 65 < low < 70 and 90 < high < 95
+
+
 def test_names_of_curves_do_not_cover_one_another() -> None:
     fig, steps = go.Figure(), np.linspace(0, 100, 11)
     curves = [Curve(f"method {i}", steps * 0.1 + 40 + i, steps, "#000000") for i in range(4)]
     name_curves(fig, curves, (0.0, 100.0), (0.0, 100.0))
     heights = sorted(note.y for note in fig.layout.annotations if note.xanchor == "left")
     assert len(fig.layout.annotations) == 4 and all(np.diff(heights) > 4)
+
+
+def test_names_of_curves_do_not_cover_a_text_at_the_right_edge() -> None:
+    steps, curve = np.linspace(0, 100, 11), np.array([90.0] * 11)
+    name_curves(fig := go.Figure(), [Curve("a", curve, steps, "#000000")], (0.0, 100.0), (0.0, 100.0))
+    name_curves(
+        beside := go.Figure(), [Curve("a", curve, steps, "#000000")], (0.0, 100.0), (0.0, 100.0), [("x" * 9, 47.4)]
+    )
+    (free,), (moved,) = fig.layout.annotations, beside.layout.annotations
+    assert free.y == pytest.approx(50, abs=2) and abs(moved.y - 50) > 5
+
+
+def test_a_gray_curve_between_others_is_not_named() -> None:
+    steps = np.linspace(0, 100, 11)
+    near = [Curve(f"method {i}", steps * 0.05 + 40 + i, steps, "#808080") for i in range(30)]
+    apart = Curve("apart", steps * 0.05 + 5, steps, "#808080")
+    bold = Curve("bold", steps * 0.05 + 55, steps, "#000000", is_bold=True)
+    name_curves(fig := go.Figure(), [bold, apart, *near[10:20]], (0.0, 100.0), (0.0, 100.0))
+    named = [note.text for note in fig.layout.annotations]
+    assert named[:2] == ["<b>bold</b>", "apart"] and not {f"method {i}" for i in range(12, 18)} & set(named)
 
 
 def test_in_scatter_and_bars_clients_that_are_not_chosen_fade() -> None:

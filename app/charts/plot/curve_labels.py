@@ -14,6 +14,7 @@ WIDTH, HEIGHT = 460, 320  # of a plot in half a page, in pixels
 LETTER, LINE, ASIDE = 7, 17, 8  # a letter's width, a name's height, from a curve to its name
 MIDDLE = HEIGHT / 2  # preferred
 STEP = 3  # pixels between the points of a curve at which a name may meet it
+MOST_MET = 10  # points of curves under the name of a curve in the background
 LEVELS = np.arange(8, 95, 3)  # heights of the middle of a name, percent of the y axis
 
 
@@ -28,18 +29,31 @@ class Curve(NamedTuple):
 
 
 def name_curves(
-    fig: go.Figure, curves: Sequence[Curve], x_range: tuple[float, float], y_range: tuple[float, float]
+    fig: go.Figure,
+    curves: Sequence[Curve],
+    x_range: tuple[float, float],
+    y_range: tuple[float, float],
+    at_right: Sequence[tuple[str, float]] = (),
 ) -> None:
-    """Writes each name next to its curve; one that would cover another name is left out."""
+    """Writes each name next to its curve; one that would cover another name is left out.
+
+    So is a name in the background (not bold, where others are) that would cover curves. ``at_right`` holds other texts
+    at the right edge, with the y above which they stand.
+    """
     traced = [_traced(_pixels(curve, x_range, y_range)) for curve in curves]
-    taken: list[np.ndarray] = []
+    taken = [_at_right(text, (y - y_range[0]) / (y_range[1] - y_range[0]) * HEIGHT) for text, y in at_right]
+    has_background = any(curve.is_bold for curve in curves)
     for i, curve in enumerate(curves):
         own, others = _pixels(curve, x_range, y_range), [points for j, points in enumerate(traced) if j != i]
         size = np.array([LETTER * len(curve.name), LINE])
         places = [place for place in _places(own, size) if _is_free(place[0], taken)]
         if not places:
             continue
-        box, is_left, level = min(places, key=lambda place: (_met(place[0], others, traced[i]), abs(place[2] - MIDDLE)))
+        met = [_met(box, others, traced[i]) for box, _, _ in places]
+        best = min(range(len(places)), key=lambda k: (met[k], abs(places[k][2] - MIDDLE)))
+        if has_background and not curve.is_bold and met[best] > MOST_MET:
+            continue
+        box, is_left, level = places[best]
         taken.append(box)
         at = box[1][0] + ASIDE if is_left else box[0][0] - ASIDE
         note = {
@@ -55,6 +69,11 @@ def name_curves(
             "bgcolor": translucent(ground().paper, 0.75),
         }
         annotate(fig, [note])
+
+
+def _at_right(text: str, bottom: float) -> np.ndarray:
+    """[2, 2] the box of a text at the right edge of the plot."""
+    return np.array([[WIDTH - LETTER * len(text), bottom], [WIDTH, bottom + LINE]])
 
 
 def _pixels(curve: Curve, x_range: tuple[float, float], y_range: tuple[float, float]) -> np.ndarray:
