@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.peers.beside import Program, compare, difference, heading
 from benchmarks.peers.known import PEERS
 from benchmarks.peers.settings import CHECKED, SETTINGS
+from benchmarks.peers.turns import Job
 
 TOLERANCE = 1e-3  # largest difference of a weight, over the largest change: float32 sums in another order
 
@@ -29,8 +30,11 @@ def main() -> None:
         default="seconds",
         help="processor_seconds beside other work",
     )
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of both sides; cuda: PFLlib only")
     options = parser.parse_args()
     peer, setting = PEERS[options.peer], SETTINGS[options.setting]
+    if options.device not in peer.devices:
+        parser.error(f"the rounds of {peer.title} are measured on a CPU only; leave --device out")
     if peer.needs_path and not options.path:
         parser.error(f"{peer.title} is not installed: --path names its checkout")
     ours = Program.of("ours", sys.executable)
@@ -46,22 +50,22 @@ def main() -> None:
         for model in models:
             for method in methods[model]:
                 if method in peer.same_weights:
-                    check(ours, theirs[-1], model, method, checked)
+                    check(ours, theirs[-1], CHECKED.job(method, model, checked, options.device))
         setting.write(folder)
-        print(f"\n{setting}. One thread each, {options.clock.replace('_', ' ')}, median (range) of {options.repeats}")
+        what = f"{options.device}, one thread each, {options.clock.replace('_', ' ')}"
+        print(f"\n{setting}. {what}, median (range) of {options.repeats}")
         print(f"Load {os.getloadavg()[0]:.1f}\n\n{heading(list(peer.variants))}", flush=True)
         for model in models:
             for method in methods[model]:
-                job = setting.job(method, model, folder)
+                job = setting.job(method, model, folder, options.device)
                 print(compare(ours, theirs, job, options.repeats, options.clock), flush=True)
     print(f"\nLoad {os.getloadavg()[0]:.1f}")
 
 
-def check(ours: Program, theirs: Program, model: str, method: str, folder: Path) -> None:
+def check(ours: Program, theirs: Program, job: Job) -> None:
     """Exits if the global models differ after two rounds of three full batches from the same weights."""
-    job = replace(CHECKED.job(method, model, folder), local_epochs=3)
-    apart, moved = difference(ours, theirs, job)
-    print(f"{method} {model}: weights changed by up to {moved:.2g}, and differ from ours by up to {apart:.2g}")
+    apart, moved = difference(ours, theirs, replace(job, local_epochs=3))
+    print(f"{job.method} {job.model}: weights changed by up to {moved:.2g}, and differ from ours by up to {apart:.2g}")
     if not apart < TOLERANCE * moved:
         raise SystemExit("not the same computation")
 

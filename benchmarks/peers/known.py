@@ -29,6 +29,7 @@ class Peer:
     same_weights: tuple[str, ...] = ("fedavg",)  # methods whose global models must equal ours
     needs_path: bool = False
     rereads_files: bool = False
+    devices: tuple[str, ...] = ("cpu",)
     prefix: tuple[str, ...] = ()
 
     @property
@@ -50,6 +51,7 @@ PEERS = {
         same_weights=("fedavg", "fedprox", "scaffold", "ditto"),
         needs_path=True,
         rereads_files=True,
+        devices=("cpu", "cuda"),
     ),
     "fluke": Peer("fluke", ("fedavg", "ditto", "pfedme", "apfl")),
     "pfl_research": Peer("pfl-research", ("fedavg",)),

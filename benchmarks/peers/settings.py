@@ -42,7 +42,7 @@ class Setting:
         np.savez(path := folder / "data.npz", x=x, y=y)
         return path
 
-    def job(self, method: str, model: str, folder: Path) -> Job:
+    def job(self, method: str, model: str, folder: Path, device: str = "cpu") -> Job:
         return Job(
             method=method,
             model=model,
@@ -56,6 +56,7 @@ class Setting:
             lr=self.lr,
             local_epochs=1,
             num_classes=self.num_classes,
+            device=device,
             options=dict(options(method, self.samples // self.batch_size, self.lr)),
         )
 

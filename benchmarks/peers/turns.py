@@ -1,4 +1,5 @@
-"""The child's side of the protocol: lines of JSON on standard input and output. Standard library and NumPy only.
+"""The child's side of the protocol: lines of JSON on standard input and output. Standard library and NumPy only, and
+PyTorch on a GPU.
 
 The first line is the job (`Job`). Then the parent asks for rounds, which are timed, and for the global model's weights.
 """
@@ -37,6 +38,7 @@ class Job:
     options: dict[str, Any] = field(default_factory=dict)  # of our method
     path: str = ""  # the library's checkout, where it is not installed
     in_memory: bool = False  # whether a library that rereads its files keeps them
+    device: str = "cpu"  # or "cuda"
 
     @property
     def local_steps(self) -> int:
@@ -76,6 +78,7 @@ class Turns:
 
     def next(self, weights: Callable[[], Sequence[np.ndarray]]) -> None:
         """Reports the round that ends here, and returns when the next one is asked for. Exits after the last one."""
+        self._finish()
         now = _clocks()
         taken = [end - begin for begin, end in zip(self._clocks, now, strict=True)]
         if self.round == 0:
@@ -92,6 +95,13 @@ class Turns:
             save_arrays(Path(request["path"]), weights())
             self._answer({"saved": True})
         raise SystemExit
+
+    def _finish(self) -> None:
+        """Waits until a GPU has computed the round."""
+        if self.job.device == "cuda":
+            import torch
+
+            torch.cuda.synchronize()
 
     def _answer(self, answer: dict[str, Any]) -> None:
         with suppress(BrokenPipeError):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.peers.__main__ import main
 from benchmarks.peers.beside import ChildFailed, Program, Ratio, Row, compare, difference, heading
 from benchmarks.peers.children.networks import network
 from benchmarks.peers.known import OF_SPLIT_MODELS, PEERS, Peer
@@ -82,6 +83,25 @@ def test_the_error_of_a_library_is_shown(job: Job) -> None:
     broken = Program("broken", (sys.executable, "-c", "raise SystemExit('no such dataset')"))
     with pytest.raises(ChildFailed, match="broken ended with 1:\nno such dataset"):
         compare(broken, [], job, repeats=1, clock="seconds")
+
+
+def test_a_library_measured_on_a_cpu_only_is_refused_on_a_gpu(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["flower", "--python", sys.executable, "--device", "cuda"]
+    monkeypatch.setattr(sys, "argv", ["benchmarks.peers", *command])
+    with pytest.raises(SystemExit):
+        main()
+    assert "the rounds of Flower are measured on a CPU only" in capsys.readouterr().err
+
+
+def test_a_child_sees_a_gpu_only_if_its_job_is_for_one(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    show = Program("show", (sys.executable, "-c", "import os; raise SystemExit(os.environ['CUDA_VISIBLE_DEVICES'])"))
+    with pytest.raises(ChildFailed, match=r"show ended with 1:\n$"):
+        compare(show, [], job, repeats=1, clock="seconds")
+    with pytest.raises(ChildFailed, match=r"show ended with 1:\n3"):
+        compare(show, [], replace(job, device="cuda"), repeats=1, clock="seconds")
 
 
 def test_the_ratio_is_the_median_over_turns_without_the_counted_one() -> None:

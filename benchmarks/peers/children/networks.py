@@ -25,7 +25,7 @@ class Network(nn.Module):
 
 
 def network(job: Job, shape: tuple[int, ...], make: type[Network] = Network) -> Network:
-    """The network of `engine/models/` with this name, with the job's initial weights."""
+    """The network of `engine/models/` with this name, with the job's initial weights, on its device."""
     channels, height, width = shape
     if job.model == "mlr":
         made = make(nn.Flatten(), channels * height * width, job.num_classes)
@@ -39,7 +39,7 @@ def network(job: Job, shape: tuple[int, ...], make: type[Network] = Network) -> 
         body = nn.Sequential(*convolutions, nn.Flatten(), nn.Linear(64 * rows * columns, 512), nn.ReLU())
         made = make(body, 512, job.num_classes)
     load_weights(made, job.load_initial())
-    return made
+    return made.to(job.device)
 
 
 def load_weights(module: nn.Module, arrays: Iterable[np.ndarray]) -> None:
@@ -49,7 +49,7 @@ def load_weights(module: nn.Module, arrays: Iterable[np.ndarray]) -> None:
 
 
 def weights(module: nn.Module) -> list[np.ndarray]:
-    return [parameter.detach().numpy().copy() for parameter in module.parameters()]
+    return [parameter.detach().cpu().numpy().copy() for parameter in module.parameters()]
 
 
 def tensors(job: Job) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,7 @@ def federation(job: Job, test_samples: int) -> Federation:
     rows = np.arange(job.clients * job.samples).reshape(job.clients, job.samples)
     pool = Pool(x.reshape(-1, *x.shape[2:]), y.reshape(-1), job.num_classes, scale=1 / 255)
     none, test = tuple(rows[:, :0]), tuple(rows[:, :test_samples])
-    return lay_out(pool, Partition(tuple(rows), none, test, None), torch.float32, torch.device("cpu"))
+    return lay_out(pool, Partition(tuple(rows), none, test, None), torch.float32, torch.device(job.device))
 
 
 def simulation(job: Job, rounds: int = 1_000_000, evaluate_every: int = 1, test_samples: int = 0) -> Simulation:
@@ -36,7 +36,7 @@ def simulation(job: Job, rounds: int = 1_000_000, evaluate_every: int = 1, test_
         "algorithms": [{"name": job.method, **job.options}],
         "training": training,
         "evaluation": {"every": evaluate_every},
-        "device": "cpu",
+        "device": job.device,
     }
     return Simulation(parse_experiment(raw).runs()[0], data=federation(job, test_samples))
 
@@ -66,7 +66,7 @@ def _arrays(params: SharedParams) -> list[np.ndarray]:
 
 
 def _array(parameter: Tensor) -> np.ndarray:
-    array: np.ndarray = parameter.detach().numpy()
+    array: np.ndarray = parameter.detach().cpu().numpy()
     return array
 
 

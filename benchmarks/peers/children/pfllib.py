@@ -51,7 +51,7 @@ def options(job: Job) -> Namespace:
     return Namespace(
         algorithm=job.method,
         dataset=DATASET,
-        device="cpu",
+        device=job.device,
         num_classes=job.num_classes,
         num_clients=job.clients,
         join_ratio=(job.cohort + 0.5) / job.clients,  # it rounds down
