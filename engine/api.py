@@ -48,7 +48,7 @@ class Result:
         return tables.clients_table(self.runs)
 
     def summary(self) -> pd.DataFrame:
-        """One row per label: the last round's summaries, mean and standard deviation over seeds."""
+        """One row for each method and setting: summaries of the last round, mean and standard deviation over seeds."""
         return tables.summary_table(self.runs)
 
     def to_json(self, path: Path | str | None = None) -> str:

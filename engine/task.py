@@ -1,4 +1,4 @@
-"""The input of a method: data, model, training settings and random streams. Read-only except for its notes."""
+"""The input of a method: data, model, training settings and random streams. A method changes nothing but its notes."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -68,8 +68,8 @@ class Diagnostics:
     """The results of a round in addition to the new state."""
 
     train_loss: Tensor  # [S] of the participants, in cohort order
-    gradient_evaluations: int  # samples x passes, over the cohort
-    values: dict[str, float | Tensor] = field(default_factory=dict)  # the diagnostics that the method's row names
+    gradient_evaluations: int  # gradients of single samples, over the cohort
+    values: dict[str, float | Tensor] = field(default_factory=dict)  # what else to record, by name
     clusters: Int[Tensor, "N"] | None = None
     cohort: Cohort | None = None  # the participants, if these are not the round's cohort
     bytes_up: int | None = None  # if the sent bytes depend on the round; else computed from ``shared``

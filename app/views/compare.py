@@ -117,16 +117,16 @@ def too_few(runs: list[RunRecord], chosen: list[RunRecord], absent: list[str]) -
     examples_button()
 
 
-def controls(runs: list[RunRecord], chosen: list[RunRecord], rows: dict[str, str]) -> DeltaGenerator:
-    """Draws them in a row and returns the row."""
+def controls(runs: list[RunRecord], chosen: list[RunRecord], titles: dict[str, str]) -> DeltaGenerator:
+    """Draws the controls of the page in a row, and returns the row for more of them."""
     row = st.container(horizontal=True, vertical_alignment="bottom", key="compare_controls")
     with row:
         widgets.switch("Model", MODELS, "model", View.model)
         widgets.switch("Tail", TAILS, "tail", str(View.tail))
         widgets.switch("Round", ROUNDS, "when", View.when)
         if not is_presenting():
-            if len(rows) > 1:
-                widgets.pick("Group by", rows, "by", METHOD)
+            if len(titles) > 1:
+                widgets.pick("Group by", titles, "by", METHOD)
             if study := next((run.experiment_id for run in chosen if is_final(run)), None):
                 page.link("study", "The study", experiment=study)
             with st.popover("Choose runs", width="content"):
@@ -135,7 +135,7 @@ def controls(runs: list[RunRecord], chosen: list[RunRecord], rows: dict[str, str
 
 
 def report_button(view: View, rows: View, heading: str, found: str) -> None:
-    """Download the figures of all sections as a file, as currently configured."""
+    """A button that downloads all sections with the current choices as an HTML file."""
     here = Comparison(view, rows, parts, url_state.address(), st.context.url or "", heading, found)
     st.download_button(
         "Export report (HTML)",

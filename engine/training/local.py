@@ -94,8 +94,8 @@ def for_each_client(
     each client's steps. With several plans of the same steps it gets a batch of each: ``step(c, first, second)``. The
     result is the same for any size of the chunks; one that does not fit the memory of a GPU is halved.
 
-    With ``same``, runs of several seeds (``seeds_together``) train at once. It is equal for two runs only if their
-    steps do the same, and these use no tensors but those of ``c`` and of the batches.
+    With ``same``, runs that differ only in their seeds train at once (``seeds_together``). Two runs may have equal keys
+    only if their steps compute the same and use no tensors but those of ``c`` and of the batches.
 
     ``is_repeatable`` promises that for batches of equal shapes ``step`` does the same operations on the same tensors,
     uses only ``x``, ``y`` and ``weight`` of a batch, and reads no value back to the host. A GPU may then replay a step
