@@ -30,7 +30,7 @@ def main() -> None:
         default="seconds",
         help="processor_seconds beside other work",
     )
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of both sides; cuda: PFLlib only")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of both sides; cuda with PFLlib only")
     options = parser.parse_args()
     peer, setting = PEERS[options.peer], SETTINGS[options.setting]
     if options.device not in peer.devices:

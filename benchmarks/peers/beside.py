@@ -45,8 +45,7 @@ class Child:
         self._name = program.name
         job = replace(job, path=program.path, in_memory=program.in_memory)
         self._printed = Path(job.scratch) / "printed.txt"
-        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-        environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": path}
+        environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(ROOT)}
         if job.device == "cpu":
             environment["CUDA_VISIBLE_DEVICES"] = ""
         with self._printed.open("w") as printed:

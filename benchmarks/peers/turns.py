@@ -1,5 +1,5 @@
-"""The child's side of the protocol: lines of JSON on standard input and output. Standard library and NumPy only, and
-PyTorch on a GPU.
+"""The child's side of the protocol: lines of JSON on standard input and output. Standard library and NumPy only,
+and PyTorch if the job is on a GPU.
 
 The first line is the job (`Job`). Then the parent asks for rounds, which are timed, and for the global model's weights.
 """

@@ -122,7 +122,7 @@ class Apfl(PersonalModels):
         sgd = SGD.of(task)
 
         def step(c: Live, batch: Batch) -> Tensor:
-            loss, g = task.staying.grad(lerp_each(c.w, c.v, c.alpha), batch)
+            loss, g = c.task.staying.grad(lerp_each(c.w, c.v, c.alpha), batch)
             along = dot(g, c.v) - dot(g, c.w) if self.hparams.adaptive else 0.0
             sgd.step(c, "w", batch)
             sgd.step_along(c, "v", g, shares=c.alpha)
@@ -130,7 +130,7 @@ class Apfl(PersonalModels):
                 c.alpha.sub_(along, alpha=float(self.hparams.alpha_lr)).clamp_(0, 1)
             return loss
 
-        same = "apfl", sgd, self.hparams
+        same = "apfl", sgd.options, self.hparams
         return for_each_client(task, cohort.plan, {"w": w, "v": v, "alpha": alpha}, step, same=same)
 
     def personalized(self, state: State, task: Task) -> Predictor:

@@ -200,7 +200,7 @@ class FedAla(PersonalModels):
 
         def step(c: Live, batch: Batch) -> Tensor:
             mixture = {n: c.own[n].lerp(c.received[n], share) for n, share in c.weights.items()}
-            loss, slope = task.grad(c.received | mixture, batch, trained=tuple(mixture))
+            loss, slope = c.task.grad(c.received | mixture, batch, trained=tuple(mixture))
             for n, share in c.weights.items():
                 share.addcmul_(slope[n], c.gap[n], value=-self.hparams.weight_lr).clamp_(0, 1)
             return loss

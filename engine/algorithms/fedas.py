@@ -179,7 +179,7 @@ def _fisher(models: ClientParams, cohort: Cohort, task: Task) -> Float[Tensor, "
     rows = sent([place[client] for client in passes.numbers], task.device)
 
     def step(c: Live, batch: Batch) -> Tensor:
-        loss, slope = task.grad(c.models, batch)
+        loss, slope = c.task.grad(c.models, batch)
         c.fisher.add_(dot(slope, slope))
         return loss
 

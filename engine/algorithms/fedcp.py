@@ -117,15 +117,14 @@ class FedCp(SplitModels):
         lam, sgd, start = self.hparams.lam, SGD.of(task), broadcast(received, cohort.size) | heads
         moving = [n for n in start if not n.startswith(GLOBAL)]
         objective, body = OnFeatures(partial(_loss, lam), slopes=partial(_slopes, lam)), part(received, task.model.body)
-        fixed = {"direction": direction(heads)}
 
         def step(c: Live, batch: Batch) -> Tensor:
-            extras = c.of(fixed)
+            extras = {"direction": c.direction}
             if lam:
                 extras |= {"received": task.model.features(body, batch.x.flatten(0, 1)).unflatten(0, batch.y.shape)}
             return sgd.step(c, "w", batch, trained=moving, objective=objective, extras=extras)
 
-        out = for_each_client(task, cohort.plan, {"w": start}, step)
+        out = for_each_client(task, cohort.plan, {"w": start}, step, fixed={"direction": direction(heads)})
         return Trained(out.w, out.loss, cohort.plan.gradient_evaluations)
 
     def personalized(self, state: State, task: Task) -> Predictor:

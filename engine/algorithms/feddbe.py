@@ -127,11 +127,11 @@ class FedDbe(PersonalModels):
         sgd, share = SGD.of(task), self.hparams.momentum
 
         def step(c: Live, batch: Batch) -> Tensor:
-            c.mean.lerp_(_mean(task.backend.features(c.w, batch.x), batch_weight(batch)), share)
+            c.mean.lerp_(_mean(c.task.backend.features(c.w, batch.x), batch_weight(batch)), share)
             return sgd.step(c, "w", batch)
 
         start, mean = broadcast(task.initial_model(), everyone.size), self._zeros(task, everyone)
-        same = "feddbe init", sgd, self.hparams
+        same = "feddbe init", sgd.options, self.hparams
         uploads = {"consensus": for_each_client(task, everyone.plan, {"w": start, "mean": mean}, step, same=same).mean}
         received = task.channel.aggregate(uploads, {"consensus": state.consensus}, everyone, everyone.weights)
         return received["consensus"], everyone.plan.gradient_evaluations
@@ -148,10 +148,10 @@ class FedDbe(PersonalModels):
             extras = {"consensus": c.consensus}
             if kappa and share < 1:
                 extras |= {"earlier": (1 - share) * c.mean}
-                c.mean.lerp_(_mean(task.backend.features(c.w, batch.x), batch_weight(batch)), share)
+                c.mean.lerp_(_mean(c.task.backend.features(c.w, batch.x), batch_weight(batch)), share)
             return sgd.step(c, "w", batch, objective=objective, extras=extras)
 
-        mean, same = self._zeros(task, cohort), ("feddbe", sgd, self.hparams)
+        mean, same = self._zeros(task, cohort), ("feddbe", sgd.options, self.hparams)
         out = for_each_client(task, cohort.plan, {"w": start, "mean": mean}, step, fixed=fixed, same=same)
         return Trained(out.w, out.loss, cohort.plan.gradient_evaluations)
 

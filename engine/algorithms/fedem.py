@@ -166,11 +166,10 @@ def _maximize(task: Task, components: ClientParams, q: Float[Tensor, "M K"], coh
 
     def step(c: Live, batch: Batch) -> Tensor:
         assert batch.rows is not None
-        own = c.of(of_row)
-        shares = q[batch.rows + own["shift"][:, None], own["component"][:, None]]
+        shares = q[batch.rows + c.shift[:, None], c.component[:, None]]
         return sgd.step(c, "w", replace(batch, weight=batch_weight(batch) * shares))
 
-    out = for_each_client(task, plan, {"w": start}, step)
+    out = for_each_client(task, plan, {"w": start}, step, fixed=of_row)
     return Trained(out.w, out.loss, plan.gradient_evaluations)
 
 

@@ -240,29 +240,28 @@ def gains_of(
     """c_n on the training data of ``task``: of a participant's ``last`` model [S, ...], and of those it asked for."""
     sizes, starts = [task.train_sizes[c] for c in cohort.numbers], task.data.train.offsets[cohort.clients]
     once = make_plan(Draw(sizes, starts, cohort.clients, [1] * cohort.size, "full", task.seed, "fomo", 0))
-    of_all = {"clients": asked.clients, "is_used": asked.is_used}
 
     def losses(params: ClientParams, batch: Batch) -> Float[Tensor, "A"]:
         return mean_cross_entropy(task.backend.logits(task.model, params, batch.x), batch.y, batch_weight(batch))
 
     def step(c: Live, batch: Batch) -> Tensor:
-        start, others = c.of(base), c.of(of_all)
-        before = losses(start, batch)
+        before = losses(c.base, batch)
 
         def gain(theta: ClientParams) -> Float[Tensor, "A"]:
-            distance = squared_distance(theta, start).sqrt()
+            distance = squared_distance(theta, c.base).sqrt()
             value = (before - losses(theta, batch)) / distance
             return value.where((distance > 0) & value.isfinite(), 0)
 
-        c.gains[:, 0] = gain(c.of(last))
-        for place in range(others["clients"].shape[1]):
-            value = gain(gather(uploads, others["clients"][:, place]))
-            c.gains[:, place + 1] = value.where(others["is_used"][:, place], 0)
+        c.gains[:, 0] = gain(c.last)
+        for place in range(c.clients.shape[1]):
+            value = gain(gather(uploads, c.clients[:, place]))
+            c.gains[:, place + 1] = value.where(c.is_used[:, place], 0)
         return before
 
     start = torch.zeros(cohort.size, 1 + asked.clients.shape[1], dtype=task.dtype, device=task.device)
+    fixed = {"base": base, "last": last, "clients": asked.clients, "is_used": asked.is_used}
     with torch.no_grad():
-        gains: Tensor = for_each_client(task, once, {"gains": start}, step).gains
+        gains: Tensor = for_each_client(task, once, {"gains": start}, step, fixed=fixed).gains
     return gains
 
 

@@ -146,13 +146,13 @@ class FedPhp(PersonalModels):
 
         def step(c: Live, batch: Batch) -> Tensor:
             taught = (
-                task.backend.features(c.past, batch.x)
+                c.task.backend.features(c.past, batch.x)
                 if by_features
-                else task.backend.logits(task.model, c.past, batch.x)
+                else c.task.backend.logits(c.task.model, c.past, batch.x)
             )
             return sgd.step(c, "w", batch, objective=objective, extras={"lam": c.lam, "past": taught})
 
-        fixed, same = {"past": past, "lam": lam}, ("fedphp", sgd, self.hparams)
+        fixed, same = {"past": past, "lam": lam}, ("fedphp", sgd.options, self.hparams)
         out = for_each_client(task, cohort.plan, {"w": start}, step, fixed=fixed, same=same)
         return Trained(out.w, out.loss, cohort.plan.gradient_evaluations)
 

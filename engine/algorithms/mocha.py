@@ -194,7 +194,7 @@ def _dual_gap(task: Task, models: ClientParams, duals: ClientParams, cohort: Coh
 
     def add_gradient(c: Live, batch: Batch) -> Tensor:
         residual = clone(c.duals)
-        loss = task.backend.accumulate(residual, c.models, batch, 1.0, 1.0)
+        loss = c.task.backend.accumulate(residual, c.models, batch, 1.0, 1.0)
         c.gap.copy_(dot(residual, residual).sqrt_())
         return loss
 

@@ -121,12 +121,12 @@ class Moon(OneGlobalModel):
         def step(c: Live, batch: Batch) -> Tensor:
             extras = {
                 "mu": c.mu,
-                "received": task.backend.features(c.received, batch.x),
-                "last": task.backend.features(c.last, batch.x),
+                "received": c.task.backend.features(c.received, batch.x),
+                "last": c.task.backend.features(c.last, batch.x),
             }
             return sgd.step(c, "w", batch, objective=objective, extras=extras)
 
-        fixed, same = {"mu": mu, "received": received, "last": last}, ("moon", sgd, self.hparams)
+        fixed, same = {"mu": mu, "received": received, "last": last}, ("moon", sgd.options, self.hparams)
         out = for_each_client(task, cohort.plan, {"w": start}, step, fixed=fixed, same=same)
         return Trained(out.w, out.loss, cohort.plan.gradient_evaluations)
 

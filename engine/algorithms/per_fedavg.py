@@ -116,15 +116,15 @@ class PerFedAvg(OneGlobalModel):
 
         def step(c: Live, first: Batch, second: Batch, third: Batch | None = None) -> Tensor:
             adapted = clone(c.w)
-            task.backend.accumulate(adapted, c.w, first, -h.alpha, 1.0)
-            loss, g = task.grad(adapted, second)
+            c.task.backend.accumulate(adapted, c.w, first, -h.alpha, 1.0)
+            loss, g = c.task.grad(adapted, second)
             if third is not None:
-                curvature = self._hessian_vector(c.w, g, third, task)
+                curvature = self._hessian_vector(c.w, g, third, c.task)
                 g = {n: torch.sub(slope, curvature[n], alpha=h.alpha) for n, slope in g.items()}
             sgd.step_along(c, "w", g)
             return loss
 
-        out = for_each_client(task, plans, {"w": start}, step, same=("per_fedavg", sgd, h))
+        out = for_each_client(task, plans, {"w": start}, step, same=("per_fedavg", sgd.options, h))
         passes = (1, 1, 2)  # the product with the Hessian is counted as two gradients
         cost = sum(n * plan.gradient_evaluations for n, plan in zip(passes, plans, strict=False))
         return Trained(out.w, out.loss, cost)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -18,13 +18,12 @@ from torch import Tensor
 from engine.backends import Affine, Extras, Objective
 from engine.backends.step_graphs import StepGraphs
 from engine.core.devices import sent
-from engine.core.params import ClientParams, each, map_params, take
+from engine.core.params import ClientParams, each, map_params
 from engine.core.registry import Options
 from engine.federation.batches import Batch, Cohort, Plan
 from engine.task import Task
 from engine.training import together
 
-Value = TypeVar("Value", ClientParams, Tensor)
 Proximal = tuple[float | Tensor, ClientParams]
 """(lam, anchor): the term lam/2 ||p - anchor||^2. ``lam`` is a number, or [S], one for each client."""
 
@@ -51,16 +50,12 @@ class Live:
     def size(self) -> int:
         return self._rows.stop - self._rows.start
 
-    def of(self, cohort: Value) -> Value:
-        """Their rows of a value of the whole cohort [S, ...] that does not change."""
-        rows: Value = _rows(cohort, self._rows)
-        return rows
-
     def velocity(self, name: str) -> ClientParams:
         """The momentum of ``name``: zero at the first step of a client's training."""
         if name not in self._chunk.velocity:
             self._chunk.velocity[name] = map_params(torch.zeros_like, self._values[name])
-        return take(self._chunk.velocity[name], slice(self.size))
+        velocity: ClientParams = _rows(self._chunk.velocity[name], slice(self.size))
+        return velocity
 
 
 @dataclass(frozen=True)
@@ -90,24 +85,29 @@ def for_each_client(
     """Run ``step(c, batch)`` on every batch of every client, from copies of ``start``.
 
     ``start`` names what changes, [S, ...]: ``c.w`` are the rows of "w" of the clients that train in this step, and
-    ``step`` writes them in place. ``fixed`` names what stays. ``step`` returns their losses, which are averaged over
-    each client's steps. With several plans of the same steps it gets a batch of each: ``step(c, first, second)``. The
-    result is the same for any size of the chunks; one that does not fit the memory of a GPU is halved.
+    ``step`` writes them in place. ``fixed`` names what it only reads, in the same way. ``step`` returns their losses,
+    which are averaged over each client's steps. With several plans of the same steps it gets a batch of each:
+    ``step(c, first, second)``. The result is the same for any size of the chunks; one that does not fit the memory of a
+    GPU is halved.
 
-    With ``same``, runs that differ only in their seeds train at once (``seeds_together``). Two runs may have equal keys
-    only if their steps compute the same and use no tensors but those of ``c`` and of the batches.
+    With the key ``same``, runs that differ only in their seeds train at once (``seeds_together``). Two runs may have
+    equal keys only if their steps compute the same, from no tensors but those of ``c`` and of the batches. Without it
+    each run trains alone.
 
     ``is_repeatable`` promises that for batches of equal shapes ``step`` does the same operations on the same tensors,
     uses only ``x``, ``y`` and ``weight`` of a batch, and reads no value back to the host. A GPU may then replay a step
     without calling it.
     """
-    plans = [plans] if isinstance(plans, Plan) else list(plans)
+    plans, fixed = [plans] if isinstance(plans, Plan) else list(plans), fixed or {}
+    assert not start.keys() & fixed.keys(), "start and fixed have different names"
+    assert all(plan.steps == plans[0].steps for plan in plans), "the plans have the same steps"
+    hash(same)  # or it fails only where seeds train together
 
     def train(task: Task, plans: Sequence[Plan], given: together.Values) -> together.Values:
         values, loss = _train_cohort(task, plans, given["start"], given["fixed"], step, is_repeatable)
         return {"values": values, "loss": loss}
 
-    given = {"start": start, "fixed": fixed or {}}
+    given = {"start": start, "fixed": fixed}
     out = train(task, plans, given) if same is None else together.train(task, plans, given, train, same)
     return Outcome(out["values"], out["loss"])
 
@@ -189,10 +189,11 @@ class SGD:
         """One step of ``c.<name>``, in place; returns the data losses.
 
         The gradient is taken ``at`` other parameters where these are given, and moves the ``trained`` names alone.
-        ``terms`` are those of this SGD, and ``prox`` replaces its proximal term: both with the rows of the clients that
-        still train.
+        ``prox`` is a proximal term of this step, for an SGD without one; an SGD with ``prox`` or ``drift`` needs its
+        ``terms``. Both have the rows of the clients that still train.
         """
-        assert terms or not (self.prox or self.drift), "pass the rows of its terms"
+        assert terms or not (self.prox or self.drift), "pass terms=c.terms, with fixed={'terms': sgd.terms}"
+        assert prox is None or self.prox is None, "two proximal terms"
         params: ClientParams = getattr(c, name)
         out = params if trained is None else {n: params[n] for n in trained}
         lam, anchor = prox or (self._strength or 0.0, terms.get("anchor"))
@@ -349,7 +350,7 @@ def moreau_sgd(
             w.lerp_(c.theta[name], outer_share)
         return loss
 
-    same = "moreau", sgd, lam, inner_steps, outer_share
+    same = "moreau", sgd.options, lam, inner_steps, outer_share
     out = for_each_client(task, cohort.plan, {"theta": start, "w": start}, step, same=same, is_repeatable=True)
     return Trained(out.theta, out.loss, cohort.plan.gradient_evaluations * inner_steps), out.w
 

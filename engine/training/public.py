@@ -81,10 +81,11 @@ def logits_on(task: Task, models: ClientParams, alignment: AlignmentSet) -> Floa
     start = torch.zeros(size, len(alignment.order), task.data.num_classes, dtype=task.dtype, device=task.device)
 
     def step(c: Live, batch: Batch) -> Tensor:
-        c.logits.index_copy_(1, batch.y[0], task.backend.logits(task.model, c.of(models), batch.x))
+        c.logits.index_copy_(1, batch.y[0], task.backend.logits(task.model, c.models, batch.x))
         return c.logits.new_zeros(c.size)
 
-    logits: Tensor = for_each_client(task, alignment.plan(size, None, SCORED), {"logits": start}, step).logits
+    plan, fixed = alignment.plan(size, None, SCORED), {"models": models}
+    logits: Tensor = for_each_client(task, plan, {"logits": start}, step, fixed=fixed).logits
     return logits
 
 

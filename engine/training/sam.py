@@ -91,7 +91,7 @@ def sam_sgd(task: Task, start: ClientParams, cohort: Cohort, rho: float) -> Trai
         sgd.step(c, "w", batch, at=uphill(g, rho).beyond(c.w))
         return loss
 
-    out = for_each_client(task, cohort.plan, {"w": start}, step, same=("sam", sgd, rho))
+    out = for_each_client(task, cohort.plan, {"w": start}, step, same=("sam", sgd.options, rho))
     return Trained(out.w, out.loss, 2 * cohort.plan.gradient_evaluations)
 
 
@@ -123,7 +123,7 @@ def lwsam_pair(
             sgd.step_along(c, "theta", g)
         return loss
 
-    same = "lwsam pair", sgd, rho, p, after_step
+    same = "lwsam pair", sgd.options, rho, p, after_step
     out = for_each_client(task, cohort.plan, {"theta": theta, "w": w}, step, fixed={"scores": scores}, same=same)
     return Trained(out.theta, out.loss, 2 * cohort.plan.gradient_evaluations), out.w
 
@@ -147,7 +147,7 @@ def lwsam_two_steps(
         sgd.step(c, "w", batch, trained=body, at=c.w | climb.beyond(c.w))
         return (before + after) / 2
 
-    same = "lwsam two steps", sgd, tuple(body), tuple(map(tuple, layers)), rho, p
+    same = "lwsam two steps", sgd.options, tuple(body), tuple(map(tuple, layers)), rho, p
     out = for_each_client(task, plan, {"w": start, "scores": no_scores}, step, fixed={"start": start}, same=same)
     return Trained(out.w, out.loss, 3 * plan.gradient_evaluations), out.scores
 

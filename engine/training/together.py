@@ -26,7 +26,7 @@ from engine.federation.clients import ClientData, Samples
 from engine.task import Task
 
 Values = Mapping[str, Any]
-"""Tensors of a cohort by name: [S, ...], or parameters of that shape."""
+"""Tensors [S, ...] of a cohort by name, or dicts of them."""
 Train = Callable[[Task, Sequence[Plan], Values], Values]
 """(task, plans, values of the cohort) -> results of the cohort."""
 
@@ -69,14 +69,10 @@ def _train_all(runs: Sequence[_Training]) -> list[Values]:
     first = runs[0]
     if len(runs) == 1:
         return [first.compute(first.task, first.plans, first.values)]
-    tasks = [run.task for run in runs]
-    train = joined_data(tasks, [task.data.train for task in tasks])
-    joint = replace(joined(tasks), data=replace(first.task.data, train=train))
-    data = [task.data.train for task in tasks]
-    plans, places = zip(
-        *(join_plans(of_runs, data) for of_runs in zip(*(run.plans for run in runs), strict=True)), strict=True
-    )
-    rows = places[0]  # of all plans, since they have the same steps
+    tasks, data = [run.task for run in runs], [run.task.data.train for run in runs]
+    joint = replace(joined(tasks), data=replace(first.task.data, train=joined_data(tasks, data)))
+    of_all = [join_plans(plans, data) for plans in zip(*(run.plans for run in runs), strict=True)]
+    plans, rows = [plan for plan, _ in of_all], of_all[0][1]  # the same rows in all, since their steps are the same
     results = first.compute(joint, plans, rows.join([run.values for run in runs]))
     for note in joint.notes:
         for task in tasks:

@@ -14,7 +14,7 @@ WIDTH, HEIGHT = 460, 320  # of a plot in half a page, in pixels
 LETTER, LINE, ASIDE = 7, 17, 8  # a letter's width, a name's height, from a curve to its name
 MIDDLE = HEIGHT / 2  # preferred
 STEP = 3  # pixels between the points of a curve at which a name may meet it
-MOST_MET = 10  # points of curves under the name of a curve in the background
+MAX_COVERED = 10  # points of curves under the name of a curve in the background
 LEVELS = np.arange(8, 95, 3)  # heights of the middle of a name, percent of the y axis
 
 
@@ -37,8 +37,8 @@ def name_curves(
 ) -> None:
     """Writes each name next to its curve; one that would cover another name is left out.
 
-    So is a name in the background (not bold, where others are) that would cover curves. ``at_right`` holds other texts
-    at the right edge, with the y above which they stand.
+    So is a name in the background (not bold, where others are) that would cover more than ``MAX_COVERED`` points of
+    curves. ``at_right`` has the other texts at the right edge, each with the y of its lower edge.
     """
     traced = [_traced(_pixels(curve, x_range, y_range)) for curve in curves]
     taken = [_at_right(text, (y - y_range[0]) / (y_range[1] - y_range[0]) * HEIGHT) for text, y in at_right]
@@ -51,7 +51,7 @@ def name_curves(
             continue
         met = [_met(box, others, traced[i]) for box, _, _ in places]
         best = min(range(len(places)), key=lambda k: (met[k], abs(places[k][2] - MIDDLE)))
-        if has_background and not curve.is_bold and met[best] > MOST_MET:
+        if has_background and not curve.is_bold and met[best] > MAX_COVERED:
             continue
         box, is_left, level = places[best]
         taken.append(box)

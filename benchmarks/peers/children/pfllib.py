@@ -145,6 +145,7 @@ def wait_for_turns(its: Any, turns: Turns, counter: Counter) -> None:
 def main() -> None:
     turns = Turns()
     torch.set_num_threads(1)
+    torch.backends.cudnn.allow_tf32 = False  # as ours: float32 in convolutions, too
     its = server(turns.job)
     wait_for_turns(its, turns, Counter(turns))
     its.train()
