@@ -18,6 +18,7 @@ from app.data import glossary
 _KEY = "terms"
 _TAG = re.compile(r"(<[^>]*>)")
 _QUOTED = re.compile(r"“[^”]*”")  # names that users chose
+_CLOSING = re.compile(r"[.,:;!?)]+")
 _UNMARKED = re.compile(r"<(/?)(?:a|button|code|dt|h[1-6]|i|pre|sub|summary|sup|th)\b")  # inside of these
 
 
@@ -65,10 +66,11 @@ def _marked(escaped: str, place: str, owners: MutableMapping[str, str]) -> str:
             continue
         owners[use.term] = place
         before, mark = escaped[end : use.start], _mark(use.term, escaped[use.start : use.end])
-        if before.endswith("("):  # a line may break between a bracket and a button
-            before, mark = before[:-1], f'<span class="unbroken">({mark}</span>'
-        out += [before, mark]
-        end = use.end
+        opening, closing = "(" * before.endswith("("), _CLOSING.match(escaped, use.end)
+        end = closing.end() if closing else use.end
+        if opening or closing:  # a line may break between a bracket, or a period, and a button
+            mark = f'<span class="unbroken">{opening}{mark}{escaped[use.end : end]}</span>'
+        out += [before.removesuffix("("), mark]
     return "".join([*out, escaped[end:]])
 
 

@@ -8,7 +8,7 @@ Deng, Kamani, Mahdavi. Adaptive Personalized Federated Learning. 2020. https://a
         w_i  <- w_i - lr grad f_i(w_i; B)
         v_i  <- v_i - lr a_i grad f_i(v_i~; B)
         a_i  <- a_i - alpha_lr <grad f_i(v_i~; B), v_i - w_i>   if adaptive; kept in [0, 1]
-    w    <- sum_i m_i / m w_i                                   over the cohort
+    w    <- sum_i (m_i / m) w_i                                 over the cohort
 
 Idea: FedAvg runs unchanged. In addition each client trains v_i so that its mixture with the local copy of the global
 model fits its data; a_i is the share of its own model. With ``adaptive`` the share a_i is learned by gradient descent

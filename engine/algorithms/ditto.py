@@ -3,7 +3,7 @@
 Li, Hu, Beirami, Smith. Ditto: Fair and Robust Federated Learning Through Personalization. ICML 2021.
 https://arxiv.org/abs/2012.04221, Algorithm 1.
 
-    w   <- sum_i m_i / m w_i                                    FedAvg, over the cohort
+    w   <- sum_i (m_i / m) w_i                                  FedAvg, over the cohort
     v_i <- v_i - lr [grad f_i(v_i) + lam (v_i - w)]             w as received this round
 
 Idea: FedAvg trains the global model as usual. In addition each client trains a personal model on its own data, held

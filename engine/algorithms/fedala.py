@@ -10,7 +10,7 @@ Zhang, Hua, Wang, Song, Xue, Ma, Guan. FedALA: Adaptive Local Aggregation for Pe
     T_i  <- T_i~
     E times, for a batch B:
         T_i  <- T_i - lr grad f_i(T_i; B)
-    w    <- sum_i m_i / m T_i                                   over the cohort
+    w    <- sum_i (m_i / m) T_i                                 over the cohort
 
 Idea: FedAvg overwrites a client's model with the global one, of which only some parameters fit its data. Here each
 client keeps, parameter by parameter, as much of its own last layers as lowers its loss. W_i is a share between the own

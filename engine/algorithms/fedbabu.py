@@ -6,7 +6,7 @@ https://arxiv.org/abs/2106.06042, Algorithm 1.
     phi_i <- phi
     E times, for a batch B:
         phi_i <- phi_i - lr grad_phi f_i(phi_i, h; B)           h as it started, the same for all
-    phi <- sum_i m_i / m phi_i                                  over the cohort
+    phi <- sum_i (m_i / m) phi_i                                over the cohort
     theta_i <- (phi, h)                                         for use
     finetune_steps times, for a batch B:
         theta_i <- theta_i - lr grad f_i(theta_i; B)

@@ -6,7 +6,7 @@ https://arxiv.org/abs/2102.07623, Algorithm 1.
     (w_i, s_i) <- (w, s_i)                                      s_i own scales and shifts
     E times, for a batch B:
         (w_i, s_i) <- (w_i, s_i) - lr grad f_i(w_i, s_i; B)
-    w <- sum_i m_i / m w_i                                      over the cohort
+    w <- sum_i (m_i / m) w_i                                    over the cohort
 
 Idea: If clients' inputs differ in contrast, color or sensor, their features differ in scale and shift. A normalization
 takes just that out, so one of its own fits each client, and the layers between see the same features everywhere.

@@ -9,7 +9,7 @@ Conditional Policy. KDD 2023. https://arxiv.org/abs/2307.01217, Algorithm 1.
         (r, s) <- softmax over the pair of V_i(f v_i)           V: ReLU of LayerNorm of a linear layer, F to 2 F
         L <- CE(h_i(r f) + g(s f), y) + lam MMD^2(f, phi(x))    phi as received
         (phi_i, V_i, h_i) <- (phi_i, V_i, h_i) - lr grad L
-    (phi, V, g) <- sum_i m_i / m (phi_i, V_i, (h_i + g)/2)      over the cohort
+    (phi, V, g) <- sum_i (m_i / m) (phi_i, V_i, (h_i + g)/2)    over the cohort
 
 Idea: Some of a sample's features are useful to all clients, others to its own. A small network, the policy, gives each
 unit of each feature a share r for the personal head, and the rest s = 1 - r for the global head, which stays fixed

@@ -5,14 +5,14 @@ NeurIPS 2023. https://arxiv.org/abs/2311.14975, Algorithm 1.
 
     Before round 1, all clients:
         r_i <- running mean of the features in a local training from the common start
-        z^  <- sum_i m_i / m r_i
+        z^  <- sum_i (m_i / m) r_i
     In each round:
         w_i, r_i <- w, 0                                        w = (phi, h)
         E times, for a batch B:
             r_i <- (1 - a) r_i + a mean_b phi_i(x_b)            a: momentum
             L   <- CE(h_i(phi_i(x) + z_i), y) + kappa/2 mean_F (r_i - z^)^2
             (w_i, z_i) <- (w_i, z_i) - lr grad L
-        w   <- sum_i m_i / m w_i                                over the cohort
+        w   <- sum_i (m_i / m) w_i                              over the cohort
 
 Idea: Trained on skewed data, features drift to what is particular to a client. Here the drift has a place of its own:
 a vector z_i that is added to every feature of the client (personalized representation bias memory). The shared body

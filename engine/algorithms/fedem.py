@@ -8,7 +8,7 @@ https://arxiv.org/abs/2108.10252, Algorithm 1.
     w_ik   <- w_k
     E times, for a batch B:
         w_ik <- w_ik - lr grad mean_b q_k(x_b) loss of w_ik at x_b
-    w_k    <- sum_i m_i / m w_ik                                over the cohort
+    w_k    <- sum_i (m_i / m) w_ik                              over the cohort
     p_i(x) <- sum_k pi_ik softmax(w_k(x))                       for use
 
 Idea: A client need not belong to one group. Each sample has a share in every component, larger where that component

@@ -4,7 +4,7 @@ Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan. Adaptive Federat
 https://arxiv.org/abs/2003.00295, Algorithm 2. FedAvgM: Hsu, Qi, Brown. https://arxiv.org/abs/1909.06335.
 
     w_i <- w, then E steps of SGD on f_i
-    D   <- sum_i m_i / m w_i - w                                over the cohort
+    D   <- sum_i (m_i / m) w_i - w                              over the cohort
     m   <- beta1 m + (1 - beta1) D                              from m = 0
     v   <- v + D^2                                              adagrad, from v = tau^2
     v   <- v - (1 - beta2) D^2 sign(v - D^2)                    yogi

@@ -11,7 +11,7 @@ https://arxiv.org/abs/2306.11867, Algorithm 1.
     E times, for a batch B:
         phi_i <- phi_i - lr grad_phi [f_i(phi_i, h_i; B) + lam mean_b ||phi_i(x_b) - p_c||^2 / F]       c = y_b
     p_c   <- sum_i m_ic / m_c p_ic              p_ic means under phi_i, over the participants with class c
-    phi   <- sum_i m_i / m phi_i                                over the cohort
+    phi   <- sum_i (m_i / m) phi_i                              over the cohort
     a_i   <- argmin_a sum_j a_j^2 V_j + ||H_i - sum_j a_j H_j||^2       over the cohort; a_j >= 0, sum_j a_j = 1
     h_i   <- sum_j a_ij h_j
 

@@ -6,7 +6,7 @@ https://arxiv.org/abs/1912.00818, Algorithms 1 and 2.
     phi_i <- phi
     E times, for a batch B:
         (phi_i, h_i) <- (phi_i, h_i) - lr grad f_i(phi_i, h_i; B)
-    phi <- sum_i m_i / m phi_i                                  over the cohort
+    phi <- sum_i (m_i / m) phi_i                                over the cohort
 
 Idea: Clients agree on features more easily than on labels. So FedAvg runs on the lower layers, while the last one,
 which depends most on a client's labels, never leaves the client.

@@ -8,7 +8,7 @@ https://doi.org/10.1007/978-3-030-86486-6_36
         w_i <- w_i - lr grad [(1 - lam) f_i(w_i; B) + lam transfer(p_i, w_i; B)]
     mu_i <- min(mu, mu n_i / n)                                 n_i earlier participations of n expected
     p_i  <- mu_i p_i + (1 - mu_i) w_i
-    w    <- sum_i m_i / m w_i                                   over the cohort
+    w    <- sum_i (m_i / m) w_i                                 over the cohort
 
 Idea: FedAvg overwrites what a client has learned whenever it sends a new global model. Here the client keeps a moving
 average p_i of its models, uses that, and holds the features (mmd) or the predictions (kl) of the received model near

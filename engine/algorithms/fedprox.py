@@ -6,7 +6,7 @@ https://arxiv.org/abs/1812.06127, Algorithm 2.
     w_i <- w
     E times, for a batch B:
         w_i <- w_i - lr [grad f_i(w_i; B) + mu (w_i - w)]       w as received
-    w   <- sum_i m_i / m w_i                                    over the cohort
+    w   <- sum_i (m_i / m) w_i                                  over the cohort
 
 Idea: A proximal term pulls each local copy back to the model it started from, so that many local steps on different
 data drift less far. There is still one model for all; mu = 0 is FedAvg.

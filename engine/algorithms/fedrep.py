@@ -8,7 +8,7 @@ Collins, Hassani, Mokhtari, Shakkottai. Exploiting Shared Representations for Pe
     phi_i <- phi
     E times, for a batch B:
         phi_i <- phi_i - lr grad_phi f_i(phi_i, h_i; B)
-    phi <- sum_i m_i / m phi_i                                  over the cohort
+    phi <- sum_i (m_i / m) phi_i                                over the cohort
 
 Idea: FedPer, but one part at a time. A head that fits the received body comes first, so that the body's gradient
 corrects the features and not a stale head.

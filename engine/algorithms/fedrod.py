@@ -8,7 +8,7 @@ https://arxiv.org/abs/2107.00778, Algorithm 1.
         z <- g_i(phi_i(x))                                      generic logits
         (phi_i, g_i) <- (phi_i, g_i) - lr grad CE(z + log n_i, y)
         h_i <- h_i - lr grad_h CE(z + h_i(phi_i(x)), y)         z and phi_i(x) held fixed
-    (phi, g) <- sum_i m_i / m (phi_i, g_i)                      over the cohort
+    (phi, g) <- sum_i (m_i / m) (phi_i, g_i)                    over the cohort
 
 Idea: Adding the log of a client's class counts n_i to the logits (balanced softmax) takes its label skew out of what
 body and generic head learn, so that they fit every client. The personal head then learns only what the generic one

@@ -8,7 +8,7 @@ https://arxiv.org/abs/2206.02618, Algorithm 1.
         g   <- grad f_i(w_i; B)
         eps <- rho g / ||g||                                    over all parameters; 0 where g = 0
         w_i <- w_i - lr grad f_i(w_i + eps; B)                  the same batch
-    w   <- sum_i m_i / m w_i                                    over the cohort
+    w   <- sum_i (m_i / m) w_i                                  over the cohort
 
 Idea: Where clients differ, their local models end in sharp minima that fit no other client. Each local step therefore
 descends the loss at the worst point within rho of the model, so that clients find flat minima. Such models suffer less

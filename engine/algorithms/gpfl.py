@@ -13,7 +13,7 @@ for Personalized Federated Learning. ICCV 2023. https://arxiv.org/abs/2308.10279
         L_mlg <- ||f_G - C_y||                                  C as received
         L <- L_P + L_alg + lam L_mlg + mu/2 ||(V_i, C_i)||^2
         (phi_i, V_i, C_i, h_i) <- (phi_i, V_i, C_i, h_i) - lr grad L
-    (phi, V, C) <- sum_i m_i / m (phi_i, V_i, C_i)              over the cohort
+    (phi, V, C) <- sum_i (m_i / m) (phi_i, V_i, C_i)            over the cohort
 
 Idea: Local training learns what is particular to a client and forgets the rest. Here one embedding a class (GCE, C),
 learned by all, pulls the features in angle and in length. A conditional valve (CoV, V: the layers of gamma and beta)

@@ -3,7 +3,7 @@
 Marfoq, Neglia, Vidal, Kameni. Personalized Federated Learning through Local Memorization. ICML 2022.
 https://arxiv.org/abs/2111.09360, Algorithm 1 and equations 6 to 8.
 
-    w <- sum_i m_i / m w_i                                      FedAvg, over the cohort
+    w <- sum_i (m_i / m) w_i                                    FedAvg, over the cohort
     To predict x, after training:
         N_k(x) <- the k training samples of client i with the least d_j = ||phi(x) - phi(x_j)||
         q_c <- sum_{j in N_k: y_j = c} exp(-d_j^2 / (F scale))  divided by its sum over c

@@ -7,7 +7,7 @@ Algorithm 1.
     h_i <- h
     E times, for a batch B:
         (phi_i, h_i) <- (phi_i, h_i) - lr grad f_i(phi_i, h_i; B)
-    h <- sum_i m_i / m h_i                                      over the cohort
+    h <- sum_i (m_i / m) h_i                                    over the cohort
 
 Idea: FedPer reversed: each client learns features for its own kind of data, and all share one small head on top. Where
 clients' inputs differ this suits better than a common body, and the head is all that travels.

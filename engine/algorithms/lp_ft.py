@@ -4,7 +4,7 @@ Kumar, Raghunathan, Jones, Ma, Liang. Fine-Tuning can Distort Pretrained Feature
 Out-of-Distribution. ICLR 2022. https://arxiv.org/abs/2202.10054. In federations: Chen et al., 2025.
 https://arxiv.org/abs/2511.12695
 
-    w <- sum_i m_i / m w_i                                      FedAvg, over the cohort
+    w <- sum_i (m_i / m) w_i                                    FedAvg, over the cohort
     theta_i <- w                                                for use
     lp_steps times, for a batch B:
         h_i <- h_i - lp_lr grad_h f_i(theta_i; B)               h_i the head of theta_i, its body frozen

@@ -8,7 +8,7 @@ Li, He, Song. Model-Contrastive Federated Learning. CVPR 2021. https://arxiv.org
         r_b <- cos(phi_i(x_b), phi'_i(x_b))                     phi'_i: the client's last body
         w_i <- w_i - lr grad [f_i(w_i; B) + mu mean_b log(1 + exp((r_b - s_b) / tau))]
     phi'_i <- body of w_i
-    w   <- sum_i m_i / m w_i                                    over the cohort
+    w   <- sum_i (m_i / m) w_i                                  over the cohort
 
 Idea: On skewed data local training makes the features worse than those of the global model. So each sample's feature is
 contrasted with two others: it should be more similar to that of the global model than to that of the client's last

@@ -9,7 +9,7 @@ Approach. NeurIPS 2020. https://arxiv.org/abs/2002.07948, Algorithm 1.
         g_i  <- grad f_i(w_i~; B_2)
         w_i  <- w_i - beta g_i                                  variant fo
         w_i  <- w_i - beta [g_i - alpha H_i(w_i; B_3) g_i]      variant hf; H_i is the Hessian of f_i
-    w   <- sum_i m_i / m w_i                                    over the cohort
+    w   <- sum_i (m_i / m) w_i                                  over the cohort
 
 Idea: FedAvg minimizes the loss of w; this minimizes the loss of w after each client has taken a step on its own data.
 The gradient of that goes through the step, so it contains the Hessian. The first-order variant omits it.

@@ -55,4 +55,5 @@ def words(page: AppTest) -> str:
 
 def without_marks(html: str) -> str:
     """The HTML as it was before terms of the glossary were marked."""
-    return re.sub(r'<button [^>]*class="term"[^>]*>(.*?)</button><span popover.*?</span>', r"\1", html)
+    plain = re.sub(r'<button [^>]*class="term"[^>]*>(.*?)</button><span popover.*?</span>', r"\1", html)
+    return re.sub(r'<span class="unbroken">(.*?)</span>', r"\1", plain)

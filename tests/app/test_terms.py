@@ -39,6 +39,8 @@ def test_a_mark_opens_the_definition_that_it_names() -> None:
 def test_a_line_does_not_break_between_a_bracket_and_a_term() -> None:
     (html,) = drawn([("The mean (weighted mean) of them", "")])
     assert html.index('The mean <span class="unbroken">(<button') < html.index("weighted mean</button>")
+    (html,) = drawn([("Ten local steps. Then more", "")])
+    assert 'Ten <span class="unbroken"><button' in html and "</span>.</span> Then more" in html
 
 
 def test_a_fragment_drawn_again_marks_its_terms_again_and_no_others() -> None:
