@@ -66,7 +66,7 @@ def _marked(escaped: str, place: str, owners: MutableMapping[str, str]) -> str:
             continue
         owners[use.term] = place
         before, mark = escaped[end : use.start], _mark(use.term, escaped[use.start : use.end])
-        opening, closing = "(" * before.endswith("("), _CLOSING.match(escaped, use.end)
+        opening, closing = "(" if before.endswith("(") else "", _CLOSING.match(escaped, use.end)
         end = closing.end() if closing else use.end
         if opening or closing:  # a line may break between a bracket, or a period, and a button
             mark = f'<span class="unbroken">{opening}{mark}{escaped[use.end : end]}</span>'
