@@ -5,6 +5,8 @@ one-column logistic regression, 1/2 for softmax (the largest eigenvalue of diag(
 and 1/4.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -27,24 +29,35 @@ def smoothness(task: Task) -> float:
     """
     if not is_linear(task):
         raise Unsupported("the smoothness L is known for linear models only; use model: mlr or logistic")
-    known = task.data.train.__dict__.get("_largest_eigenvalue")
-    if known is None:
-        known = max(_largest_eigenvalue(task, i) for i in _some(task))
-        task.data.train.__dict__["_largest_eigenvalue"] = known
-    columns = next(m for m in task.model.module.modules() if isinstance(m, nn.Linear)).out_features
-    return known * (0.25 if columns == 1 else 0.5) + task.model.l2
+    return _from_curvature(task, _over_clients(task, _largest_eigenvalue))
 
 
 def note_if_unstable(task: Task, lr: float, lam: float) -> None:
     """Warn where lr (L + lam) > 2: gradient steps of that size move away from the proximal point."""
     if not is_linear(task):
         return
+    if lr * (_from_curvature(task, _over_clients(task, _trace)) + lam) <= 2:
+        return  # no eigenvalue is above the trace, which takes a fraction of the time
     steepness = smoothness(task) + lam
     if lr * steepness > 2:
         task.note(
             f"lr {lr:g} times (smoothness + lambda) {steepness:.3g} is {lr * steepness:.3g}, above 2: steps may grow "
             f"without bound; use a learning rate below {2 / steepness:.2g}, or a smaller lambda"
         )
+
+
+def _from_curvature(task: Task, largest: float) -> float:
+    """L from the largest eigenvalue of X~^T X~ / n."""
+    columns = next(m for m in task.model.module.modules() if isinstance(m, nn.Linear)).out_features
+    return largest * (0.25 if columns == 1 else 0.5) + task.model.l2
+
+
+def _over_clients(task: Task, measure: Callable[[Tensor], float]) -> float:
+    """The largest ``measure`` of a client's X~, computed once per data set."""
+    kept = task.data.train.__dict__
+    if measure.__name__ not in kept:
+        kept[measure.__name__] = max(measure(_features_and_bias(task, client)) for client in _some(task))
+    return float(kept[measure.__name__])
 
 
 def _some(task: Task) -> list[int]:
@@ -57,8 +70,17 @@ def _some(task: Task) -> list[int]:
     return drawn
 
 
-def _largest_eigenvalue(task: Task, client: int) -> float:
-    x = _with_bias(task.data.train.of_client(client)[0].flatten(1))
+def _features_and_bias(task: Task, client: int) -> Tensor:
+    """X~: the client's samples and a column of ones, [M_i, F + 1]."""
+    x = task.data.train.of_client(client)[0].flatten(1)
+    return torch.cat([x, x.new_ones(len(x), 1)], dim=1)
+
+
+def _trace(x: Tensor) -> float:
+    return float(x.square().sum() / len(x))
+
+
+def _largest_eigenvalue(x: Tensor) -> float:
     v = torch.ones(x.shape[1], dtype=x.dtype, device=x.device)
     value = torch.zeros((), dtype=x.dtype, device=x.device)
     for _ in range(_POWER_STEPS):
@@ -67,7 +89,3 @@ def _largest_eigenvalue(task: Task, client: int) -> float:
         value = v @ product
         v = product
     return float(value)
-
-
-def _with_bias(x: Tensor) -> Tensor:
-    return torch.cat([x, x.new_ones(len(x), 1)], dim=1)
