@@ -3,7 +3,6 @@
 import ctypes
 import multiprocessing
 import os
-import pkgutil
 import signal
 import socket
 import sys
@@ -17,8 +16,6 @@ from multiprocessing.forkserver import ensure_running
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-import engine
-from engine.core.slow_imports import SLOW_IMPORTS
 from engine.worker import process
 from engine.worker.executor import AnalysisTicket, Ended, Machine, Ticket, Work
 from engine.worker.heartbeat import Heartbeat
@@ -27,6 +24,7 @@ from engine.worker.watchdog import MAX_CHECK_S, Watchdog
 
 Context = ForkServerContext | SpawnContext
 
+PRELOADED = "engine.worker.preloaded"  # only the fork server imports it
 CHECK_S = 0.25  # how often heartbeats are checked
 TIMEOUT_S = 10.0  # how long a worker waits for the database before it continues without it
 RESTART_PAUSES_S = (0.05, 0.2, 1.0)
@@ -263,7 +261,7 @@ def _context() -> Context:
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([*process.SESSIONS, *SLOW_IMPORTS, *_registered_modules()])
+    context.set_forkserver_preload([PRELOADED])
     with _ignoring_interrupts():
         ensure_running()  # starts importing in the background
     return context
@@ -290,10 +288,3 @@ def _ignoring_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before or signal.SIG_DFL)
-
-
-def _registered_modules() -> list[str]:
-    """The registries' modules, by their files, since only the server should import them."""
-    names = [registry.package for registry in process.REGISTRIES]
-    folders = {name: Path(engine.__path__[0]) / name.rpartition(".")[2] for name in names}
-    return [f"{name}.{module.name}" for name in names for module in pkgutil.iter_modules([str(folders[name])])]
