@@ -6,6 +6,8 @@ import os
 gc.disable()  # until all tests are collected: imported modules and collected tests stay until the end
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the same tests on every machine; `make gpu` has those on a GPU
 
+import itertools
+import logging
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -35,6 +37,7 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 SYNCHRONOUS = sqlite.SYNCHRONOUS
 REGISTRIES = (ALGORITHMS, DATASETS, PARTITIONERS, MODELS, METRICS, ANALYSES)
+NUMBERS = itertools.count()
 WITHOUT_BROWSER = os.environ.get("BROWSER") == "0"
 WITH_RAY = os.environ.get("RAY") == "1"  # in .ci/ray, which `make test RAY=1` runs after all others
 
@@ -46,6 +49,14 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+        _propagate_logs()
+
+
+def _propagate_logs() -> None:
+    """For each test, pytest adds its handlers to all loggers that do not propagate: a hundred of them."""
+    for logger in logging.root.manager.loggerDict.values():
+        if isinstance(logger, logging.Logger):
+            logger.propagate = True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -145,6 +156,14 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
 def waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite as in the app."""
     monkeypatch.setattr(sqlite, "SYNCHRONOUS", SYNCHRONOUS)
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """Like pytest's, which looks through the folders of all tests so far to number a new one."""
+    path = tmp_path_factory.getbasetemp() / f"{next(NUMBERS)}-{request.node.originalname}"
+    path.mkdir()
+    return path
 
 
 @pytest.fixture

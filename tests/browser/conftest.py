@@ -41,6 +41,7 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--js-flags=--no-maglev,--no-opt",  # a page runs most of its scripts once: optimizing them takes longer
 )
 VIEWPORT: ViewportSize = {"width": 1280, "height": 900}
 LOAD_MS = 60_000
