@@ -142,13 +142,16 @@ class Analyses:
         The interrupted attempt is not counted: it ended with its dispatcher, not because of the analysis.
         """
         with self._database.write() as connection:
-            connection.execute(_release_running().values(attempts=Analysis.attempts - 1))
+            connection.execute(_release_running())
 
-    def requeue(self, analysis_id: int, epoch: int) -> AnalysisStatus:
-        """Requeues an analysis whose worker died, or cancels it if requested. Returns the new status; raises Fenced."""
+    def requeue(self, analysis_id: int, epoch: int, *, has_died: bool = False) -> AnalysisStatus:
+        """Requeues an analysis, or cancels it if requested. Returns the new status; raises Fenced.
+
+        Only an attempt whose worker ``has_died`` is counted.
+        """
         with self._database.write() as connection:
             _update_owned(connection, analysis_id, epoch, progress=0.0)
-            released = _release_running().where(Analysis.id == analysis_id).returning(Analysis.status)
+            released = _release_running(has_died).where(Analysis.id == analysis_id).returning(Analysis.status)
             return cast(AnalysisStatus, connection.scalars(released).one())
 
     # Called by the owner of an analysis; all of it raises Fenced once the claim is lost.
@@ -230,7 +233,7 @@ def _update_owned(connection: sa.Connection, analysis_id: int, epoch: int, **val
     return row.control
 
 
-def _release_running() -> sa.Update:
+def _release_running(has_died: bool = False) -> sa.Update:
     """Running rows become cancelled where that was requested, else queued."""
     is_cancelled = Analysis.control == "cancel"
     return (
@@ -240,6 +243,7 @@ def _release_running() -> sa.Update:
             status=sa.case((is_cancelled, "cancelled"), else_="queued"),
             control="",
             progress=0.0,
+            attempts=Analysis.attempts if has_died else Analysis.attempts - 1,
             finished_at=sa.case((is_cancelled, sa.literal(now(), UtcDateTime()))),
         )
     )

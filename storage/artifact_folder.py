@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -52,7 +52,8 @@ class ArtifactFolder:
 
     def write(self, name: str, data: bytes) -> None:
         """Writes under a temporary name, flushes and renames."""
-        with self._run_folder(name, create=True) as (folder, file):
+
+        def write(folder: int, file: str) -> None:
             unfinished = f"{file.rpartition('.')[0]}{UNFINISHED}"
             try:
                 with open(os.open(unfinished, WRITE, 0o666, dir_fd=folder), "wb") as opened:
@@ -64,18 +65,21 @@ class ArtifactFolder:
                 with suppress(OSError):
                     os.unlink(unfinished, dir_fd=folder)
                 raise
-            os.fsync(folder)
+
+        self._create(name, write)
         sync_folder(self.path)
 
     def link(self, source: Path, name: str) -> None:
         """Gives a file on the same disk a second name (a hard link); copies it from another disk."""
-        with self._run_folder(name, create=True) as (folder, file):
+
+        def link(folder: int, file: str) -> None:
             try:
                 os.link(source, file, dst_dir_fd=folder, follow_symlinks=False)
             except OSError:
                 with open(source, "rb") as old, open(os.open(file, WRITE, 0o666, dir_fd=folder), "wb") as new:
                     copy_durably(old, new)
-            os.fsync(folder)
+
+        self._create(name, link)
 
     def remove(self, name: str) -> None:
         """Deletes a file if it exists. Of a symbolic link, deletes the link and not its target."""
@@ -91,14 +95,29 @@ class ArtifactFolder:
                 files = (file.name for file in _entries_of(run) if file.is_file(follow_symlinks=False))
                 yield from filter(NAME.fullmatch, (f"{run.name}/{file}" for file in files))
 
+    def _create(self, name: str, create: Callable[[int, str], None]) -> None:
+        """Calls ``create`` with the folder of the file, as a descriptor, and the file's name in it.
+
+        Tries twice, since ``remove`` may delete the folder as long as it is empty.
+        """
+        try:
+            self._create_once(name, create)
+        except FileNotFoundError:
+            self._create_once(name, create)
+
+    def _create_once(self, name: str, create: Callable[[int, str], None]) -> None:
+        run = _check_name(name).partition("/")[0]
+        self.path.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            os.mkdir(self.path / run)
+        with self._run_folder(name) as (folder, file):
+            create(folder, file)
+            os.fsync(folder)
+
     @contextmanager
-    def _run_folder(self, name: str, create: bool = False) -> Iterator[tuple[int, str]]:
+    def _run_folder(self, name: str) -> Iterator[tuple[int, str]]:
         """The open folder of the file, as a descriptor, and the file's name in it."""
         run, _, file = _check_name(name).partition("/")
-        if create:
-            self.path.mkdir(parents=True, exist_ok=True)
-            with suppress(FileExistsError):
-                os.mkdir(self.path / run)
         folder = os.open(self.path / run, FOLDER)
         try:
             yield folder, file

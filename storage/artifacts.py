@@ -131,13 +131,6 @@ class ArtifactStore:
         self.remove_files(paths)
         return len(paths)
 
-    def total_bytes(self, run_id: int | None = None) -> int:
-        query = sa.select(sa.func.coalesce(sa.func.sum(Artifact.size_bytes), 0))
-        if run_id is not None:
-            query = query.where(Artifact.run_id == run_id)
-        with self._database.read() as connection:
-            return int(connection.scalar(query) or 0)
-
     def sweep(self) -> int:
         """Deletes files without a row and returns how many. Call it before workers start."""
         found = list(self.files.names())

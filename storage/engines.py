@@ -9,7 +9,7 @@ from storage.database import Database
 from storage.models import Engine, now
 from storage.records import EngineRecord
 
-FRESH_S = 10.0  # an engine sends one every second
+FRESH_S = 10.0  # a dispatcher sends one every two seconds
 
 
 class Engines:

@@ -167,11 +167,6 @@ class Metrics:
         with self._database.read() as connection:
             return totals(connection, until, names)
 
-    def array_names(self, run_id: int) -> list[str]:
-        query = sa.select(ClientMetric.name).where(ClientMetric.run_id == run_id).distinct().order_by(ClientMetric.name)
-        with self._database.read() as connection:
-            return list(connection.scalars(query))
-
     def having_clusters(self, run_ids: Sequence[int]) -> set[int]:
         """The runs that have cluster assignments."""
         query = sa.select(ClusterAssignment.run_id).where(ClusterAssignment.run_id.in_(run_ids)).distinct()

@@ -276,7 +276,7 @@ class Share(Base):
 
 
 class PastCompute(Base):
-    """Computing time of deleted or repeated runs and analyses, which still counts towards limits."""
+    """Computing time of deleted or repeated runs and analyses, which still counts toward limits."""
 
     __tablename__ = "past_compute"
     __table_args__ = NEVER_REUSE_IDS

@@ -269,7 +269,7 @@ class AnalysisRecord:
     progress: float  # from 0 to 1
     epoch: int
     control: Literal["", "cancel"]
-    attempts: int  # since the request, except those that ended with their dispatcher
+    attempts: int  # since the request; one that was requeued counts only if its worker died
     started_at: datetime | None
     finished_at: datetime | None
 

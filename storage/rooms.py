@@ -111,9 +111,8 @@ class Rooms:
             joined = sa.select(RoomReader.reader).join(Room, Room.code == RoomReader.room)
             joined = joined.where(Room.code == code, RoomReader.reader == reader, _is_open(now()))
             joined = joined.where(Room.question == question, Room.question != "")
-            if (
-                connection.scalar(joined.with_for_update(of=RoomReader)) is None
-            ):  # two tabs of a reader wait for each other
+            # The lock makes two tabs of a reader wait for each other.
+            if connection.scalar(joined.with_for_update(of=RoomReader)) is None:
                 return False
             connection.execute(sa.delete(RoomAnswer).where(*one))
             if answer is not None:

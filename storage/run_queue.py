@@ -28,6 +28,7 @@ MAX_ID = 2**63 - 1  # what a column can hold; a URL may contain larger ids
 NOT_DELETED = Run.deleted_at.is_(None)
 FIRST_OF_RERUNS = 1_000_000  # positions below are given by the experiment
 NO_LIMITS = Limits()
+SAME = ("experiment_id", "label", "digest")  # equal in a run and its reruns; digests do not contain the label
 
 
 class RunQueue:
@@ -76,7 +77,7 @@ class RunQueue:
     def repeats(self, run_ids: Sequence[int]) -> dict[int, int]:
         """The newest run with the same configuration and label, for each run that was repeated in its experiment."""
         later = aliased(Run)
-        same = (getattr(later, name) == getattr(Run, name) for name in ("experiment_id", "digest", "label"))
+        same = (getattr(later, name) == getattr(Run, name) for name in SAME)
         query = (
             sa.select(Run.id, sa.func.max(later.id))
             .join(later, sa.and_(*same, later.id > Run.id, later.deleted_at.is_(None)))
@@ -279,11 +280,10 @@ class RunQueue:
             old = run_records(connection, failed.order_by(Run.id).with_for_update(of=Run))
             again = _unfinished(connection, {run.experiment_id for run in old})
             for run in old:
-                if (run.experiment_id, run.digest) not in again:
-                    again[run.experiment_id, run.digest] = _insert_rerun(connection, run)
-            query = select_runs().where(Run.id.in_(again.values()))
-            new = {(run.experiment_id, run.digest): run for run in run_records(connection, query)}
-        return [new[run.experiment_id, run.digest] for run in old]
+                if _same(run) not in again:
+                    again[_same(run)] = _insert_rerun(connection, run)
+            new = {_same(run): run for run in run_records(connection, select_runs().where(Run.id.in_(again.values())))}
+        return [new[_same(run)] for run in old]
 
     def archive(self, run_ids: Sequence[int], archived: bool = True) -> None:
         """Archives runs, which hides them, or restores them."""
@@ -418,9 +418,14 @@ def _insert_rerun(connection: sa.Connection, run: RunRecord) -> int:
     return insert_run(connection, run.experiment_id, _next_position(connection, run.experiment_id), again)
 
 
-def _unfinished(connection: sa.Connection, experiment_ids: Collection[int]) -> dict[tuple[int, str], int]:
-    """(experiment, digest) -> id of its run that has not ended."""
-    query = sa.select(Run.experiment_id, Run.digest, Run.id).where(
+def _unfinished(connection: sa.Connection, experiment_ids: Collection[int]) -> dict[tuple[int, str, str], int]:
+    """``_same`` -> id of the run that has not ended."""
+    query = sa.select(Run.id, *(getattr(Run, name) for name in SAME)).where(
         Run.experiment_id.in_(experiment_ids), Run.status.in_(UNFINISHED), NOT_DELETED
     )
-    return {(row.experiment_id, row.digest): row.id for row in connection.execute(query)}
+    return {_same(row): row.id for row in connection.execute(query)}
+
+
+def _same(run: Any) -> tuple[int, str, str]:
+    """Equal for a run and its reruns."""
+    return run.experiment_id, run.label, run.digest

@@ -11,9 +11,10 @@ KINDS = ("algorithms", "datasets", "partitioners", "models", "metrics", "presets
 FORMATS = ("json", "csv", "parquet", "models", "bundle")
 
 RUN_EXIT_CODES = """\
-exit code: 0 done; 2 bad configuration, absent or unreadable data, impossible partition (one line for each problem); 3 a
-run failed; 4 a run diverged; 130 cancelled, here with Ctrl-C or elsewhere. --export always writes all runs, including
-the rounds of those that did not finish."""
+exit code: 0 done; 2 bad configuration, absent or unreadable data, impossible partition (one line for each problem); 3
+a run failed, or a study cannot continue; 4 a run diverged; 130 cancelled, here with Ctrl-C or elsewhere. --export
+always writes all runs, including the rounds of those that did not finish.
+"""
 
 
 # Commands on stored data, with their descriptions; they take a database, most of them runs.
@@ -184,7 +185,7 @@ def _add_restore(commands: argparse._SubParsersAction) -> None:
     restore = _add_managing(
         commands,
         "restore",
-        "Replace the database by a backup. The backup is checked first, and the app must be stopped.",
+        "Replace the database with a backup. The backup is checked first, and the app must be stopped.",
     )
     restore.add_argument("file", type=Path, metavar="FILE", help="written by `backup`")
     restore.add_argument(

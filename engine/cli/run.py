@@ -16,6 +16,7 @@ from engine.cli.progress import Reporter, line, reporter, table
 from engine.cli.signals import interruptible
 from engine.cli.stderr import print_errors
 from engine.config.schema import ExperimentConfig
+from engine.core.errors import FedscapeError
 from engine.core.paths import ROOT
 from engine.exchange.import_runs import Known, import_runs, open_export
 from engine.exchange.records import export_config, load_result, new_runs
@@ -23,12 +24,17 @@ from engine.export.document import joint_config, write_export
 from engine.simulation.preflight import check_runs, study_notes
 from engine.worker.choice import executor_kind, make_executor
 from engine.worker.dispatcher import Dispatcher
+from engine.worker.study import advance
 from engine.worker.study_progress import progress_of
-from storage import DispatcherLockLost, RunRecord, StorageError, Store, Transient
+from storage import DispatcherLockLost, ExperimentNotFound, RunRecord, StorageError, Store, Transient
 
 POLL_S = 0.2
 SCHEMA_WAIT_S = 30.0  # for another process that is migrating the database
 ACCURACY = "personalized.mean"
+DELETED = (
+    "the study has no final runs, since some of its runs were deleted; restore them with `undelete` and start the app "
+    "or `worker`, or run the study again"
+)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -47,11 +53,12 @@ def run_command(arguments: argparse.Namespace) -> int:
     with open_store(arguments.db, ROOT) as store:
         executor_kind(store)
         store.ensure_schema(SCHEMA_WAIT_S)
-        run_ids = _compute(store, experiments, arguments.quiet)
+        run_ids, held_up = _compute(store, experiments, arguments.quiet)
         runs = _runs(store, run_ids)
         _write_results(store, runs, experiments, arguments)
         _report(runs, arguments.quiet)
-        return _exit_code(runs, len(run_ids))
+        print_errors(held_up)
+        return _exit_code(runs, len(run_ids), bool(held_up))
 
 
 def list_command(arguments: argparse.Namespace) -> int:
@@ -106,13 +113,14 @@ def _queue(store: Store, experiment: ExperimentConfig) -> tuple[int, list[int]]:
     return created.id, store.queue.ids(experiment_ids=[created.id])
 
 
-def _compute(store: Store, experiments: Sequence[ExperimentConfig], is_quiet: bool) -> list[int]:
+def _compute(store: Store, experiments: Sequence[ExperimentConfig], is_quiet: bool) -> tuple[list[int], list[str]]:
     """Queues all runs and waits until they end: computes them, or follows the dispatcher that does.
 
-    Ctrl-C cancels them at any time.
+    Returns their ids, and what holds up studies that did not end. Ctrl-C cancels them at any time.
     """
     run_ids: list[int] = []
     studies: list[int] = []
+    held_up: list[str] = []
     with interruptible() as interrupts:
         try:
             for experiment in experiments:
@@ -120,12 +128,12 @@ def _compute(store: Store, experiments: Sequence[ExperimentConfig], is_quiet: bo
                 run_ids += queued
                 studies += [experiment_id] if experiment.tune else []
             with closing(reporter(is_quiet)) as show, closing(_Driver(store, run_ids)) as driver:
-                _follow(store, run_ids, studies, show, driver, interrupts)
+                held_up = _follow(store, run_ids, studies, show, driver, interrupts)
         except BaseException:  # do not leave them running
             with suppress(StorageError):
                 store.queue.request(run_ids, "cancel")
             raise
-    return run_ids
+    return run_ids, held_up
 
 
 def _follow(
@@ -135,12 +143,12 @@ def _follow(
     show: Reporter,
     driver: "_Driver",
     interrupts: Sequence[int],
-) -> None:
+) -> list[str]:
     """Works until all runs have ended. Runs that the ``studies`` queue meanwhile are added to ``run_ids``.
 
     Each turn reads only the runs that had not ended; at the end all are read, since another process may have resumed
-    some. We read whether a study will queue more after reading its runs, and the new runs after that: the last trial
-    may end, and the final runs be queued, at any moment.
+    some. Then we advance the studies ourselves, as their dispatcher may be unable to, and end if no run is new. Returns
+    what holds up studies that did not end.
     """
     accuracies: dict[int, float] = {}
     seen: dict[int, int] = {}  # the last round shown, by run
@@ -158,16 +166,34 @@ def _follow(
             if is_over:
                 known = {run.id: run for run in _runs(store, run_ids, with_partition=False)}
                 is_over = all(run.is_finished for run in known.values())
-            may_add = is_over and not interrupts and any(progress_of(store, one).will_advance for one in studies)
+            held_up = _advance(store, studies) if is_over and not interrupts else []
             added = sorted(set(store.queue.ids(experiment_ids=studies)) - set(run_ids))
             run_ids += added
+            driver.also(added)
         except Transient:  # the runs continue; retry in the next turn
             time.sleep(POLL_S)
             continue
         seen |= {run.id: run.round for run in changed}
         show.show([known[i] for i in run_ids if i in known], accuracies)
-        if is_over and (interrupts or not (may_add or added)):
-            return
+        if is_over and (interrupts or not added):
+            return held_up
+
+
+def _advance(store: Store, studies: Sequence[int]) -> list[str]:
+    """Queues what follows from the runs of the studies, which have all ended. Returns what holds up the others."""
+    held_up = []
+    for one in studies:
+        try:
+            advance(store, one)
+            found = progress_of(store, one)
+        except ExperimentNotFound:  # deleted with all its runs
+            continue
+        except FedscapeError as error:
+            held_up.append(f"the study of experiment {one} cannot continue: {error}")
+            continue
+        if not found.finals:
+            held_up += [f"experiment {one}: {reason}" for reason in found.in_words()[1:] or [DELETED]]
+    return held_up
 
 
 class _Driver:
@@ -189,6 +215,11 @@ class _Driver:
                 self._dispatcher.step()
             except DispatcherLockLost:  # another process continues them
                 self.close()
+
+    def also(self, run_ids: Sequence[int]) -> None:
+        """Computes these runs too, which were queued meanwhile."""
+        if self._dispatcher is not None:
+            self._dispatcher.also(run_ids)
 
     def close(self) -> None:
         dispatcher, self._dispatcher = self._dispatcher, None
@@ -212,12 +243,14 @@ def _known_line(known: Known) -> str:
     return f"{known.label} seed {known.seed} is skipped: it was imported before, as run {known.run_id}{added}"
 
 
-def _exit_code(runs: Collection[RunRecord], num_requested: int) -> int:
+def _exit_code(runs: Collection[RunRecord], num_requested: int, is_held_up: bool) -> int:
     statuses = {run.status for run in runs}
     if "failed" in statuses:
         return FAILED
     if "cancelled" in statuses or len(runs) < num_requested:  # a deleted run was cancelled first
         return CANCELLED
+    if is_held_up:
+        return FAILED
     return DIVERGED if "diverged" in statuses else DONE
 
 

@@ -84,6 +84,10 @@ class Dispatcher:
         """Whether nothing is running."""
         return not self._tickets
 
+    def also(self, run_ids: Collection[int]) -> None:
+        """Claims these runs too, if it only claims given ones."""
+        self._runs.also(run_ids)
+
     def run(self, stop: threading.Event, until_idle: bool = False) -> None:
         """Runs turns until ``stop`` is set or the executor gives up, or with ``until_idle`` until nothing is left."""
         logged = ""
@@ -173,10 +177,14 @@ class Dispatcher:
             if ended.problem is not None:
                 claims = self._claims_of(ended.ticket)
                 (claims.refused if ended.is_refused else claims.worker_died)(ended.ticket, ended.problem)
-            self._tickets.pop(ended.ticket.key, None)
-            if ended.ticket.key[0] == "run":
-                self._settled.add(ended.ticket.run_id)
+            self._drop(ended.ticket)
             del self._ended[0]
+
+    def _drop(self, ticket: Work) -> None:
+        if self._tickets.get(ticket.key) == ticket:  # not if its run was queued, and claimed again, meanwhile
+            del self._tickets[ticket.key]
+        if ticket.key[0] == "run":
+            self._settled.add(ticket.run_id)
 
     def _advance_studies(self) -> None:
         """Advances the studies whose runs have ended. Repeated in the next turn if it is interrupted."""
@@ -190,7 +198,7 @@ class Dispatcher:
         from engine.worker.study import advance  # imports the methods, and with them torch: only for a study
 
         try:
-            self._runs.also(advance(self.store, experiment_id))
+            self.also(advance(self.store, experiment_id))
         except (FedscapeError, ExperimentNotFound) as error:  # a method was removed, or the experiment just now
             log.warning(
                 "the study of experiment %d cannot advance, and is tried again at the next start: %s",
@@ -224,7 +232,7 @@ class Dispatcher:
             what, number = ticket.key
             message = f"the worker did not stop within {STOP_GRACE_S:g} s and was killed; {what} {number} is now"
             add_event(self.store, ticket.run_id, "info", KILLED, f"{message} {self._claims_of(ticket).release(ticket)}")
-        del self._tickets[ticket.key]
+        self._drop(ticket)
 
     def _claims_of(self, ticket: Work) -> Claims[Any]:
         return self._claims[ticket.key[0]]

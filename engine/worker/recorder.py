@@ -178,7 +178,10 @@ class Recorder:
         until_available(lambda: self._drop_parts(set().union(*self.parts)))
 
     def _store(self, kind: str, data: bytes) -> str:
-        """Writes and registers a file of a checkpoint; its SHA-256. Raises Transient, and keeps no file then."""
+        """Writes and registers a file of a checkpoint; its SHA-256.
+
+        Raises Transient, and deletes the file then unless it may have been registered.
+        """
         file = self.store.artifacts.write_file(self.run_id, kind, self.round, data)
         try:
             self._register(file)

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,7 +20,16 @@ from engine.worker.failures import reason
 from engine.worker.limits import MIB, MODELS_MB, enforce_model_limit, max_models_bytes
 from engine.worker.recorder import CHECKPOINT, CHECKPOINT_KINDS, CHECKPOINT_ROWS, Recorder, Stop
 from engine.worker.retry import until_available
-from storage import FINISHED, ArtifactDamaged, ArtifactNotWritten, NewArtifact, Status, StorageError, Store
+from storage import (
+    FINISHED,
+    ArtifactDamaged,
+    ArtifactNotWritten,
+    ArtifactRecord,
+    NewArtifact,
+    Status,
+    StorageError,
+    Store,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +85,12 @@ class Session:
 
     def _resume(self, simulation: Simulation, stored_round: int) -> None:
         """Restores the newest usable checkpoint and deletes the rounds after it, which are computed again."""
-        for record in until_available(lambda: self.store.artifacts.list(self.ticket.run_id, CHECKPOINT)):
+        checkpoints = until_available(lambda: self.store.artifacts.list(self.ticket.run_id, CHECKPOINT))
+        rows = until_available(lambda: self.store.artifacts.list(self.ticket.run_id, CHECKPOINT_ROWS))
+        parts = {record.sha256: record for record in rows}
+        for record in checkpoints:
             try:
-                simulation.restore(self.store.artifacts.read(record), self._read_part)
+                simulation.restore(self.store.artifacts.read(record), partial(self._read_part, parts))
                 break
             except (CheckpointInvalid, ArtifactDamaged) as error:
                 self.recorder.warn(CHECKPOINT, f"the checkpoint of round {record.round} is skipped: {error}")
@@ -103,12 +116,11 @@ class Session:
     def _checkpoint(self, simulation: Simulation) -> None:
         self.recorder.checkpoint(simulation.checkpoint, lambda: simulation.parts)
 
-    def _read_part(self, sha256: str) -> bytes:
+    def _read_part(self, parts: Mapping[str, ArtifactRecord], sha256: str) -> bytes:
         """A part of a checkpoint. Raises CheckpointInvalid if it is gone."""
-        for record in self.store.artifacts.list(self.ticket.run_id, CHECKPOINT_ROWS):
-            if record.sha256 == sha256:
-                return self.store.artifacts.read(record)
-        raise CheckpointInvalid("one of its files is missing")
+        if sha256 not in parts:
+            raise CheckpointInvalid("one of its files is missing")
+        return self.store.artifacts.read(parts[sha256])
 
     def _stopped(self, stop: Stop) -> Outcome:
         if stop.control == "cancel":

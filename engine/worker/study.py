@@ -1,7 +1,7 @@
 """A study advances when its trials end: choices are made, then the final runs are queued.
 
-``advance`` may be called at any time by the current dispatcher. It derives what is due from the stored rows, and does
-it in one transaction, each step only once.
+``advance`` may be called at any time, by the dispatcher and by others. It derives what is due from the stored rows, and
+does it in one transaction, each step only once.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from engine.config.tpe import Point
 from engine.config.tune import StudyRun
 from engine.exchange.records import run_of_study
 from engine.simulation.selection import Validation, choose, value_of
-from engine.worker.study_progress import Trials, have_ended, trials_of
+from engine.worker.study_progress import ENDED, Trials, trials_of
 from storage import NewRun, Store, TrialRecord
 
 
@@ -36,7 +36,7 @@ def advance(store: Store, experiment_id: int) -> list[int]:
             if (entry, split) in chosen:
                 continue
             trials = trials_of(runs, entry, split)
-            if not have_ended(trials) or not _are_complete(study, trials):
+            if not _have_ended(study, trials):
                 continue
             measured = rows.measured([run for own in trials.values() for run in own.values()], study.tune.model)
             if not study.is_spent(len(trials), sum(run.gradients for run in measured)):
@@ -51,9 +51,13 @@ def advance(store: Store, experiment_id: int) -> list[int]:
         return new
 
 
-def _are_complete(study: Study, trials: Trials) -> bool:
+def _have_ended(study: Study, trials: Trials) -> bool:
+    """Whether no trial was deleted, and none is pending or cancelled."""
     expected = len(trials) if study.is_sequential else study.tune.trials
-    return len(trials) == expected and all(len(own) == len(study.tune.seeds) for own in trials.values())
+    return list(trials) == list(range(expected)) and all(
+        len(own) == len(study.tune.seeds) and all(run.status in ENDED for run in own.values())
+        for own in trials.values()
+    )
 
 
 def _points(trials: Trials) -> dict[int, Point | None]:

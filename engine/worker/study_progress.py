@@ -33,11 +33,6 @@ class StudyProgress:
         return [key for key in self.trials if key not in self.choices]
 
     @property
-    def will_advance(self) -> bool:
-        """Whether the dispatcher's next look will make a choice or queue runs."""
-        return any(have_ended(self.trials[key]) for key in self.undecided) or not (self.undecided or self.finals)
-
-    @property
     def held_up(self) -> dict[str, int]:
         """entry -> its cancelled trials, for which the final runs of all methods wait."""
         counts: dict[str, int] = {}
@@ -80,13 +75,6 @@ def trials_of(runs: Sequence[RunRecord], entry: str, split: int) -> Trials:
         if place and (place["role"], place["entry"], place["split"]) == ("trial", entry, split):
             found.setdefault(place["trial"], {})[run.seed] = run
     return dict(sorted(found.items()))
-
-
-def have_ended(trials: Trials) -> bool:
-    """Whether the trials are numbered without gaps, and none is pending or cancelled."""
-    return list(trials) == list(range(len(trials))) and all(
-        run.status in ENDED for own in trials.values() for run in own.values()
-    )
 
 
 def newest(runs: Sequence[RunRecord]) -> list[RunRecord]:

@@ -102,7 +102,7 @@ class RunClaims:
     def to_continue(self, tickets: Sequence[Ticket]) -> set[Key]:
         ids = [ticket.run_id for ticket in tickets]
         runs = self.store.queue.runs(run_ids=ids, include_archived=True, with_partition=False)
-        ours = {(run.id, run.epoch) for run in runs if run.status == "running" and not run.control}
+        ours = {(run.id, run.epoch) for run in runs if _may_continue(run)}
         return {ticket.key for ticket in tickets if (ticket.run_id, ticket.epoch) in ours}
 
     def release(self, ticket: Ticket) -> str:
@@ -157,7 +157,7 @@ class AnalysisClaims:
     def worker_died(self, ticket: AnalysisTicket, problem: str) -> None:
         with suppress(Fenced):
             if ticket.attempts < MAX_DEATHS:
-                self.release(ticket)
+                self.store.analyses.requeue(ticket.analysis_id, ticket.epoch, has_died=True)
             else:
                 error = f"{_giving_up(problem)}, then request it again"
                 self.store.analyses.finish(ticket.analysis_id, ticket.epoch, "failed", error=error)
@@ -167,6 +167,11 @@ class AnalysisClaims:
         with suppress(Fenced):
             self.release(ticket)
         _add_refusal(self.store, ticket.run_id, f"analysis {ticket.analysis_id} returned to the queue: {problem}")
+
+
+def _may_continue(run: RunRecord) -> bool:
+    """Whether nobody asked its worker to stop. If the run has ended, the worker still deletes its checkpoints."""
+    return not run.control if run.status == "running" else run.is_finished or run.status == "paused"
 
 
 def add_event(store: Store, run_id: int, level: str, kind: str, message: str) -> None:

@@ -189,7 +189,7 @@ def test_an_abandoned_analysis_is_queued_again_or_cancelled(
 
 
 def test_a_new_request_resets_the_attempts(store: Store, claimed) -> None:
-    store.analyses.requeue(claimed.id, claimed.epoch)
+    store.analyses.requeue(claimed.id, claimed.epoch, has_died=True)
     second = store.analyses.claim()
     assert second.attempts == 2
     store.analyses.finish(second.id, second.epoch, "failed", error="given up")
@@ -197,9 +197,14 @@ def test_a_new_request_resets_the_attempts(store: Store, claimed) -> None:
     assert store.analyses.claim().attempts == 1
 
 
-def test_an_attempt_that_ended_with_its_dispatcher_does_not_count(store: Store, claimed) -> None:
+def test_only_an_attempt_whose_worker_died_counts(store: Store, claimed) -> None:
     store.analyses.requeue_running()
-    assert store.analyses.claim().attempts == 1
+    again = store.analyses.claim()
+    store.analyses.requeue(again.id, again.epoch)
+    again = store.analyses.claim()
+    assert again.attempts == 1
+    store.analyses.requeue(again.id, again.epoch, has_died=True)
+    assert store.analyses.claim().attempts == 2
 
 
 def test_queued_and_running_analyses_are_active(store: Store, run: RunRecord, claimed) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -136,6 +137,28 @@ def test_the_folder_may_be_a_link_to_another_disk(sqlite_store: Store, tmp_path:
     sqlite_store.artifacts.folder.symlink_to(tmp_path / "disk", target_is_directory=True)
     name = sqlite_store.artifacts.write_file(1, "checkpoint", 0, b"x").path
     assert sqlite_store.artifacts.files.read(name) == b"x" and list(sqlite_store.artifacts.files.names()) == [name]
+
+
+@pytest.mark.parametrize("moment", ["mkdir", "open"])
+@pytest.mark.parametrize("way", ["write", "link"])
+def test_a_file_is_created_although_the_empty_folder_is_removed_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str, way: str
+) -> None:
+    folder, other, calls = ArtifactFolder(tmp_path / "files"), ArtifactFolder(tmp_path / "files"), []
+    (tmp_path / "new").write_bytes(b"new")
+    call = getattr(os, moment)
+
+    def disturbed(path: Path, *rest: Any, **options: Any) -> Any:
+        result = call(path, *rest, **options)
+        if path == tmp_path / "files" / "1" and not calls:
+            calls.append(path)
+            other.remove("1/model-last-000004-0123456789ab.bin")
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, moment, disturbed)
+        folder.write(VALID, b"new") if way == "write" else folder.link(tmp_path / "new", VALID)
+    assert calls and folder.read(VALID) == b"new" and list(folder.names()) == [VALID]
 
 
 def test_existing_names_are_not_reused(tmp_path: Path) -> None:

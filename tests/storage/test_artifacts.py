@@ -67,13 +67,6 @@ def test_damage_is_detected(store: Store, run: RunRecord) -> None:
         store.artifacts.read(record)
 
 
-def test_total_bytes_sums_the_sizes(store: Store, run: RunRecord) -> None:
-    assert store.artifacts.total_bytes() == 0
-    put(store, run.id, "a", 0, b"123")
-    put(store, run.id, "b", 0, b"4567")
-    assert [store.artifacts.total_bytes(run_id) for run_id in (None, run.id, 99)] == [7, 7, 0]
-
-
 def test_sweeping_removes_unregistered_files(store: Store, run: RunRecord) -> None:
     artifact = put(store, run.id, "checkpoint", 0)
     store.artifacts.write_file(run.id, "checkpoint", 1, b"renamed, not registered")

@@ -114,7 +114,6 @@ def test_an_array_is_read_at_the_last_round_by_default(store: Store, run: RunRec
     np.testing.assert_array_equal(store.metrics.array_at(run.id, "diagnostics.cost"), [[2, 1], [2, 3]])
     np.testing.assert_array_equal(store.metrics.array_at(run.id, "diagnostics.cost", 0), [[0, 1], [2, 3]])
     assert store.metrics.array_at(run.id, "diagnostics.cost", 9) is None
-    assert store.metrics.array_names(run.id) == ["diagnostics.cost", "personalized.accuracy"]
 
 
 def test_an_array_of_many_runs_is_read_in_one_call(store: Store) -> None:

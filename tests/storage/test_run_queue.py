@@ -6,7 +6,7 @@ import pytest
 
 from storage import Fenced, NewArtifact, RunNotFound, RunRecord, RunsActive, Store
 from storage.run_queue import FIRST_OF_RERUNS
-from tests.storage.samples import a_round, create
+from tests.storage.samples import a_round, create, new_run
 
 FILE = NewArtifact("checkpoint", 0, "1/checkpoint.bin", "0" * 64, 3)
 WRITES: dict[str, Callable[[Store, int, int], object]] = {
@@ -217,6 +217,17 @@ def test_retrying_a_cancelled_run_twice_queues_one(store: Store) -> None:
     first = store.queue.retry([run_id], ["cancelled"])
     assert store.queue.retry([run_id], ["cancelled"]) == first
     assert store.queue.retry([run_id]) == []
+
+
+def test_runs_that_differ_in_their_labels_only_are_both_retried(store: Store) -> None:
+    store.experiments.create("x", {}, [new_run(label="Ditto"), new_run(label="again")])
+    ids = store.queue.ids()
+    store.queue.request(ids, "cancel")
+    (first,) = store.queue.retry(ids[:1], ["cancelled"])
+    both = store.queue.retry(ids, ["cancelled"])
+    assert [run.label for run in both] == ["Ditto", "again"] and both[0] == first
+    assert store.queue.retry(ids, ["cancelled"]) == both
+    assert store.queue.counts() == {"cancelled": 2, "queued": 2}
 
 
 def test_the_newest_rerun_of_a_run_is_found(store: Store) -> None:

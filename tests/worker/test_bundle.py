@@ -206,7 +206,7 @@ def test_a_damaged_file_inside_a_bundle_leaves_nothing_behind(store: Store, othe
     bundle.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
     with pytest.raises(InvalidConfig, match="model-best"):
         import_file(other, bundle)
-    assert other.experiments.list(include_archived=True) == [] and other.artifacts.total_bytes() == 0
+    assert other.experiments.list(include_archived=True) == []
     assert not list(other.artifacts.folder.glob("*/*"))
 
 

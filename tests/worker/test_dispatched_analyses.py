@@ -94,6 +94,27 @@ def test_an_analysis_that_kills_its_workers_fails(store, finished, dispatcher, e
     assert dispatcher.is_idle
 
 
+def test_refusals_of_an_analysis_do_not_count_as_attempts(store, finished, dispatcher, executor):
+    request = store.analyses.request(finished, "features", {})
+    for _ in range(MAX_DEATHS + 1):
+        dispatcher.step()
+        executor.end("lab2: it has torch 1.0", is_refused=True)
+    dispatcher.step()
+    executor.end("the worker process was killed by signal 9")
+    dispatcher.step()
+    analysis = store.analyses.get(request.id)
+    assert (analysis.status, analysis.attempts) == ("running", 2)
+
+
+def test_lost_claims_of_an_analysis_do_not_count_as_attempts(store, finished, dispatcher, executor):
+    request = store.analyses.request(finished, "features", {})
+    for _ in range(MAX_DEATHS):
+        store.analyses.claim()
+        dispatcher._claims["analysis"].requeue_lost_claims([])
+    dispatcher.step()
+    assert [(t.analysis_id, t.attempts) for t in executor.tickets] == [(request.id, 1)]
+
+
 def test_restarts_of_the_dispatcher_do_not_count_as_attempts(store, finished):
     request = store.analyses.request(finished, "features", {})
     for _ in range(2 * MAX_DEATHS):

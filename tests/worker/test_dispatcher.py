@@ -157,13 +157,43 @@ def test_a_pause_withdrawn_in_time_kills_no_worker(store, dispatcher, executor, 
     assert executor.run_ids == [run_id]
 
 
-def test_a_worker_that_has_just_finished_is_not_killed(store, dispatcher, executor, clock):
+@pytest.mark.parametrize("ending", ["done", "cancelled", "paused"])
+def test_a_worker_whose_run_has_ended_may_clean_up_for_long(store, dispatcher, executor, clock, ending):
     (run_id,) = queue(store)
     dispatcher.step()
-    store.queue.finish(run_id, executor.tickets[0].epoch, "done")
-    clock.now = 1.0
-    dispatcher.step()
+    if ending == "paused":
+        store.queue.request([run_id], "pause")
+    store.queue.finish(run_id, executor.tickets[0].epoch, ending)
+    for clock.now in (1.0, 2.0 + STOP_GRACE_S, 60.0):
+        dispatcher.step()
     assert executor.run_ids == [run_id]
+    executor.end()
+    dispatcher.step()
+    assert dispatcher.is_idle and status(store, run_id) == ending
+
+
+def test_a_run_resumed_while_it_pauses_may_be_claimed_again_before_its_first_worker_answers(
+    store, dispatcher, executor
+):
+    queue(store)
+    dispatcher.step()
+    first = executor.tickets[0]
+    assert store.queue.finish(first.run_id, first.epoch, "paused") == "queued"
+    dispatcher.step()
+    executor.end()
+    dispatcher.step()
+    assert [ticket.epoch for ticket in executor.tickets] == [2] and not dispatcher.is_idle
+
+
+def test_a_worker_whose_run_was_claimed_by_another_dispatcher_is_killed(store, dispatcher, executor, clock):
+    (run_id,) = queue(store)
+    dispatcher.step()
+    store.queue.requeue_running()
+    ended = claim(store)
+    store.queue.finish(run_id, ended.epoch, "done")
+    for clock.now in (1.0, 2.0 + STOP_GRACE_S):
+        dispatcher.step()
+    assert executor.tickets == [] and status(store, run_id) == "done"
 
 
 def test_closing_requeues_running_runs_and_releases_the_lock(store, executor):

@@ -14,6 +14,7 @@ import torch
 from engine.core.lockstep import Lockstep
 from engine.training import together
 from engine.worker import Dispatcher, LocalExecutor, Ticket
+from engine.worker.dispatcher import STOP_GRACE_S
 from engine.worker.executor import Key
 from engine.worker.process import answer_all
 from engine.worker.recorder import Recorder
@@ -22,7 +23,7 @@ from engine.worker.slots import Slot
 from engine.worker.work_queue import DIED, RunClaims
 from storage import Limits, Store, Transient
 from tests.worker.engines import PATIENCE_S, eventually
-from tests.worker.fakes import FakeExecutor
+from tests.worker.fakes import Clock, FakeExecutor
 from tests.worker.samples import Undisturbed, claim, queue, rows
 from tests.worker.test_processes import LONG, has_checkpoint, worker_pid
 
@@ -117,6 +118,19 @@ def test_a_run_continues_from_its_checkpoint_beside_runs_that_begin(
     compute_all(store, tickets_of(store))
     for seed, run_id in zip(SEEDS, run_ids, strict=True):
         assert rows(store, run_id) == undisturbed_run(seeds__0=seed).rows
+
+
+def test_seeds_beside_one_that_cleans_up_for_long_continue(
+    store: Store, dispatcher: Dispatcher, executor: FakeExecutor, clock: Clock
+) -> None:
+    executor.trains_together = True
+    run_ids = queue(store, **TOGETHER)
+    dispatcher.step()
+    first, *_ = tickets = executor.tickets[:]
+    store.queue.finish(first.run_id, first.epoch, "done")
+    for clock.now in (1.0, 2.0 + STOP_GRACE_S):
+        dispatcher.step()
+    assert executor.tickets == tickets and statuses(store, run_ids) == ["done", "running", "running"]
 
 
 def claimed_with_the_first(store: Store, run_ids: Sequence[int] | None = None) -> list[int]:

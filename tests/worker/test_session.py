@@ -5,15 +5,17 @@ import math
 import pytest
 import torch
 
+from engine.core import client_rows
 from engine.core.errors import DataUnavailable
 from engine.core.vocabulary import MODELS_OF
 from engine.export.saved_models import unpack
 from engine.simulation.simulate import Simulation
-from engine.worker import process, recorder, session
+from engine.worker import process, recorder, retry, session
 from engine.worker.process import work_on
-from engine.worker.recorder import Recorder, Stop
+from engine.worker.recorder import CHECKPOINT_ROWS, Recorder, Stop
+from engine.worker.session import Session
 from engine.worker.slots import Slot
-from storage import Store
+from storage import DatabaseUnavailable, Store
 from tests.worker.samples import claim, compute, kinds, queue, rows, stored_rounds
 
 
@@ -165,6 +167,32 @@ def test_a_run_paused_while_evaluating_repeats_that_round(store: Store, monkeypa
     store.queue.resume([paused.id])
     work_on(store, claim(store))
     assert rows(store, paused.id) == rows(store, undisturbed.id)
+
+
+def test_an_outage_while_the_parts_of_a_checkpoint_are_listed_is_waited_for(store: Store, monkeypatch):
+    undisturbed = compute(store)
+    monkeypatch.setattr(client_rows, "DENSE_BYTES", 0)  # state by client is in parts
+    with monkeypatch.context() as patch:
+        request_after_round(patch, 3, "pause")
+        paused = compute(store)
+    assert len(store.artifacts.list(paused.id, CHECKPOINT_ROWS)) > 1
+    store.queue.resume([paused.id])
+    listing, listed = store.artifacts.list, []
+
+    def failing_once(run_id: int, kind: str | None = None) -> list:
+        if kind == CHECKPOINT_ROWS:
+            listed.append(run_id)
+            if len(listed) == 1:
+                raise DatabaseUnavailable("the server does not answer")
+        return listing(run_id, kind)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.artifacts, "list", failing_once)
+        patch.setattr(retry.time, "sleep", lambda seconds: None)
+        patch.setattr(Session, "_checkpoint", lambda *_: None)  # which lists them as well
+        work_on(store, claim(store))
+    assert len(listed) == 1 + 1 + 1, "once more after the outage, and to delete them at the end"
+    assert store.queue.get(paused.id).status == "done" and rows(store, paused.id) == rows(store, undisturbed.id)
 
 
 def test_a_damaged_checkpoint_is_skipped(store: Store, monkeypatch):

@@ -23,11 +23,13 @@ from engine.exchange.import_runs import import_file
 from engine.exchange.records import new_runs
 from engine.federation.clients import Federation, build
 from engine.simulation import simulate
-from engine.worker import Dispatcher
+from engine.worker import Dispatcher, Work
+from engine.worker.dispatcher import STOP_GRACE_S
 from engine.worker.study import advance
-from engine.worker.study_progress import StudyProgress, progress_of
+from engine.worker.study_progress import progress_of
 from storage import BUNDLE, Archive, RunRecord, Store, new_archive
 from storage.database import Database
+from tests.worker.fakes import Clock, FakeExecutor
 from tests.worker.samples import rows
 from tests.worker.test_dispatcher_kill_points import InPlace
 from tests.worker.test_kill_points import Killed
@@ -175,7 +177,7 @@ def test_choices_are_the_same_if_the_labels_of_the_test_data_are_noise(
     def with_noise(*given: Any) -> Federation:
         data = build(*given)
         noise = torch.randint(data.num_classes, data.test.rows.shape, generator=torch.Generator().manual_seed(0))
-        return replace(data, test=replace(data.test, relabelled=noise))
+        return replace(data, test=replace(data.test, relabeled=noise))
 
     monkeypatch.setattr(simulate, "build", with_noise)
     noisy = queued(store, **several)
@@ -247,6 +249,24 @@ def test_a_dispatcher_of_given_runs_also_computes_the_finals_of_their_study(stor
     assert {run.status for run in runs_of(store, other)} == {"queued"}
 
 
+def test_a_study_continues_if_its_last_trial_ends_just_before_its_worker_is_killed(
+    store: Store, dispatcher: Dispatcher, executor: FakeExecutor, clock: Clock
+) -> None:
+    experiment_id = queued(store, algorithms=["fedavg"], tune={"trials": 1})
+    dispatcher.step()
+    (ticket,) = executor.tickets
+
+    def kill(killed: Work) -> None:
+        store.queue.finish(ticket.run_id, ticket.epoch, "done")  # at the last moment
+        executor.tickets.remove(killed)
+
+    executor.kill = kill  # type: ignore[method-assign]
+    store.queue.request([ticket.run_id], "pause")
+    for clock.now in (1.0, 2.0 + STOP_GRACE_S):
+        dispatcher.step()
+    assert [run.study["role"] for run in runs_of(store, experiment_id)] == ["trial", "final"]
+
+
 def set_status(store: Store, run_id: int, status: str) -> None:
     with store._database.write() as connection:
         connection.exec_driver_sql(f"UPDATE runs SET status = '{status}' WHERE id = {run_id}")
@@ -263,29 +283,81 @@ class Turns:
         for run_id, status in self.changes.get(self.taken, {}).items():
             set_status(self.store, run_id, status)
 
+    def also(self, run_ids: list[int]) -> None: ...
 
-@pytest.mark.parametrize("moment", ["before its progress is read", "after it"])
+
+class Finals:
+    """Instead of a dispatcher: computes final runs, but leaves it to others to queue them."""
+
+    def __init__(self, store: Store, experiment_id: int) -> None:
+        self.store, self.experiment_id, self.taken, self.new = store, experiment_id, 0, list[int]()
+
+    def turn(self) -> None:
+        self.taken += 1
+        assert self.taken < 20, "the command does not end"
+        if any(run.study["role"] == "final" for run in runs_of(self.store, self.experiment_id)):
+            run_to_the_end(self.store)
+
+    def also(self, run_ids: list[int]) -> None:
+        self.new += run_ids
+
+
+@pytest.mark.parametrize("is_queued_by", ["the command", "a dispatcher"])
 def test_the_command_waits_for_finals_that_are_queued_while_it_looks(
-    store: Store, trials_done: int, monkeypatch: pytest.MonkeyPatch, moment: str
+    store: Store, trials_done: int, monkeypatch: pytest.MonkeyPatch, is_queued_by: str
 ) -> None:
-    run_ids = [run.id for run in runs_of(store, trials_done)]
+    run_ids, driver = [run.id for run in runs_of(store, trials_done)], Finals(store, trials_done)
 
-    def reading(store: Store, experiment_id: int) -> StudyProgress:
-        if moment == "before its progress is read":
-            advance(store, trials_done)
-        found = progress_of(store, experiment_id)
-        advance(store, trials_done)
-        return found
+    def advancing(store: Store, experiment_id: int) -> list[int]:
+        if is_queued_by == "a dispatcher":
+            advance(store, experiment_id)  # just before
+        return advance(store, experiment_id)
 
-    class Driver:
-        def turn(self) -> None:
-            if any(run.study["role"] == "final" for run in runs_of(store, trials_done)):
-                run_to_the_end(store)
-
-    monkeypatch.setattr(cli, "progress_of", reading)
-    cli._follow(store, run_ids, [trials_done], reporter(True), Driver(), [])
+    monkeypatch.setattr(cli, "advance", advancing)
+    assert cli._follow(store, run_ids, [trials_done], reporter(True), driver, []) == []
     finals = [run for run in runs_of(store, trials_done) if run.study["role"] == "final"]
     assert finals and {run.id for run in finals} <= set(run_ids) and {run.status for run in finals} == {"done"}
+    assert driver.new == [run.id for run in finals]
+
+
+@pytest.mark.parametrize("remove", ["into the trash", "for good"])
+def test_the_command_ends_and_names_the_reason_if_runs_of_a_study_were_deleted(
+    store: Store, trials_done: int, remove: str
+) -> None:
+    run_ids, driver = [run.id for run in runs_of(store, trials_done)], Finals(store, trials_done)
+    ditto = [run.id for run in runs_of(store, trials_done) if run.study["entry"] == "ditto"]
+    for gone in (ditto[-1:], ditto):
+        (store.trash.put if remove == "into the trash" else store.queue.delete)(gone)
+        found = cli._follow(store, run_ids, [trials_done], reporter(True), driver, [])
+        assert found == [f"experiment {trials_done}: {cli.DELETED}"], gone
+    if remove == "into the trash":
+        store.trash.restore(ditto)
+        assert cli._follow(store, run_ids, [trials_done], reporter(True), driver, []) == []
+        store.trash.put([run.id for run in runs_of(store, trials_done) if run.study["role"] == "final"])
+        assert len(cli._follow(store, run_ids, [trials_done], reporter(True), driver, [])) == 1
+
+
+def test_the_command_ends_if_one_seed_of_the_last_trial_was_deleted(store: Store) -> None:
+    experiment_id = queued(store, algorithms=["fedavg"], tune={"trials": 1, "seeds": [1000, 1001]})
+    run_ids = [run.id for run in runs_of(store, experiment_id)]
+    for run_id in run_ids:
+        set_status(store, run_id, "done")
+    store.queue.delete(run_ids[-1:])
+    (reason,) = cli._follow(store, run_ids, [experiment_id], reporter(True), Finals(store, experiment_id), [])
+    assert "were deleted" in reason
+
+
+def test_the_command_ends_and_says_which_trials_to_retry(store: Store, trials_done: int) -> None:
+    run_ids = [run.id for run in runs_of(store, trials_done)]
+    set_status(store, run_ids[0], "cancelled")
+    found = cli._follow(store, run_ids, [trials_done], reporter(True), Finals(store, trials_done), [])
+    assert found == [f"experiment {trials_done}: 1 trial of fedavg was cancelled; retry it"]
+
+
+def test_the_command_ends_if_the_study_itself_was_deleted(store: Store, trials_done: int) -> None:
+    run_ids, driver = [run.id for run in runs_of(store, trials_done)], Finals(store, trials_done)
+    store.queue.delete(run_ids)
+    assert cli._follow(store, run_ids, [trials_done], reporter(True), driver, []) == []
 
 
 def test_the_command_reads_a_run_that_has_ended_only_at_the_end(
@@ -493,7 +565,6 @@ def test_the_progress_of_a_study_is_read_without_its_methods(store: Store) -> No
         "trials 3 of 4, final runs wait for 1 method",
         "1 trial of fedavg was cancelled; retry it",
     ]
-    assert not found.will_advance
     store.queue.retry([runs_of(store, experiment_id)[0].id], ["cancelled"])
     run_to_the_end(store)
     found = progress_of(store, experiment_id)

@@ -196,7 +196,7 @@ def test_an_unknown_run_cannot_be_exported(call: Call, tmp_path: Path) -> None:
     [
         (lambda d: d["runs"][0].pop("seed"), "runs.0.seed"),
         (lambda d: d["runs"][0].update(label="other"), "is not a run of the file's config"),
-        (lambda d: d["config"].update(colour=1), "config.colour"),
+        (lambda d: d["config"].update(color=1), "config.color"),
         (lambda d: d["runs"][0]["rounds"].pop(1), "rounds must be numbered 0, 1, 2"),
         (lambda d: d["runs"][0]["rounds"][1]["personalized"]["accuracy"].pop(), "2 values for 3 clients"),
         (lambda d: d["runs"][0]["rounds"][1]["diagnostics"].update(Q=[[1], [1, 2]]), "diagnostics.Q"),

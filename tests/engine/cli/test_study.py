@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from engine.core.errors import InvalidConfig
+from engine.worker import Ended, Ticket, study
 from storage import Store
-from tests.support.command_line import DIGITS, Call, make_call
+from tests.support.command_line import DIGITS, Call, ThisProcess, make_call
 
 STUDY = DIGITS | {
     "partition": {"name": "iid", "num_clients": 3, "val_fraction": 0.25},
@@ -53,6 +55,40 @@ def test_a_study_with_a_cancelled_trial_says_what_it_waits_for(call: Call, confi
         connection.exec_driver_sql("UPDATE runs SET status = 'cancelled' WHERE id = 1")
     assert "1 trial of fedavg was cancelled; retry it" in call("study", "1").err
     assert "retried as run" in call("retry", "1").out
+    store.close()
+
+
+def test_a_study_whose_method_was_removed_meanwhile_ends_with_the_reason_and_exit_code_3(
+    call: Call, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def removed(raw: dict) -> None:
+        raise InvalidConfig(["algorithms.0.name: 'fedavg' is unknown"])
+
+    monkeypatch.setattr(study, "parse_experiment", removed)
+    ended = call("run", config, "--quiet")
+    assert ended.code == 3 and "the study of experiment 1 cannot continue: algorithms.0.name: 'fedavg'" in ended.err
+
+
+def test_the_command_also_computes_a_trial_that_is_repeated_meanwhile(
+    call: Call, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(f"sqlite:///{tmp_path}/var/fedscape.db")
+    submit, poll, turns = ThisProcess.submit, ThisProcess.poll, []
+
+    def submitting(self: ThisProcess, ticket: Ticket) -> None:
+        submit(self, ticket)
+        if ticket.run_id == 1:
+            store.queue.rerun([1])
+
+    def polling(self: ThisProcess, *wait_s: float) -> list[Ended]:
+        turns.append(1)
+        assert len(turns) < 50, "the command does not end"
+        return poll(self, *wait_s)
+
+    monkeypatch.setattr(ThisProcess, "submit", submitting)
+    monkeypatch.setattr(ThisProcess, "poll", polling)
+    assert call("run", config, "--quiet").code == 0
+    assert {run.status for run in store.queue.runs()} == {"done"} and len(store.queue.runs()) >= 4
     store.close()
 
 
