@@ -4,6 +4,8 @@ const FETCH_TIMEOUT_MS = 8000;
 const BACK_OFF_MS = [1000, 2000, 4000, 8000, 15000, 30000];
 const LABEL_LINE = 1.3; // of the font's size
 const NARROW_PX = 560;
+const LOST = "Connection lost"; // or a proxy responds in place of the server
+const NO_ROUTE = "this server has no live charts; start it with python -m app";
 const MOST_URGENT = ["failed", "diverged", "lost", "running", "starting", "paused", "queued"];
 const LINES = { accuracy: "wide", clients: "side" }; // the others are small
 
@@ -76,10 +78,11 @@ class LiveView {
     const timeout = setTimeout(() => request.abort("timeout"), FETCH_TIMEOUT_MS);
     try {
       const answer = await fetch(this.address(), { signal: request.signal, cache: "no-store" });
+      if (answer.status === 401) return location.reload(); // the sign-in has expired: the page shows the sign-in button
       const isJson = answer.headers.get("content-type")?.includes("json");
       const feed = isJson ? await answer.json() : null;
-      if (!isJson) throw new Error("this server has no live charts; start it with python -m app");
-      if (!answer.ok) throw new Error(feed.problem);
+      if (!isJson) throw new Error(answer.ok || answer.status === 404 ? NO_ROUTE : LOST);
+      if (!answer.ok) throw new Error(feed.problem ?? LOST);
       this.failures = 0;
       this.showState("");
       this.listRuns(feed.runs);
@@ -105,7 +108,7 @@ class LiveView {
   retry(error) {
     const wait = BACK_OFF_MS[Math.min(this.failures++, BACK_OFF_MS.length - 1)];
     const lost = error instanceof TypeError || error === "timeout" || error?.name === "AbortError";
-    const why = lost ? "Connection lost" : error.message;
+    const why = lost ? LOST : error.message;
     this.showState(`${why}. Retrying in ${wait / 1000} s; showing the last known state.`);
     this.timer = setTimeout(() => this.poll(), wait);
   }
@@ -452,19 +455,19 @@ function spread(values, gap) {
   const order = values.map((_, i) => i).sort((a, b) => values[a] - values[b]);
   const groups = [];
   for (const i of order) {
-    let group = { members: [i], centre: values[i] };
+    let group = { members: [i], center: values[i] };
     while (groups.length) {
       const before = groups.at(-1);
-      if (group.centre - before.centre >= (gap * (group.members.length + before.members.length)) / 2) break;
+      if (group.center - before.center >= (gap * (group.members.length + before.members.length)) / 2) break;
       const members = [...before.members, ...group.members];
-      group = { members, centre: mean(members.map((k) => values[k])) };
+      group = { members, center: mean(members.map((k) => values[k])) };
       groups.pop();
     }
     groups.push(group);
   }
   const placed = [];
-  for (const { members, centre } of groups) {
-    members.forEach((k, i) => (placed[k] = centre + gap * (i - (members.length - 1) / 2)));
+  for (const { members, center } of groups) {
+    members.forEach((k, i) => (placed[k] = center + gap * (i - (members.length - 1) / 2)));
   }
   let free = 0;
   for (const k of order) {

@@ -15,7 +15,7 @@ import streamlit as st
 from app.access import permits
 from app.data import read_cache
 from app.data.averages import benign, malicious_of, mean_of_known
-from app.data.run_frames import by_client, joined, labelled
+from app.data.run_frames import by_client, joined, labeled
 from engine.analyses.support.layouts import check_findings
 from engine.core.errors import CheckpointInvalid
 from engine.core.findings import Findings
@@ -122,18 +122,18 @@ def all_clients(of: Sequence[RunRecord], model: ModelKind = "personalized", when
     """Like final_clients, with malicious clients, and who is one: [..., client, accuracy, test_size, is_malicious]."""
     stand = (_stand(of), _rounds_of(of, model, when))
     table = _clients(store().url, (_ids(of), f"{model}.accuracy", when), stand)
-    return labelled(table, of, ["client", "accuracy", "test_size", "is_malicious"])
+    return labeled(table, of, ["client", "accuracy", "test_size", "is_malicious"])
 
 
 def validation_clients(of: Sequence[RunRecord], model: ModelKind = "personalized") -> pd.DataFrame:
     """Like final_clients, in the last round and on validation data: [..., client, accuracy, val_size]."""
     table = _validation(store().url, (_ids(of), f"{model}.val_accuracy"), _stand(of))
-    return labelled(table, of, ["client", "accuracy", "val_size"])
+    return labeled(table, of, ["client", "accuracy", "val_size"])
 
 
 def unseen_clients(of: Sequence[RunRecord]) -> pd.DataFrame:
     """Like final_clients, for clients held out of training, with their original numbers."""
-    return labelled(_unseen(store().url, _ids(of), _stand(of)), of, ["client", "accuracy", "test_size"])
+    return labeled(_unseen(store().url, _ids(of), _stand(of)), of, ["client", "accuracy", "test_size"])
 
 
 def final_means(
@@ -147,13 +147,13 @@ def final_means(
 
 
 def best_round(run: RunRecord, model: ModelKind = "personalized") -> int | None:
-    """The evaluated round with the largest weighted mean, or None."""
+    """The evaluated round with the largest weighted mean accuracy, on validation data if there is any, or None."""
     return summary_at(run.summary, model, "best").get("round")
 
 
 def scalar_series(of: Sequence[RunRecord], names: Sequence[str]) -> pd.DataFrame:
     """[run, label, algorithm, seed, round, name, value] of stored scalars such as ``personalized.mean``."""
-    return labelled(_scalars(store().url, (_ids(of), tuple(names)), _stand(of)), of, ["round", "name", "value"])
+    return labeled(_scalars(store().url, (_ids(of), tuple(names)), _stand(of)), of, ["round", "name", "value"])
 
 
 def final_scalars(of: Sequence[RunRecord], name: str) -> pd.Series:
@@ -173,7 +173,7 @@ def scalar_totals(until: Mapping[int, int], names: Sequence[str]) -> pd.DataFram
 def mean_series(of: Sequence[RunRecord], names: Sequence[str]) -> pd.DataFrame:
     """Like scalar_series, for per-client values such as ``train_loss``: means over the benign clients that have one."""
     parts = [_means(store().url, (run.id, tuple(names)), run.round).assign(run=run.id) for run in of]
-    return labelled(joined(parts, ["run", "round", "name", "value"]), of, ["round", "name", "value"])
+    return labeled(joined(parts, ["run", "round", "name", "value"]), of, ["round", "name", "value"])
 
 
 def clustered(run_ids: Sequence[int]) -> set[int]:

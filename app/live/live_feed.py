@@ -114,8 +114,7 @@ def malicious(store: Store, run: RunRecord) -> list[int]:
     """The malicious clients of a run, which summaries leave out."""
     if not run.config.get("attack"):
         return []
-    (found,) = store.queue.runs(run_ids=[run.id], include_archived=True)
-    return malicious_of(found.partition)
+    return malicious_of(store.queue.get(run.id).partition)
 
 
 def standing(run: RunRecord, silent_s: float = 0.0, again: int | None = None) -> dict[str, Any]:

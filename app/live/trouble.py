@@ -1,5 +1,6 @@
 """Runs that need attention: what happened, why, and what to do, grouped by problem."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -82,13 +83,14 @@ def what_happened(run: RunRecord) -> None:
 
 def troubles(runs: Iterable[RunRecord], events: Iterable[EventRecord], silent_s: Mapping[int, float]) -> list[Trouble]:
     """The problems in the order of their first runs. Runs that train, wait or ended normally are in none."""
-    kinds: dict[int | None, list[str]] = {}
+    logs: dict[int | None, list[EventRecord]] = {}
     for event in events:
-        kinds.setdefault(event.run_id, []).append(event.kind)
+        logs.setdefault(event.run_id, []).append(event)
     groups: dict[tuple[str, str, str], list[RunRecord]] = {}
     for run in runs:
-        if (kind := _kind(run, kinds.get(run.id, []), silent_s.get(run.id, 0.0))) is not None:
-            groups.setdefault((kind, *_advice(kind, run)), []).append(run)
+        own = logs.get(run.id, [])
+        if (kind := _kind(run, own, silent_s.get(run.id, 0.0))) is not None:
+            groups.setdefault((kind, *_advice(kind, run, own)), []).append(run)
     return [Trouble(kind, tuple(own), why, todo) for (kind, why, todo), own in groups.items()]
 
 
@@ -165,17 +167,30 @@ def _events(runs: Sequence[RunRecord]) -> list[EventRecord]:
     return queries.store().events.for_runs([run.id for run in runs])
 
 
-def _kind(run: RunRecord, events: Sequence[str], silent_s: float) -> str | None:
+def _kind(run: RunRecord, events: Sequence[EventRecord], silent_s: float) -> str | None:
     if run.status in ("failed", "diverged"):
         return run.status
     if run.status == "cancelled":
-        return "killed" if KILLED in events else None
+        return "killed" if _was_killed(events) else None
     if silent_s > LOST_AFTER_S:
         return "silent" if isfinite(silent_s) else "unattended"
-    return "died" if run.is_active and DIED in events else None
+    return "died" if _death(run, events) else None
 
 
-def _advice(kind: str, run: RunRecord) -> tuple[str, str]:
+def _was_killed(events: Sequence[EventRecord]) -> bool:
+    """Whether the worker was killed to cancel the run, rather than to pause it or to cancel an analysis."""
+    return any(event.kind == KILLED and re.search(r"\brun \d+ is now cancelled$", event.message) for event in events)
+
+
+def _death(run: RunRecord, events: Sequence[EventRecord]) -> str | None:
+    """How the worker of a queued run died, if the run has not resumed since: every claim is a heartbeat."""
+    died = [event for event in events if event.kind == DIED and not event.message.startswith("analysis ")]
+    if run.status != "queued" or run.heartbeat_at is None or not died or died[-1].at < run.heartbeat_at:
+        return None
+    return died[-1].message.rsplit("; ", 1)[0]  # without its last checkpoint, by which runs would not be grouped
+
+
+def _advice(kind: str, run: RunRecord, events: Sequence[EventRecord]) -> tuple[str, str]:
     """(why, what to do)."""
     match kind:
         case "failed":
@@ -207,18 +222,14 @@ def _advice(kind: str, run: RunRecord) -> tuple[str, str]:
             )
         case _:
             return (
-                "Its process was terminated from outside, most likely out of memory.",
-                "No action needed: the run resumes from its last checkpoint and fails only if this happens repeatedly. "
-                "If memory is short, run fewer at once: FEDSCAPE_SLOTS=1.",
+                _sentence(_death(run, events) or ""),
+                "No action needed: the run resumes from its last checkpoint and fails only if this happens repeatedly.",
             )
 
 
 def _of_failure(reason: str) -> tuple[str, str]:
     if reason.startswith("given up after"):
-        return _sentence(reason), (
-            "Each time its process was terminated from outside, most likely out of memory; other runs are not "
-            "affected. Rounds up to the last checkpoint are kept."
-        )
+        return _sentence(reason), "Other runs are not affected. Rounds up to the last checkpoint are kept."
     if reason.startswith("unexpected error"):
         return _sentence(reason), (
             "This is a bug in the method, the data set or Fedscape rather than a problem with the settings; see the "

@@ -69,7 +69,7 @@ def check_runs(
                 notes.update(dict.fromkeys(validation_notes(data.summary.val_sizes, group[0].split)))
             for run in group:
                 try:
-                    notes.update(dict.fromkeys(labelled(run, note) for note in _checked(run, data, checked, selected)))
+                    notes.update(dict.fromkeys(labeled(run, note) for note in _checked(run, data, checked, selected)))
                 except FedscapeError as error:
                     problems[f"{run.label}: {error}"] = None
     if problems:
@@ -130,7 +130,7 @@ def method_notes(run: RunConfig, data: Federation, selected: ModelKind = "person
     return tuple(note for note in notes if note not in data.notes)
 
 
-def labelled(run: RunConfig, note: str) -> str:
+def labeled(run: RunConfig, note: str) -> str:
     """Prefixes the note with the label, ``Ditto: batch_size=400: ...``, unless it begins with it."""
     return note if note.startswith(run.label) else f"{run.label}: {note}"
 

@@ -87,7 +87,7 @@ class Models:
 
     @property
     def num_bytes(self) -> int:
-        """The size of all parameters that differ between clients or from the global model."""
+        """The size of the initial and the global model, and of the personalized ones unless they are the global one."""
         parts = [self.initial, self.global_model or {}]
         size = sum(p.nbytes for params in parts for p in params.values())
         if not self.is_common and len(self.personalized):

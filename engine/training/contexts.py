@@ -1,4 +1,4 @@
-"""Personalized models pulled towards the model of their client's context: shared by CGPFL and CGPFL-Heur."""
+"""Personalized models pulled toward the model of their client's context: shared by CGPFL and CGPFL-Heur."""
 
 from typing import Any
 

@@ -68,11 +68,10 @@ def coordinates(models: ClientParams) -> Float[np.ndarray, "S R"]:
     S models span at most S dimensions: the eigenvectors of their centered Gram matrix are an isometry.
     """
     matrix = flatten(models).double()
-    centred = matrix - matrix.mean(0)
-    gram = centred @ centred.T
-    if not bool(
-        gram.isfinite().all()
-    ):  # the run is diverging: use one point and so one cluster; the run ends in this round
+    centered = matrix - matrix.mean(0)
+    gram = centered @ centered.T
+    # Not finite if the run diverges: use one point and so one cluster; the run ends in this round.
+    if not bool(gram.isfinite().all()):
         return np.zeros((len(matrix), 1))
     values, vectors = torch.linalg.eigh(gram)
     noise = len(matrix) * torch.finfo(values.dtype).eps * values.max()
@@ -104,7 +103,7 @@ def cluster(points: Float[np.ndarray, "S R"], k: int, stream: int) -> Clustering
 def recluster(
     old: Contexts, arrived: Arrived, cohort: Cohort, task: Task, *, k: int, alpha: float, stream: int
 ) -> tuple[Contexts, Clustering]:
-    """Cluster the models that arrived and move each context towards its mean: lines 13-14 of Algorithm 1.
+    """Cluster the models that arrived and move each context toward its mean: lines 13-14 of Algorithm 1.
 
     At most as many clusters as there are distinct models; the other contexts keep their model.
     """

@@ -1,4 +1,4 @@
-"""Prototypes: the mean feature of each class over all clients, towards which clients pull their features."""
+"""Prototypes: the mean feature of each class over all clients, toward which clients pull their features."""
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Public samples in a round: predictions of all participants on them, and training towards given predictions.
+"""Public samples in a round: predictions of all participants on them, and training toward given predictions.
 
 Every participant takes the same samples of a round in the same batches. None of them is augmented.
 """

@@ -126,9 +126,9 @@ def _join_data(parts: Sequence[ClientData], pools: Sequence[Samples], pool: Samp
     rows = torch.cat([part.rows + starts[id(part.pool.x)] for part in parts])
     sizes = torch.cat([part.sizes for part in parts])
     offsets = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
-    are_relabelled = any(part.relabelled is not None for part in parts)
-    relabelled = torch.cat([part.all_labels for part in parts]) if are_relabelled else None
-    return ClientData(pool, rows, offsets, parts[0].scale, parts[0].dtype, relabelled)
+    are_relabeled = any(part.relabeled is not None for part in parts)
+    relabeled = torch.cat([part.all_labels for part in parts]) if are_relabeled else None
+    return ClientData(pool, rows, offsets, parts[0].scale, parts[0].dtype, relabeled)
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,13 @@ import math
 
 import numpy as np
 import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
+from app import endpoints
 from app.charts import training_curve
 from app.live import live_feed
+from app.server import routes
 from engine.config.schema import parse_experiment
 from engine.exchange.records import new_run
 from storage import RoundRecord, RunRecord, Store
@@ -171,6 +175,24 @@ def test_a_retried_run_names_its_successor_and_offers_nothing(empty_store: Store
     (old, new) = live_feed.feed(empty_store, {run.id: 0, again.id: -1})["runs"]
     assert (old["actions"], old["progress"]) == ([], f"retried as run {again.id}")
     assert new["actions"] == ["pause", "cancel"]
+
+
+def test_a_run_moved_to_the_trash_between_two_reads_is_reported(
+    empty_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_experiment(empty_store, DIGITS | {"attack": "sign_flip", "algorithms": ["fedavg"], "seeds": [0]})
+    stored_rounds = empty_store.metrics.stored_rounds
+
+    def read_before_it_is_moved(run_id: int, *arguments: int) -> list[int]:
+        rounds = stored_rounds(run_id, *arguments)
+        empty_store.trash.put([run_id])
+        return rounds
+
+    monkeypatch.setattr(empty_store.metrics, "stored_rounds", read_before_it_is_moved)
+    with TestClient(Starlette(routes=routes.build(empty_store)), "http://127.0.0.1") as client:
+        first, next_one = (client.get(endpoints.FEED, params={"runs": "1"}) for _ in range(2))
+    assert (first.status_code, next_one.status_code) == (503, 200)
+    assert "no run with id 1" in first.json()["problem"] and next_one.json()["runs"] == []
 
 
 def test_an_address_has_runs_and_their_cursors() -> None:

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import re
 from functools import partial
+from typing import Literal
 
 import pytest
 
@@ -11,11 +12,16 @@ from app.live.trouble import troubles
 from app.state import links
 from engine.config.schema import parse_experiment
 from engine.exchange.records import new_run
-from engine.worker.work_queue import DIED, KILLED
+from engine.worker import Dispatcher
+from engine.worker.dispatcher import CHECK_S, STOP_GRACE_S
+from engine.worker.executor import Ticket
+from engine.worker.local_executor import NO_MEMORY
+from engine.worker.work_queue import DIED, KILLED, MAX_DEATHS, RunClaims
 from storage import RunRecord, Status, Store
 from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS
 from tests.storage.samples import a_round
+from tests.worker.fakes import Clock, FakeExecutor
 
 opened = partial(open_page, "live")
 
@@ -33,12 +39,35 @@ def run(store: Store) -> RunRecord:
     return store.queue.get(1)
 
 
-def end(store: Store, status: Status, error: str | None = None, kind: str | None = None) -> RunRecord:
+@pytest.fixture
+def claims(store: Store) -> RunClaims:
+    return RunClaims(store, None)
+
+
+def claimed(claims: RunClaims) -> Ticket:
+    (ticket,) = claims.claim(together=False)
+    return ticket
+
+
+def stop_by_force(store: Store, control: Literal["cancel", "pause"]) -> None:
+    """Requests this of the queued runs once they have started; their workers do not stop and are killed."""
+    clock = Clock()
+    with Dispatcher(store, FakeExecutor(), store.try_dispatcher_lock(), clock=clock) as dispatcher:
+        dispatcher.step()
+        store.queue.request(store.queue.ids(["queued", "running"]), control)
+        for seconds in (CHECK_S, STOP_GRACE_S):
+            clock.now += seconds
+            dispatcher.step()
+
+
+def end(
+    store: Store, status: Status, error: str | None = None, kind: str | None = None, message: str = "exit by signal 9"
+) -> RunRecord:
     """Ends the next run of the queue with this status and event."""
     run = store.queue.claim()
     assert run is not None
     if kind:
-        store.events.add(run.id, "error", kind, "exit by signal 9")
+        store.events.add(run.id, "error", kind, message)
     store.queue.finish(run.id, run.epoch, status, error=error)
     return store.queue.get(run.id)
 
@@ -73,7 +102,10 @@ def test_equal_failures_are_reported_once(store: Store) -> None:
 @pytest.mark.parametrize(
     ("error", "advice"),
     [
-        ("given up after 3 attempts: the worker was ended by signal 9", "out of memory"),
+        (
+            "given up after 3 attempts: the worker process ended with exit code 1, then retry",
+            "Other runs are not affected",
+        ),
         ("unexpected error: TypeError: no; the run's log has the details", "bug in the method"),
     ],
 )
@@ -81,12 +113,50 @@ def test_advice_depends_on_the_kind_of_failure(store: Store, error: str, advice:
     assert advice in report(store, end(store, "failed", error))[0][2]
 
 
-def test_a_worker_death_is_reported_while_the_run_continues(store: Store, run: RunRecord) -> None:
-    store.events.add(run.id, "error", DIED, "exit by signal 9")
-    ((happened, _, todo),) = report(store, dataclasses.replace(run, status="running", round=3))
-    assert happened == "FedAvg, seed 0 lost its worker and will resume at round 3 of 5."
-    assert "last checkpoint" in todo
-    assert report(store, dataclasses.replace(run, status="done")) == []
+@pytest.mark.parametrize(
+    "problem",
+    [
+        "the worker process was killed by signal 9" + NO_MEMORY,
+        "the worker sent no heartbeat for 900 s and was killed; if a single step can take that long, increase "
+        "FEDSCAPE_HUNG_S",
+        "the worker did not finish a write to the database within 60 s and was killed, since it blocked all other "
+        "writes; check the disk or the database server",
+        "the worker process ended with exit code 1; see the engine's output",
+    ],
+)
+def test_only_the_stored_reason_says_why_workers_died(store: Store, claims: RunClaims, problem: str) -> None:
+    store.queue.request([2, 3, 4], "cancel")
+    expected = 1 if "signal 9" in problem else 0
+    for _ in range(MAX_DEATHS):
+        claims.worker_died(claimed(claims), problem)
+        ((_, why, todo),) = report(store, store.queue.get(1))
+        assert problem[1:] in why
+        assert f"{why} {todo}".count("memory") == expected
+
+
+def test_a_worker_death_is_reported_until_its_run_resumes(store: Store, claims: RunClaims) -> None:
+    first = claimed(claims)
+    store.metrics.append(first.run_id, first.epoch, [a_round(0), a_round(1)])
+    claims.worker_died(first, "the worker process ended with exit code 1")
+    ((happened, why, todo),) = report(store, store.queue.get(1))
+    assert happened == "FedAvg, seed 0 lost its worker and will resume at round 1 of 5."
+    assert why == "The worker process ended with exit code 1." and "last checkpoint" in todo
+    resumed = claimed(claims)
+    assert report(store, store.queue.get(1)) == []
+    claims.release(resumed)
+    assert report(store, store.queue.get(1)) == []
+
+
+def test_workers_that_died_of_the_same_cause_are_reported_once(store: Store, claims: RunClaims) -> None:
+    for rounds, ticket in enumerate([claimed(claims), claimed(claims)], 1):
+        store.metrics.append(ticket.run_id, ticket.epoch, [a_round(r) for r in range(rounds)])
+        claims.worker_died(ticket, "the worker process ended with exit code 1")
+    assert len(report(store, store.queue.get(1), store.queue.get(2))) == 1
+
+
+def test_the_death_of_an_analysis_is_not_one_of_its_run(store: Store, run: RunRecord) -> None:
+    store.events.add(run.id, "error", DIED, "analysis 3: the worker process ended with exit code 1")
+    assert report(store, dataclasses.replace(run, heartbeat_at=run.created_at)) == []
 
 
 def test_a_lost_run_reports_whether_engine_or_worker_is_missing(store: Store, run: RunRecord) -> None:
@@ -96,8 +166,23 @@ def test_a_lost_run_reports_whether_engine_or_worker_is_missing(store: Store, ru
     assert report(store, running, silent_s=5) == []
 
 
-def test_a_cancelled_run_with_a_killed_worker_is_reported(store: Store) -> None:
-    assert "worker terminated" in report(store, end(store, "cancelled", kind=KILLED))[0][0]
+def test_a_run_whose_worker_was_killed_to_cancel_it_is_reported(store: Store) -> None:
+    stop_by_force(store, "cancel")
+    assert "worker terminated" in report(store, store.queue.get(1))[0][0]
+
+
+def test_a_worker_killed_earlier_to_pause_its_run_did_not_cancel_it(store: Store, claims: RunClaims) -> None:
+    stop_by_force(store, "pause")
+    assert "run 1 is now paused" in store.events.list(1)[-1].message
+    store.queue.resume([1])
+    assert claimed(claims).run_id == 1
+    store.queue.finish(1, store.queue.get(1).epoch, "cancelled")
+    assert report(store, store.queue.get(1)) == []
+
+
+def test_a_worker_killed_to_cancel_an_analysis_did_not_cancel_the_run(store: Store) -> None:
+    run = end(store, "cancelled", kind=KILLED, message="the worker was killed; analysis 3 is now cancelled")
+    assert report(store, run) == []
 
 
 def test_a_card_has_the_log_and_retries_with_the_same_seed(store: Store) -> None:

@@ -35,6 +35,8 @@ CALL_IN_ROOM = """(data) => {
 }"""
 FAR_MS = 600_000  # the second poll is not part of the test
 POLL = f"{endpoints.ROOM}?code=ABCDEFGH"
+FEED, ONLINE = f"**{endpoints.FEED}*", "window.dispatchEvent(new Event('online'))"
+HTML_PAGE = {"body": "<title>Oh no</title>", "content_type": "text/html"}
 MOVING = '<div class="moving" role="figure"></div>'
 
 
@@ -110,6 +112,43 @@ def test_the_strip_continues_after_a_superseded_call(blank: Page) -> None:
     blank.evaluate("holder.remove()")
     blank.evaluate(END, 1)
     assert blank.evaluate("holder.fedscapeStrip ?? null") is None
+
+
+def show_live_charts(page: Page) -> None:
+    """Draws the live charts of no runs."""
+    layout = {"height": 200, "margin": {"r": 0}, "font": {"size": 12}}
+    mount(page, "live_plot.js", live_plot.HTML)
+    names = {"feed": endpoints.FEED, "plotly": endpoints.LIBRARY, "model": "global", "presenting": False}
+    figures = {"figures": {"accuracy": {"data": [], "layout": layout}}, "titles": {"accuracy": "Accuracy"}}
+    page.evaluate(CALL, {"runs": [], **names, **figures})
+
+
+def answer_feed(page: Page, **answer: Any) -> None:
+    """From now on, the feed of the live charts responds like this."""
+    page.unroute_all()
+    page.route(FEED, lambda route: route.fulfill(**answer))
+
+
+def test_live_charts_say_why_they_get_no_data(blank: Page) -> None:
+    show_live_charts(blank)
+    no_route, lost = "this server has no live charts; start it with python -m app", "Connection lost"
+    for answer, why in (
+        ({"status": 404, "body": "Not Found", "content_type": "text/plain"}, no_route),
+        ({"status": 502, **HTML_PAGE}, lost),
+        ({"status": 200, **HTML_PAGE}, no_route),
+        ({"status": 500, "body": "Internal Server Error", "content_type": "text/plain"}, lost),
+        ({"status": 503, "json": {"problem": "The disk is full"}}, "The disk is full"),
+        ({"status": 504, "json": {}}, lost),
+    ):
+        answer_feed(blank, **answer)
+        blank.evaluate(ONLINE)
+        expect(blank.locator(".live-state")).to_contain_text(f"{why}. Retrying in", timeout=LOAD_MS)
+
+
+def test_live_charts_reload_the_page_when_the_sign_in_has_expired(blank: Page) -> None:
+    answer_feed(blank, status=401, json={"problem": "Sign in to see this page."})
+    with blank.expect_event("load", timeout=LOAD_MS):
+        show_live_charts(blank)
 
 
 def room_at(version: int | None) -> dict[str, Any]:
