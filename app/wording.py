@@ -36,6 +36,9 @@ STATUS_MEANING = {
     "diverged": "stopped because a loss was no longer finite; completed rounds are kept",
     "lost": "no heartbeat for a while; resumes when a worker is running",
 }
+NO_WORKER = (
+    "No worker is running. With make run it restarts automatically; otherwise start one with python -m engine worker."
+)
 PRIORITIES = {"high": 1, "normal": 0, "low": -1}
 WHEN = {"last": "last round", "best": "best round, chosen on test", "best_val": "best round, chosen on validation"}
 MODELS = {"personalized": "Personalized", "global": "Global"}

@@ -19,7 +19,7 @@ from sklearn.manifold import TSNE
 from threadpoolctl import threadpool_limits
 from torch.nn import functional as F
 
-from engine.analyses.support.directions import filter_normalised, gaussian
+from engine.analyses.support.directions import filter_normalized, gaussian
 from engine.analyses.support.hessian import Objective, top_eigenvalue, trace
 from engine.analyses.support.probes import Samples
 from engine.analyses.support.surface import Plane, mean_loss, surface
@@ -35,7 +35,7 @@ def network(name: str) -> Model:
 def plane(model: Model, points: int) -> Plane:
     origin = model.initial(0)
     axis = torch.linspace(-1, 1, points)
-    return Plane(origin, *(filter_normalised(gaussian(origin, 0, i), origin) for i in (0, 1)), axis, axis)
+    return Plane(origin, *(filter_normalized(gaussian(origin, 0, i), origin) for i in (0, 1)), axis, axis)
 
 
 def point_by_point(model: Model, grid: Plane, samples: Samples) -> None:

@@ -128,7 +128,7 @@ def _take_modules() -> dict[str, ModuleType]:
 
 
 def _federation(clients: int) -> Any:
-    """Images of MNIST's shape with random pixels, 150 to 450 samples a client, of the tree that is imported."""
+    """Images of MNIST's shape with random pixels, 150 to 450 samples per client, of the tree that is imported."""
     rng = np.random.default_rng(0)
     sizes = rng.integers(200, 600, clients)
     total = int(sizes.sum())

@@ -16,7 +16,7 @@ from app.wording import clients as in_words
 from app.wording import percent
 
 MAX_CLIENTS, MAX_ROUNDS, MAX_NAMED, MAX_MARKS = 200, 300, 40, 4000
-LABELLED = 3  # rows with the lowest final accuracy, labeled with it
+LABELED = 3  # rows with the lowest final accuracy, labeled with it
 ROOM = 0.02  # of the width, on both sides of marks beside the map
 BEHIND = 0.05  # a client this far below the mean over clients is left behind
 
@@ -145,7 +145,7 @@ def color_range(percents: np.ndarray) -> tuple[float, float]:
 def row_names(client_of: np.ndarray, final: np.ndarray, samples: np.ndarray) -> dict[int, str]:
     """Row -> its client; the lowest rows also have their final accuracy [rows]. At most 40, evenly spread."""
     step = -(-len(client_of) // MAX_NAMED)
-    lowest = [row for row in range(min(LABELLED, len(client_of))) if np.isfinite(final[row])]
+    lowest = [row for row in range(min(LABELED, len(client_of))) if np.isfinite(final[row])]
     first = len(lowest) + step - 1 if step > 1 else len(lowest)
     named = {row: f"<b>{client_of[row]}: {percent(final[row], samples=samples[row])}</b>" for row in lowest}
     return named | {row: str(client_of[row]) for row in range(first, len(client_of), step)}

@@ -61,17 +61,17 @@ def shared(arrays: Mapping[str, np.ndarray], df: pd.DataFrame) -> pd.DataFrame:
 
 
 def figure(
-    df: pd.DataFrame, centres: pd.DataFrame, arrays: Mapping[str, np.ndarray], *, by: str, at: int, trails: bool
+    df: pd.DataFrame, centers: pd.DataFrame, arrays: Mapping[str, np.ndarray], *, by: str, at: int, trails: bool
 ) -> go.Figure:
     """One frame per round, with Play and Pause; opens at the round nearest to ``at``. Groups also differ in symbol."""
     rounds = [int(r) for r in arrays["rounds"]]
     active = int(np.abs(np.array(rounds) - at).argmin())
-    frames = [go.Frame(name=str(r), data=_traces(df, centres, arrays, by, r, trails)) for r in rounds]
+    frames = [go.Frame(name=str(r), data=_traces(df, centers, arrays, by, r, trails)) for r in rounds]
     fig = go.Figure(data=frames[active].data, frames=frames)
     base_layout(fig, height=640)
     for axis, column, share in zip(("xaxis", "yaxis"), ("x", "y"), arrays["explained"], strict=True):
         name = f"principal component {1 + (column == 'y')}, {percent(float(share), 0)} of the variance"
-        fig.update_layout({axis: {"title_text": name, "range": _reach(df, centres, column), "showgrid": True}})
+        fig.update_layout({axis: {"title_text": name, "range": _reach(df, centers, column), "showgrid": True}})
     fig.update_yaxes(scaleanchor="x", scaleratio=1)
     fig.update_layout(legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}, **_player(rounds, active))
     return fig.update_layout(margin={"t": 40, "b": 8})
@@ -98,7 +98,7 @@ def finding(df: pd.DataFrame, arrays: Mapping[str, np.ndarray], *, by: str, at: 
 
 
 def _traces(
-    df: pd.DataFrame, centres: pd.DataFrame, arrays: Mapping[str, np.ndarray], by: str, at: int, trails: bool
+    df: pd.DataFrame, centers: pd.DataFrame, arrays: Mapping[str, np.ndarray], by: str, at: int, trails: bool
 ) -> list[go.Scatter]:
     """The same traces in every round, some of them empty."""
     shade, groups = ground(), _groups(df, by)
@@ -125,7 +125,7 @@ def _traces(
                 hovertemplate="client %{customdata[0]}%{customdata[1]}<extra>%{fullData.name}</extra>",
             )
         )
-    here = centres[centres["round"] == at]
+    here = centers[centers["round"] == at]
     traces.append(
         go.Scatter(
             x=here["x"].astype("float32"),
@@ -134,7 +134,7 @@ def _traces(
             text=[f"{row.cluster} · {row.clients}" if row.cluster else "" for row in here.itertuples()],
             customdata=[plural(int(row.clients), "client") for row in here.itertuples()],
             name="shared model",
-            showlegend=not centres.empty,
+            showlegend=not centers.empty,
             textposition="top right",
             textfont={"size": 19 if is_presenting() else 15, "color": shade.ink, "family": SANS},
             marker={"symbol": "circle-open", "size": 22, "color": shade.ink, "line": {"width": 2}},
@@ -194,8 +194,8 @@ def _also(by: str, other: str) -> str:
     return f", true context {other}" if by == "cluster" else f", cluster {other}"
 
 
-def _reach(df: pd.DataFrame, centres: pd.DataFrame, axis: str) -> list[float]:
-    values = pd.concat([df[axis], centres[axis]]).astype(float)
+def _reach(df: pd.DataFrame, centers: pd.DataFrame, axis: str) -> list[float]:
+    values = pd.concat([df[axis], centers[axis]]).astype(float)
     pad = 0.12 * (values.max() - values.min()) or 1.0
     return [values.min() - pad, values.max() + pad]
 

@@ -19,8 +19,8 @@ MAX_NUMBERED = 6  # with more chosen clients, their numbers are omitted
 SortKey = Literal["mean", "lowest", "top", "spread"]
 MEANING: dict[SortKey, str] = {
     "mean": "highest mean",
-    "lowest": "highest lowest {share} %",
-    "top": "highest top {share} %",
+    "lowest": "highest mean of the lowest {share} %",
+    "top": "highest mean of the top {share} %",
     "spread": "smallest gap between the two tails",
 }
 

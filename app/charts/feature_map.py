@@ -23,7 +23,7 @@ def data(xy: np.ndarray, label: np.ndarray, client: np.ndarray, class_names: Seq
     return pd.DataFrame({"x": xy[:, 0], "y": xy[:, 1], "class": label, "class_name": names, "client": client})
 
 
-def finding(measures: dict[Group, dict[str, float | None]], neighbours: int) -> str:
+def finding(measures: dict[Group, dict[str, float | None]], neighbors: int) -> str:
     """The share of neighbors of the same class, and of the same client, compared with chance."""
     parts = [
         f"{percent(of['agreement'], 1)} are of the same {group} (by chance {percent(of['chance'], 1)}; silhouette "
@@ -33,21 +33,21 @@ def finding(measures: dict[Group, dict[str, float | None]], neighbours: int) -> 
     ]
     if not parts:
         return "All samples are of one class and one client."
-    return f"Of the {neighbours} nearest neighbors of a sample, {', and '.join(parts)}.".replace("-", "−")
+    return f"Of the {neighbors} nearest neighbors of a sample, {', and '.join(parts)}.".replace("-", "−")
 
 
-def figure(df: pd.DataFrame, colour: Group = "class", client: int | None = None) -> go.Figure:
+def figure(df: pd.DataFrame, by: Group = "class", client: int | None = None) -> go.Figure:
     """A trace per color; class names at the median of their samples; the chosen client's samples are ringed."""
-    fig, shade, symbols = go.Figure(), ground(), OTHER[colour]
-    groups = sorted(df[colour].unique())
+    fig, shade, symbols = go.Figure(), ground(), OTHER[by]
+    groups = sorted(df[by].unique())
     mark = {g: group_symbol(i) for i, g in enumerate(sorted(df[symbols].unique()))}
     for group, color in zip(groups, cluster_colors(len(groups)), strict=True):
-        own = df[df[colour] == group]
+        own = df[df[by] == group]
         fig.add_scatter(
             x=own["x"].to_numpy(np.float32),
             y=own["y"].to_numpy(np.float32),
             mode="markers",
-            name=_name(own, colour),
+            name=_name(own, by),
             showlegend=len(groups) <= MAX_NAMED,
             marker={"size": 7, "color": color, "opacity": 0.85, "symbol": [mark[g] for g in own[symbols]]},
             customdata=np.stack([own["class_name"], own["client"].astype(str)], axis=1),
@@ -66,7 +66,7 @@ def figure(df: pd.DataFrame, colour: Group = "class", client: int | None = None)
     base_layout(fig, height=560)
     fig.update_xaxes(showticklabels=False, ticks="", showline=False)
     fig.update_yaxes(showticklabels=False, ticks="", showgrid=False)
-    if colour == "class" and len(groups) <= MAX_NAMED:
+    if by == "class" and len(groups) <= MAX_NAMED:
         _name_classes(fig, df)
     return fig.update_layout(legend={"orientation": "h", "y": -0.02, "yanchor": "top", "x": 0}, margin_t=8)
 

@@ -108,13 +108,13 @@ def finding(df: pd.DataFrame) -> str:
 
 
 def _hover(df: pd.DataFrame, table: pd.DataFrame) -> np.ndarray:
-    labelled = df.assign(
+    labeled = df.assign(
         text=[
             f"client {r.client}, {r.name}: score {r.score:.3f}{', personal' * bool(r.personal)} (round {r.round})"
             for r in df.itertuples()
         ]
     )
-    return labelled.pivot(index="client", columns="layer", values="text").loc[table.index].to_numpy()
+    return labeled.pivot(index="client", columns="layer", values="text").loc[table.index].to_numpy()
 
 
 def _rectangles(x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:

@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.charts.plot.palette import base_layout, ground, translucent
-from app.charts.surface import ON_COLOUR, color_axis, contours, known
+from app.charts.surface import ON_COLOR, color_axis, contours, known
 from app.wording import number
 
 TITLES = {"global": "global", "personalized": "personalized", "alone": "trained alone", "initial": "initial model"}
@@ -50,7 +50,7 @@ def figure(df: pd.DataFrame, marks: pd.DataFrame, every: np.ndarray) -> go.Figur
             y=[mark.y],
             mode="markers+text",
             text=[f"{title} {number(mark.loss)}"],
-            textfont=ON_COLOUR,
+            textfont=ON_COLOR,
             textposition="top center" if above else "bottom center",
             cliponaxis=False,
             marker={

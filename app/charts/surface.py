@@ -12,7 +12,7 @@ from app.wording import names, number
 
 LEVELS = 16
 SCALE_WIDTH = 70  # pixels, left free also without the scale: all plots have one size
-ON_COLOUR = {"color": "#FFFFFF", "shadow": "auto", "size": 14}  # readable on every color of the scale
+ON_COLOR = {"color": "#FFFFFF", "shadow": "auto", "size": 14}  # readable on every color of the scale
 MIN_LOSS = 1e-6  # a logarithm needs more than 0
 _TICKS = np.array([m * 10.0**e for e in range(-6, 6) for m in (1, 2, 5)])
 
@@ -37,15 +37,15 @@ def rises(df: pd.DataFrame) -> pd.DataFrame:
         axis = np.sort(own["a"].unique())
         far, step = axis[-1] / 2, axis[1] - axis[0]
         ring = own[(np.hypot(own["a"], own["b"]) - far).abs() <= step / 2 + 1e-9]
-        centre = own.loc[np.hypot(own["a"], own["b"]).idxmin(), "loss"]
-        rows.append((name, centre, ring["loss"].mean() - centre, far))
-    return pd.DataFrame(rows, columns=["surface", "centre", "rise", "distance"])
+        center = own.loc[np.hypot(own["a"], own["b"]).idxmin(), "loss"]
+        rows.append((name, center, ring["loss"].mean() - center, far))
+    return pd.DataFrame(rows, columns=["surface", "center", "rise", "distance"])
 
 
 def finding(df: pd.DataFrame) -> str:
     """``At a distance of 0.5 the loss changes by 0.21 (global model on 50 samples ...: from 0.51) and ...``"""
     found = rises(df)
-    changes = names((f"by {number(r.rise)} ({r.surface}: from {number(r.centre)})" for r in found.itertuples()), 12)
+    changes = names((f"by {number(r.rise)} ({r.surface}: from {number(r.center)})" for r in found.itertuples()), 12)
     return f"At a distance of {found['distance'].iloc[0]:g} the loss changes {changes}, on average."
 
 
@@ -55,7 +55,7 @@ def figure(df: pd.DataFrame, every: np.ndarray, with_scale: bool = True, height:
     ``every`` are the losses of all surfaces that share its scale.
     """
     x, y, z = _grid(df)
-    fig = base_layout(go.Figure([contours(x, y, z, every), _centre(z)]), height=height)
+    fig = base_layout(go.Figure([contours(x, y, z, every), _center(z)]), height=height)
     fig.update_layout(coloraxis={**color_axis(every), "showscale": with_scale}, showlegend=False)
     fig.update_layout(margin_r=SCALE_WIDTH, plot_bgcolor=translucent(ground().muted, 0.35))
     fig.update_xaxes(title_text="along u", constrain="domain")
@@ -167,7 +167,7 @@ def _grid(df: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return grid.columns.to_numpy(np.float32), grid.index.to_numpy(np.float32), grid.to_numpy(float)
 
 
-def _centre(loss: np.ndarray) -> go.Scatter:
+def _center(loss: np.ndarray) -> go.Scatter:
     middle = float(loss[len(loss) // 2, loss.shape[1] // 2])
     return go.Scatter(
         x=[0],
@@ -175,7 +175,7 @@ def _centre(loss: np.ndarray) -> go.Scatter:
         mode="markers+text",
         text=[f"{middle:.3g}"],
         textposition="top center",
-        textfont=ON_COLOUR,
+        textfont=ON_COLOR,
         marker={"symbol": "cross", "size": 12, "color": "#FFFFFF", "line": {"color": "#1B2428", "width": 1.5}},
         hovertemplate=f"the model: loss {middle:.4g}<extra></extra>",
     )

@@ -17,7 +17,7 @@ from app.data.comparison import REFERENCES
 from app.state import url_state
 from app.state.choice import Choice, Choices
 
-SORT = Choice("Sorted by", SORTS, "sort", "mean")
+SORT = Choice("Sort by", SORTS, "sort", "mean")
 SHAPE = Choice("Every client", {"ecdf": "Cumulative", "histogram": "Histogram"}, "shape", "ecdf")
 
 

@@ -38,7 +38,7 @@ def notes(methods: Sequence[Method]) -> list[str]:
     if chosen := [
         method.name for method in methods if len({_settings(run) for run in method.runs if is_final(run)}) > 1
     ]:
-        found.append(f"Each split of a study chose its own settings for {names(chosen)}; the first split's are shown.")
+        found.append(f"The study chose settings for {names(chosen)} per split; those of the first split are shown.")
     found += _benign(methods)
     for method in methods:
         found += [f"{method.name}, {run.seeds_in_words}: {_state(run)}." for run in method.runs if run.status != "done"]

@@ -14,7 +14,7 @@ from app.actions.analyze import perform, show_refusal
 from app.compare.view import View
 from app.components.timed import timed
 from app.data import allowed_paths, queries
-from app.wording import plain, plural
+from app.wording import NO_WORKER, plain, plural
 from engine.core.errors import CheckpointInvalid
 from storage import AnalysisRecord, ArtifactDamaged, StorageError
 from storage.analyses import Analyses
@@ -69,7 +69,7 @@ def underway(ids: Sequence[int]) -> None:
         return
     if not left:
         st.rerun()
-    hint = "" if queries.engines() else " No worker is running: start the app with python -m app."
+    hint = "" if queries.engines() else f" {NO_WORKER}"
     st.progress(1 - len(left) / len(ids), text=f"Measuring: {plural(len(left), 'run')} left.{hint}")
 
 

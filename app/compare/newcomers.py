@@ -40,8 +40,8 @@ def figure(view: View, by: str) -> Shown:
         key="newcomers",
         name="newcomers",
         title=f"Lowest {view.tail} % ◂ mean ▸ top {view.tail} % of newcomers",
-        also="Each received the last round's server model and participated once on its own training data, by the "
-        f"method's own rule. Ring: mean of the clients that trained.{_without(view, unseen)}",
+        also="Each received the final server model and adapted it once to its own training data, as the "
+        f"method prescribes. Ring: mean of the clients that trained.{_without(view, unseen)}",
     )
 
 

@@ -18,7 +18,7 @@ def look_inside(view: View) -> None:
     titles = {"": "a run"} | {
         str(run.id): f"{method.name}, {run.seeds_in_words}" for method in view.methods for run in method.runs
     }
-    run_id = widgets.pick("Look inside", titles, "inside", "")
+    run_id = widgets.pick("Open a run", titles, "inside", "")
     if run_id:
         client = next(iter(chosen(view)), None)
         of = f"client {client} of " if client is not None else ""

@@ -46,16 +46,16 @@ def part(view: View, choices: Choices) -> Part | None:
 def clustered_run(view: View) -> Choice | None:
     """A run with clusters, by default one with more than one of them."""
     grouped = view.source.clustered(list(view.runs))
-    labelled = {
+    labeled = {
         str(run.id): f"{method.name}, {run.seeds_in_words}"
         for method in view.best_first()
         for run in method.runs
         if run.id in grouped
     }
-    if not labelled:
+    if not labeled:
         return None
-    several = (run_id for run_id in labelled if view.source.clusters(int(run_id))[1][-1].any())
-    return Choice("Clusters of", labelled, "clusters", next(several, next(iter(labelled))))
+    several = (run_id for run_id in labeled if view.source.clusters(int(run_id))[1][-1].any())
+    return Choice("Clusters of", labeled, "clusters", next(several, next(iter(labeled))))
 
 
 def raster(view: View, run_id: int, clients: Sequence[int]) -> Shown:

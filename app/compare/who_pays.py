@@ -114,7 +114,7 @@ class Panel:
         """What the color of a client shows."""
         known = self._traits(payer, setting)
         titles = {name: client_traits.TRAITS[name].title for name in known}
-        return Choice("Colored by", titles, "touched", next(iter(titles), ""))
+        return Choice("Color by", titles, "touched", next(iter(titles), ""))
 
     @property
     def table(self) -> pd.DataFrame:

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 
 import streamlit as st
 
-from app import wording
 from app.data import turns
 
 
@@ -26,4 +25,4 @@ def queue_position() -> Iterator[None]:
 
 
 def sentence(ahead: int) -> str:
-    return f"Waiting to train: {wording.plural(ahead, 'reader')} {'is' if ahead == 1 else 'are'} ahead of you."
+    return f"Waiting to train: {'1 person is' if ahead == 1 else f'{ahead} people are'} ahead of you."

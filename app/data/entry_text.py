@@ -26,7 +26,7 @@ class EntryText:
     summary: str = ""  # the first sentence, without the name before its colon
     citation: str = ""
     equations: tuple[str, ...] = ()  # lines, indented as they are; an empty one between two blocks
-    labelled: dict[str, str] = field(default_factory=dict)
+    labeled: dict[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()  # paragraphs without a label
 
 
@@ -41,7 +41,7 @@ def parse(docstring: str, title: str = "") -> EntryText:
     first, *paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(docstring)) or [""]
     citation = ""
     equations: list[str] = []
-    labelled: dict[str, str] = {}
+    labeled: dict[str, str] = {}
     remarks: list[str] = []
     for paragraph in paragraphs:
         lines = paragraph.splitlines()
@@ -50,12 +50,12 @@ def parse(docstring: str, title: str = "") -> EntryText:
         if formulas:
             equations += [*([""] if equations else []), *formulas]
         if _LABEL.match(prose):
-            labelled |= dict(_one_line(part).split(": ", 1) for part in _NEXT_LABEL.split(prose))
-        elif prose and not (citation or equations or labelled or remarks):
+            labeled |= dict(_one_line(part).split(": ", 1) for part in _NEXT_LABEL.split(prose))
+        elif prose and not (citation or equations or labeled or remarks):
             citation = _one_line(prose)
         elif prose:
             remarks.append(_one_line(prose))
-    ordered = {label: labelled[label] for label in LABELS if label in labelled}
+    ordered = {label: labeled[label] for label in LABELS if label in labeled}
     return EntryText(_summary(first, title), citation, tuple(equations), ordered, tuple(remarks))
 
 

@@ -6,7 +6,7 @@ from engine.core.registry import Entry
 
 FAMILIES = (
     "Baselines",
-    "Regularized towards a shared model",
+    "Regularized toward a shared model",
     "Clustered",
     "Split models",
     "Knowledge transfer",

@@ -27,7 +27,7 @@ def by_client(
     return joined(parts, ["run", "client", "accuracy", "test_size"])
 
 
-def labelled(table: pd.DataFrame, of: Sequence[RunRecord], columns: list[str]) -> pd.DataFrame:
+def labeled(table: pd.DataFrame, of: Sequence[RunRecord], columns: list[str]) -> pd.DataFrame:
     """Adds label, algorithm, split and seed to rows that have a ``run``."""
     if table.empty:
         return pd.DataFrame(columns=[*_RUN, *columns])

@@ -12,18 +12,18 @@ from engine.core.vocabulary import summary_at
 from storage import RunRecord
 
 GROUPS = {
-    "none": "single runs",
-    "experiment": "experiments",
-    "method": "methods",
-    "dataset": "data sets",
+    "none": "none",
+    "experiment": "experiment",
+    "method": "method",
+    "dataset": "data set",
     "status": "status",
 }
 SORTS = {
     "newest": "newest first",
     "oldest": "oldest first",
-    "mean": "highest mean",
-    "lowest5": "highest lowest 5 %",
-    "best": "highest best weighted mean",
+    "mean": "mean, highest first",
+    "lowest5": "lowest 5 %, highest first",
+    "best": "best weighted mean, highest first",
     "rounds": "most rounds done",
     "experiment": "experiment",
     "method": "method",

@@ -19,7 +19,7 @@ import pandas as pd
 import streamlit as st
 
 from app.data.preset_catalog import experiments, preset_runs
-from app.data.run_frames import by_client, joined, labelled
+from app.data.run_frames import by_client, joined, labeled
 from engine.config.presets import Preset
 from engine.config.schema import RunConfig
 from engine.core.findings import Findings
@@ -56,10 +56,10 @@ class Shipped:
         arrays = {run_id: values for run_id, values in found.items() if values is not None}
         clients = {run_id: np.arange(len(values)) for run_id, values in arrays.items()}
         table = by_client([run.id for run in of], arrays, clients, {run.id: _sizes(run).tolist() for run in of})
-        return labelled(table, of, ["client", "accuracy", "test_size"])
+        return labeled(table, of, ["client", "accuracy", "test_size"])
 
     def unseen_clients(self, of: Sequence[RunRecord]) -> pd.DataFrame:
-        return labelled(pd.DataFrame(), of, ["client", "accuracy", "test_size"])
+        return labeled(pd.DataFrame(), of, ["client", "accuracy", "test_size"])
 
     def final_means(
         self, of: Sequence[RunRecord], name: str, model: ModelKind = "personalized", when: When = "last"
@@ -69,7 +69,7 @@ class Shipped:
 
     def scalar_series(self, of: Sequence[RunRecord], names: Sequence[str]) -> pd.DataFrame:
         parts = [self._curve(run.id, name) for run in of for name in names]
-        return labelled(joined(parts, ["run", "round", "name", "value"]), of, ["round", "name", "value"])
+        return labeled(joined(parts, ["run", "round", "name", "value"]), of, ["round", "name", "value"])
 
     mean_series = scalar_series
 

@@ -32,7 +32,7 @@ def method_page(entry: Entry) -> None:
 
 def explanation(entry: Entry, text: EntryText) -> None:
     options = [parameter.name for parameter in entry.parameters]
-    paragraph(text.labelled.get("Idea", ""), options)
+    paragraph(text.labeled.get("Idea", ""), options)
     if text.equations:
         equations(text)
     for remark in text.remarks:
@@ -42,9 +42,9 @@ def explanation(entry: Entry, text: EntryText) -> None:
         st.header("Hyper-parameters", anchor=False)
         st.html(table)
     for label, title in (("Pitfalls", "Pitfalls"), ("Deviations", "Deviations from the paper")):
-        if label in text.labelled:
+        if label in text.labeled:
             st.header(title, anchor=False)
-            paragraph(text.labelled[label], options)
+            paragraph(text.labeled[label], options)
 
 
 def equations(text: EntryText) -> None:
@@ -55,7 +55,7 @@ def equations(text: EntryText) -> None:
 
 def at_a_glance(entry: Entry, text: EntryText, costs: Measured | None) -> None:
     options = [parameter.name for parameter in entry.parameters]
-    parts = text.labelled
+    parts = text.labeled
     first = {"When": "When to use it", "Needs": "Needs", "Sent": "Sent", "Kept": "Kept on the client"}
     rows = [(title, paragraph_of(parts[label], options)) for label, title in first.items() if label in parts]
     if costs:

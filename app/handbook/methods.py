@@ -58,7 +58,7 @@ def find(name: str) -> Entry:
 
 def _everything(entry: Entry) -> str:
     text = text_of(entry)
-    parts = [entry.name, entry.title, entry.paper, entry.family, text.summary, text.citation, *text.labelled.values()]
+    parts = [entry.name, entry.title, entry.paper, entry.family, text.summary, text.citation, *text.labeled.values()]
     parts += [f"{p.name} {p.symbol} {p.description}" for p in entry.parameters]
     return " ".join([*parts, *text.remarks]).casefold()
 
@@ -79,10 +79,10 @@ def _described(entry: Entry) -> str:
     address, text = html.escape(link("handbook", method=entry.name)), text_of(entry)
     options = [parameter.name for parameter in entry.parameters]
     name = f'<a href="{address}" target="_self">{html.escape(entry.title)}</a>'
-    when = text.labelled.get("When")
+    when = text.labeled.get("When")
     about = [html.escape(text.summary), f"<b>When</b> {sentences(when, options)}" if when else ""]
     small = "".join(f"<br><small>{line}</small>" for line in about if line)
-    words = [sentences(capitalized(text.labelled.get(label, MISSING).rstrip("."), options), options) for label in TEXTS]
+    words = [sentences(capitalized(text.labeled.get(label, MISSING).rstrip("."), options), options) for label in TEXTS]
     texts = "".join(f"<td>{cell}</td>" for cell in words)
     return f"<th scope='row'>{name}{small}</th>{texts}"
 

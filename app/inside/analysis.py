@@ -13,7 +13,7 @@ from app.access import permits
 from app.actions.analyze import perform, show_refusal
 from app.data import allowed_paths, queries
 from app.inside.view import RunView
-from app.wording import duration, percent, plain, plural, seconds
+from app.wording import NO_WORKER, duration, percent, plain, plural, seconds
 from engine.core.errors import CheckpointInvalid
 from engine.core.findings import Findings
 from engine.core.vocabulary import MODELS_OF
@@ -21,7 +21,6 @@ from storage import AnalysisNotFound, AnalysisRecord, ArtifactDamaged, ArtifactR
 from storage.analyses import Analyses
 
 REFRESH_S = 1.0
-NO_WORKER = "No worker is running: start the app with python -m app."
 
 
 def findings(view: RunView, kind: str, options: dict[str, Any], *, verb: str, cost: str) -> Findings | None:

@@ -30,8 +30,8 @@ HEADS: Heads = {
     "context": Head("True context"),
     "malicious": Head("Malicious"),
     "accuracy": in_percent("Accuracy"),
-    "over_local_train": Head("Over LocalTrain", decimals=2),
-    "over_fedavg": Head("Over FedAvg", decimals=2),
+    "over_local_train": Head("Gain vs. LocalTrain", decimals=2),
+    "over_fedavg": Head("Gain vs. FedAvg", decimals=2),
 }
 
 
@@ -184,10 +184,10 @@ def columns(test_sizes: Sequence[int]) -> dict[str, Any]:
         "malicious": config.CheckboxColumn("Malicious"),
         "accuracy": config.ProgressColumn("Accuracy, %", format=f"%.{digits}f", min_value=0, max_value=100),
         "over_local_train": config.NumberColumn(
-            "Over LocalTrain", help=f"Gain in points. {definition('Learning alone')}", **gain
+            "Gain vs. LocalTrain", help=f"Gain in points. {definition('Learning alone')}", **gain
         ),
         "over_fedavg": config.NumberColumn(
-            "Over FedAvg", help=f"Gain in points over its global model. {definition('FedAvg')}", **gain
+            "Gain vs. FedAvg", help=f"Gain in points over its global model. {definition('FedAvg')}", **gain
         ),
     }
 

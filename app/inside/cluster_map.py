@@ -42,9 +42,9 @@ def drawn(view: RunView, cells: pd.DataFrame, found: Findings) -> None:
             by = widgets.switch("Groups", {"cluster": "Clusters", "context": "True contexts"}, "by", "cluster")
         if not is_presenting():
             trails = widgets.switch("Trails", TRAILS, "trails", "off") == "on"
-    centres = client_map.shared(found.arrays, table)
+    centers = client_map.shared(found.arrays, table)
     page.finding_chart(
-        client_map.figure(table, centres, found.arrays, by=by, at=view.round, trails=trails),
+        client_map.figure(table, centers, found.arrays, by=by, at=view.round, trails=trails),
         table,
         client_map.finding(table, found.arrays, by=by, at=view.round),
         key="client_map",

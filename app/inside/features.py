@@ -15,9 +15,9 @@ from app.wording import count, plural
 from engine.core.findings import Findings
 
 PICTURES = {"tsne": "t-SNE", "pca": "PCA"}
-COLOURS = {"class": "Color: class", "client": "Color: client"}
+COLORS = {"class": "Class", "client": "Client"}
 PERPLEXITIES = {"10": "10", "30": "30", "50": "50"}
-NEIGHBOURS = 10  # that the analysis looks at
+NEIGHBORS = 10  # that the analysis looks at
 WARNING = (
     "In t-SNE, distances between groups and group sizes are not meaningful, only neighbors are. The shares are "
     "computed on the features themselves."
@@ -31,7 +31,7 @@ def panel(view: RunView) -> None:
         "clients, the bodies agree; if a class splits by client, they have become personal."
     )
     options = controls()
-    cost = "1\u2009000 samples through their clients' models, then t-SNE: about 10 s."
+    cost = f"Runs {count(1000)} samples through their clients' models, then t-SNE: about 10 s."
     found = findings(view, "features", options, verb="Compute features", cost=cost)
     if found is None:
         return
@@ -39,7 +39,7 @@ def panel(view: RunView) -> None:
     with left:
         picture(view, found)
     with right:
-        learnt_from(view)
+        learned_from(view)
 
 
 TAB = Tab("Features", order=40, panel=panel)
@@ -57,13 +57,13 @@ def controls() -> dict[str, Any]:
 def picture(view: RunView, found: Findings) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="picture_controls"):
         kind = widgets.switch("Picture", PICTURES, "picture", "tsne")
-        colour = cast(feature_map.Group, widgets.switch("Shown by", COLOURS, "colour", "class"))
+        by = cast(feature_map.Group, widgets.switch("Color by", COLORS, "colour", "class"))
     arrays, values = found.arrays, found.values
     points = feature_map.data(arrays[kind], arrays["label"], arrays["client"], view.partition.get("class_names") or [])
-    finding = feature_map.finding({"class": values["class"], "client": values["client"]}, NEIGHBOURS)
-    other = "client" if colour == "class" else "class"
+    finding = feature_map.finding({"class": values["class"], "client": values["client"]}, NEIGHBORS)
+    other = "client" if by == "class" else "class"
     page.finding_chart(
-        feature_map.figure(points, colour, view.client),
+        feature_map.figure(points, by, view.client),
         points,
         finding,
         key="features",
@@ -85,7 +85,7 @@ def of_what(values: dict[str, Any]) -> str:
     return f"{width} features, {DATA[values['data']].lower()} samples, round {values['round']}."
 
 
-def learnt_from(view: RunView) -> None:
+def learned_from(view: RunView) -> None:
     if not view.partition.get("class_counts"):
         return
     table = split.data(view.partition)

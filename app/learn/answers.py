@@ -17,7 +17,7 @@ from app.stories.questions import Choice, Question
 from app.wording import plural, unbroken
 from storage import RoomRecord
 
-TITLE = "Answers of the class"
+TITLE = "Class answers"
 HEIGHT = 280
 COLUMN = 180  # pixels for dots above each other
 MAX_DOT = 18

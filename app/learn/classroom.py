@@ -229,4 +229,6 @@ def answers_of(question: Question) -> dict[str, str]:
 def _not_found(text: str, code: str | None) -> str:
     if code is None:
         return f"“{text[:20]}” is not the code of a room: it has eight letters, for example “ABCD EFGH”."
-    return f"There is no room with the code {rooms.spaced(code)}. Check the letters; or the room was closed."
+    return (
+        f"There is no room with the code {rooms.spaced(code)}. Check the letters; the room may also have been closed."
+    )

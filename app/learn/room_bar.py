@@ -43,8 +43,8 @@ def entrance(classroom: Classroom, reader: Reader) -> None:
         help=refusal or "Open a room: browsers with its link follow your story, scene and dials",
     )
     with st.popover("Join", type="tertiary", key="join"):
-        st.text_input("Code of the room", key=INPUT, max_chars=MAX_INPUT_LENGTH, placeholder="ABCD EFGH")
-        st.button("Join the room", key="join_room", on_click=classroom.join)
+        st.text_input("Room code", key=INPUT, max_chars=MAX_INPUT_LENGTH, placeholder="ABCD EFGH")
+        st.button("Join room", key="join_room", on_click=classroom.join)
 
 
 def leading(classroom: Classroom, room: RoomRecord) -> None:

@@ -40,7 +40,7 @@ def choose(desk: Desk, letter: str | None) -> None:
 
 def step_button(reader: Reader, by: int, shortcut: str | None = None) -> None:
     """One step back or forward: the next scene, or after the last one the next story."""
-    slug, scene = reader.neighbour(by)
+    slug, scene = reader.neighbor(by)
     word = "Previous" if by < 0 else "Next"
     if slug:
         number = list(stories()).index(slug) + 1

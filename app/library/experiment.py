@@ -26,7 +26,7 @@ def panel(runs: Sequence[RunRecord]) -> None:
         return
     with st.popover("Experiment", key="experiment"):
         key = f"{NAME}_{found.id}"
-        st.text_input("Name of the experiment", found.name, key=key, max_chars=MAX_NAME_LENGTH)
+        st.text_input("Experiment name", found.name, key=key, max_chars=MAX_NAME_LENGTH)
         st.button("Rename", key="rename", on_click=lambda: attempt(rename, found, st.session_state[key]))
         notes.of_experiment(found)
         title = "Unarchive the whole experiment" if found.archived else "Archive the whole experiment"

@@ -31,7 +31,7 @@ def controls(runs: Sequence[RunRecord]) -> tuple[Filter, bool]:
         algorithms = choice("Method", "method", sorted({run.algorithm for run in runs}))
         datasets = choice("Data set", "dataset", sorted({dataset_of(run) for run in runs}), DATASETS.short_title)
         since, until = days()
-        with_archived = widgets.toggle("Archived too", "archived")
+        with_archived = widgets.toggle("Include archived", "archived")
     return Filter(find.value, statuses, algorithms, datasets, since, until), with_archived
 
 

@@ -23,8 +23,8 @@ WRITTEN = ("owner", "tags", "note")  # shown if a run of the table has one
 def panel(passing: Sequence[RunRecord], of: int) -> list[int]:
     """Returns the ids of the runs that it shows."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="library_order"):
-        group = widgets.pick("Rows are", run_table.GROUPS, "group", "none")
-        sort = widgets.pick("Order", run_table.SORTS, "sort", "newest")
+        group = widgets.pick("Group by", run_table.GROUPS, "group", "none")
+        sort = widgets.pick("Sort by", run_table.SORTS, "sort", "newest")
         found = f"{wording.plural(len(passing), 'run')}" + (f" of {wording.count(of)}" if of > len(passing) else "")
         st.caption(found)
     if not passing:

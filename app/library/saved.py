@@ -44,7 +44,7 @@ def keep(now: str, saved: Mapping[str, str]) -> None:
     """Save the current choices under a name, or delete saved views."""
     if now:
         st.text_input(
-            "Name of this view",
+            "View name",
             key=NAME,
             max_chars=MAX_NAME_LENGTH,
             placeholder="Ditto on digits, best first",

@@ -14,7 +14,7 @@ from app.compare.accuracy import distribution, low_mean_top
 from app.compare.view import View
 from app.components import page, terms
 from app.components.shown import Shown, with_finding
-from app.inside.features import NEIGHBOURS, WARNING
+from app.inside.features import NEIGHBORS, WARNING
 from app.papers import landscapes
 from app.papers.paper_numbers import dots, experiment_of, measure_of
 from app.papers.results import Results
@@ -66,7 +66,7 @@ def _features(view: View) -> list[Shown]:
             groups: tuple[feature_map.Group, ...] = ("class", "client")
             measures = {group: found.values[group] for group in groups}
             name = f"features-{method.name.casefold()}"
-            finding = feature_map.finding(measures, NEIGHBOURS)
+            finding = feature_map.finding(measures, NEIGHBORS)
             drawn = figure_cache.figure(feature_map.figure, points)
             shown.append(with_finding(drawn, points, finding, key=name, name=name, title=method.name))
     return shown

@@ -52,7 +52,7 @@ def finding(cards: Iterable[Card]) -> str:
     counts = Counter(state for card in cards for state in card.claims)
     tested = counts.total()
     if not tested:
-        return "Our picture of each figure and table, at quick scale or as published."
+        return "Our version of each figure and table, at quick or full scale."
     parts = [f"{counts['holds']} {'holds' if counts['holds'] == 1 else 'hold'} in these runs"]
     parts += [f"{counts['fails']} {'does' if counts['fails'] == 1 else 'do'} not"] if counts["fails"] else []
     parts += [f"{counts['unclear']} {'is' if counts['unclear'] == 1 else 'are'} not clear"] if counts["unclear"] else []

@@ -85,7 +85,9 @@ def _method(
         values = entry if entry["name"] == name else {}
         dials = {dial: values[dial] for dial in DIAL_KEYS if dial in values}
         if dials:
-            st.caption(plain(f"Own dials: {'; '.join(dial_in_words(dial, own) for dial, own in dials.items())}."))
+            st.caption(
+                plain(f"For this method only: {'; '.join(dial_in_words(dial, own) for dial, own in dials.items())}.")
+            )
         given = {option: swept for option, swept in (values.get("sweep") or {}).items() if option not in shared}
         options, key = ALGORITHMS.get(name).options, f"{uid}.{name}"
         tuned = Tuned(options, values) if "tune" in draft else None
@@ -125,7 +127,7 @@ def _method(
 
 
 def _offered(name: str) -> str:
-    """``Ditto · Regularized towards a shared model · a simple and strong reference is needed``."""
+    """``Ditto · Regularized toward a shared model · a simple and strong reference is needed``."""
     entry = ALGORITHMS.get(name)
     return " · ".join(filter(None, [entry.title, entry.family, _words(entry, "When").rstrip(".")]))
 
@@ -139,7 +141,7 @@ def _reason(entry: Entry) -> str:
 
 def _words(entry: Entry, label: str) -> str:
     """A paragraph of the docstring, without the marks of code; empty if there is none."""
-    return text_of(entry).labelled.get(label, "").replace("`", "")
+    return text_of(entry).labeled.get(label, "").replace("`", "")
 
 
 def _remove_button(key: str, place: int) -> None:
@@ -201,9 +203,9 @@ def _own_training(
     of_sweeps = [option for option in sweeps.of_training(swept.given) if option not in own]
     names = {p.name: p for p in parameters_of(Training)}
     fields = st.multiselect(
-        "Own training options",
+        "Training options for this method only",
         list(names),
-        placeholder="none: as for all methods",
+        placeholder="same as all methods",
         format_func=lambda option: name_in_words(names[option]),
         **form.start(f"{form.prefix}.{key}.differs", [*own, *of_sweeps]),
     )

@@ -19,9 +19,9 @@ def own_dials(
 ) -> dict[str, dict[str, Any] | None]:
     """The dials that a method sets itself, None for one that is off; unchanged ones as they were given."""
     chosen = st.multiselect(
-        "Own dials",
+        "Dials for this method only",
         list(DIAL_KEYS),
-        placeholder="none: as for all methods",
+        placeholder="same as all methods",
         format_func=capital,
         **form.start(f"{form.prefix}.{key}.dials", [dial for dial in DIAL_KEYS if dial in entry]),
     )

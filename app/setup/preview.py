@@ -28,7 +28,7 @@ from engine.config.study import Study
 from engine.core.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig
 from engine.core.registry import DATASETS
 from engine.partitioners.measures import label_entropy, mean_js_distance
-from engine.simulation.preflight import labelled, study_notes
+from engine.simulation.preflight import labeled, study_notes
 from storage import StorageError
 
 
@@ -56,7 +56,7 @@ def _without_split(why: str) -> list[str]:
 def split_panel(run: RunConfig | None) -> list[str]:
     """Draw the split; returns problems with the data."""
     if run is None:
-        return _without_split("The split appears here once data set and partition are valid.")
+        return _without_split("The split appears here once the data set and the data split are valid.")
     if must_download(run):
         st.header(SPLIT, anchor=False)
         return _absent(run)
@@ -135,7 +135,7 @@ def notes_panel(form: Form, experiment: ExperimentConfig) -> None:
         what = note.removeprefix(f"{dial}: ")
         several = len(own) > 1 and len(own) < len(runs)
         text = f"{wording.names(run.label for run in own)}: {what}" if several else what
-        text = f"Note: {labelled(own[0], what) if len(own) == 1 else text}."
+        text = f"Note: {labeled(own[0], what) if len(own) == 1 else text}."
         if dial:
             at_dials.setdefault(dial, []).append(text)
         else:

@@ -95,10 +95,10 @@ def training_section(
         draw = swept.draw(OF_TRAINING) if f"{OF_TRAINING}rounds" in swept.given else None  # not offered: a run has all
         rounds = form.options(Training, draft["training"], "training", only=FIRST, columns=1, draw=draw)
     with right:
-        about = f"Comma-separated whole numbers; every run is repeated with each. {definition('Seed')}"
+        about = f"Comma-separated whole numbers. Each method runs once with every seed. {definition('Seed')}"
         seeds = form.text("Seeds", listed(draft["seeds"]), "seeds", help=about)
         about = "Seeds of the data and their split; every split is run with all seeds. Empty: each seed draws its own."
-        splits = form.text("Splits", listed(draft.get("splits", "")), "splits", placeholder="as the seeds", help=about)
+        splits = form.text("Splits", listed(draft.get("splits", "")), "splits", placeholder="same as seeds", help=about)
     values, options = drafts.chosen(form, draft, "model"), MODELS.get(name).options
     model = advanced.options("Model", options, values, "model", options.model_fields, key=f"model.{name}")
     training = rounds | advanced.training(draft["training"], swept)
@@ -178,7 +178,7 @@ def _upload(form: Form, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _titled(registry: Registry, with_family: bool) -> Callable[[str], str]:
-    """``Ditto · Regularized towards a shared model``."""
+    """``Ditto · Regularized toward a shared model``."""
 
     def title(name: str) -> str:
         entry = registry.get(name)

@@ -32,7 +32,7 @@ def save_upload(name: str, data: bytes) -> str:
     if kind not in KINDS:
         raise DataUnavailable(f"{name}: cannot read files that end in .{kind}; known: {', '.join(KINDS)}")
     if len(data) > MAX_MEGABYTES << 20:
-        raise DataUnavailable(f"{name}: has more than {MAX_MEGABYTES} MiB; put it into DATA_DIR and enter its path")
+        raise DataUnavailable(f"{name} is larger than {MAX_MEGABYTES} MB; put it into DATA_DIR and enter its path")
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(name).stem).strip("-")[:60] or "data"
     relative = f"{upload_folder(person)}/{stem}-{hashlib.sha256(data).hexdigest()[:12]}.{kind}"
     path = default_data_dir() / relative

@@ -18,8 +18,8 @@ class Choice:
     name: str
     default: str
 
-    def switch(self, *, is_labelled: bool = True) -> str:
-        return widgets.switch(self.label, self.titles, self.name, self.default, is_labelled=is_labelled)
+    def switch(self, *, is_labeled: bool = True) -> str:
+        return widgets.switch(self.label, self.titles, self.name, self.default, is_labeled=is_labeled)
 
     def pick(self) -> str:
         return widgets.pick(self.label, self.titles, self.name, self.default)

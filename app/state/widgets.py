@@ -10,7 +10,7 @@ from app.state import controls, url_state, visit
 T = TypeVar("T")
 
 
-def switch(label: str, titles: Mapping[str, str], name: str, default: str, *, is_labelled: bool = True) -> str:
+def switch(label: str, titles: Mapping[str, str], name: str, default: str, *, is_labeled: bool = True) -> str:
     """Draw a row of buttons, one of them pressed. Screen readers read the label even if it is not shown."""
     at = _choice(name, titles, default)
     st.segmented_control(
@@ -19,7 +19,7 @@ def switch(label: str, titles: Mapping[str, str], name: str, default: str, *, is
         format_func=titles.__getitem__,
         key=at.key,
         required=True,
-        label_visibility="visible" if is_labelled else "collapsed",
+        label_visibility="visible" if is_labeled else "collapsed",
     )
     return at.value
 

@@ -150,7 +150,7 @@ def _ten() -> Scene:
             "Alone",
             _side(samples),
         ),
-        "Recall the last story: at 90° one model fits nobody well. Ask whether ten images are enough to learn ten "
+        "Recall the previous story: at 90° one model fits nobody well. Ask whether ten images are enough to learn ten "
         "digits alone.",
     )
 
@@ -206,7 +206,7 @@ def _exercises() -> Sequence[Exercise]:
     return [
         Exercise(
             "How many images does it take until learning alone is clearly better on average?",
-            f"The first such stop is {where}: {meaning(example().over)}.",
+            f"It first happens at {where}: {meaning(example().over)}.",
         ),
         Exercise(
             "How much does the shared model gain from 40 to 150 images each, and what keeps it from more?",

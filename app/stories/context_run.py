@@ -16,7 +16,7 @@ class ContextStep:
 
     round: int
     places: np.ndarray  # [N, 2] the clients' models
-    centres: np.ndarray  # [N, 2] the model of each client's cluster
+    centers: np.ndarray  # [N, 2] the model of each client's cluster
     clusters: np.ndarray  # [N]
     accuracies: np.ndarray  # [N] of the clients' models, on their own test samples
     is_settled: bool
@@ -43,16 +43,16 @@ def _step(trained: Trained, before: np.ndarray | None) -> ContextStep:
     (result,), models = trained.results, trained.simulations[0].models()
     assert models.global_model is not None  # a clustered method's: for each client the model of its cluster
     personal = {n: np.stack([_plain(model[n]) for model in models.personalized]) for n in models.personalized[0]}
-    centres = {n: _plain(p) for n, p in models.global_model.items()}
+    centers = {n: _plain(p) for n, p in models.global_model.items()}
     N = len(models.personalized)
-    places, centre_places = in_plane(_flat(personal), _flat(centres), np.zeros((N, 2)) if before is None else before)
+    places, center_places = in_plane(_flat(personal), _flat(centers), np.zeros((N, 2)) if before is None else before)
     clusters = np.zeros(N, int) if result.clusters is None else result.clusters
     accuracies = result.arrays["personalized.accuracy"]
-    return ContextStep(trained.round, places, centre_places, clusters, accuracies, trained.is_over)
+    return ContextStep(trained.round, places, center_places, clusters, accuracies, trained.is_over)
 
 
-def in_plane(models: np.ndarray, centres: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``models`` [N, d] and ``centres`` in the models' two principal components, turned to lie as ``before`` [N, 2].
+def in_plane(models: np.ndarray, centers: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """``models`` [N, d] and ``centers`` in the models' two principal components, turned to lie as ``before`` [N, 2].
 
     Components have no direction of their own: without the turn (orthogonal Procrustes) points would jump across.
     """
@@ -61,7 +61,7 @@ def in_plane(models: np.ndarray, centres: np.ndarray, before: np.ndarray) -> tup
     places = (models - middle) @ axes
     left, _, right = np.linalg.svd(places.T @ (before - before.mean(0)))
     turn = left @ right
-    return places @ turn, (centres - middle) @ axes @ turn
+    return places @ turn, (centers - middle) @ axes @ turn
 
 
 def _flat(models: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Contexts and clusters: how many models suit a federation with a few kinds of clients?
 
 Twenty clients in four true contexts: the same ten groups of points, labeled differently in each context. CGPFL finds
-K clusters of clients by k-means on their models, and pulls every client towards the model of its cluster.
+K clusters of clients by k-means on their models, and pulls every client toward the model of its cluster.
 """
 
 from collections import Counter
@@ -43,7 +43,7 @@ class ContextsAndClusters:
     title = "How many kinds of clients are there?"
     lead = (
         "Clients of one context label things the same way, those of another do not, and the contexts are unknown. "
-        "CGPFL groups the clients into K clusters by their models and pulls each model towards that of its cluster."
+        "CGPFL groups the clients into K clusters by their models and pulls each model toward that of its cluster."
     )
 
     @cached_property
@@ -207,7 +207,7 @@ def _one() -> Scene:
             f"{NUM_CLIENTS} clients come from {NUM_CONTEXTS} contexts that label the same points differently. Which is "
             "more accurate?",
             "One model for all",
-            "Each alone",
+            "Learning alone",
             gap,
         ),
         "Introduce contexts as departments that use the same words for different things. The server sees models, never "
@@ -290,8 +290,8 @@ def _nearly_alone() -> Scene:
             tuple(nearest),
             min(gaps, key=gaps.__getitem__),
         ),
-        "The dial has come full circle: K = 1 is one model for all, K = N is learning alone. Compare with λ of the "
-        "last story.",
+        "The dial has come full circle: K = 1 is one model for all, K = N is learning alone. Compare with λ in the "
+        "previous story.",
     )
 
 
@@ -308,7 +308,7 @@ def _choosing() -> Scene:
         f"client, and in {few.hits} with {few.training_samples}.",
         Choice(
             f"The heuristic estimates K from the first models. How often is it right with only {few.training_samples} "
-            "samples a client?",
+            "samples per client?",
             answers,
             answers[0 if share > 0.8 else 1 if share > 0.35 else 2],
         ),
@@ -386,7 +386,7 @@ def _models(run: "ContextRun | None") -> pd.DataFrame:
         unknown = np.full(NUM_CLIENTS, np.nan)
         return context_plane.data(start, start, np.zeros(NUM_CLIENTS, int), unknown, NUM_CONTEXTS)
     now = run.now
-    return context_plane.data(now.places, now.centres, now.clusters, now.accuracies, NUM_CONTEXTS)
+    return context_plane.data(now.places, now.centers, now.clusters, now.accuracies, NUM_CONTEXTS)
 
 
 def _alt(accuracies: Sequence[float]) -> str:

@@ -229,7 +229,7 @@ def _in_common() -> Scene:
 
 def _never() -> Scene:
     return Scene(
-        "Never heard",
+        "Never heard from",
         {"deadline": "digits"},
         f"The server never uses an upload of {_never_used(FEDAVG, 'digits')}, and they have the high digits: the "
         "shared model hardly learns these. Ten steps of fine-tuning make up for it: clients end at "
@@ -259,13 +259,13 @@ def _twice() -> Scene:
         f"Ditto trains two models: with {WAITED} it ends at {_pm(DITTO, 'digits')}, with {TWICE} at "
         f"{_pm(DITTO, 'longer')} ({example().over}).",
         Estimate(
-            f"Ditto trains two models a round. With a deadline of {WAITED} it ends at {_pm(DITTO, 'digits')}. And with "
-            f"{TWICE}?",
+            f"Ditto trains two models per round. With a deadline of {WAITED} it ends at {_pm(DITTO, 'digits')}. And "
+            f"with {TWICE}?",
             _values(DITTO, "longer"),
             example().over,
             _measured(DITTO),
         ),
-        "Personal models are not free: clients that train two are late more often. Compare methods at the same "
+        "Personalized models are not free: clients that train two are late more often. Compare methods at the same "
         "deadline, not only at the same number of rounds.",
     )
 
@@ -283,7 +283,7 @@ def _exercises() -> Sequence[Exercise]:
         Exercise(
             f"With a deadline of {WAITED} and slow clients by digit, is Ditto better than learning alone? Why?",
             f"It {word(gap)} learning alone, {_pm(DITTO, 'digits')} against {_pm(ALONE, 'digits')}: the server never "
-            f"uses an upload of {_never_used(DITTO, 'digits')}, and all personal models are pulled towards what the "
+            f"uses an upload of {_never_used(DITTO, 'digits')}, and all personalized models are pulled toward what the "
             "few others share.",
         ),
         Exercise(

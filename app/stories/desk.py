@@ -153,7 +153,7 @@ class Reader:
         self.desk.pause()
         self.slug = slug
 
-    def neighbour(self, by: int) -> tuple[str | None, Scene | None]:
+    def neighbor(self, by: int) -> tuple[str | None, Scene | None]:
         """One step back or forward from the latest scene: the story if it is another one, and the scene there.
 
         (None, None) is beyond the first or the last story.
@@ -179,7 +179,7 @@ class Reader:
 
     def move(self, by: int) -> None:
         """One step back or forward."""
-        slug, scene = self.neighbour(by)
+        slug, scene = self.neighbor(by)
         if slug:
             self.open(slug)
         elif scene:

@@ -1,7 +1,7 @@
-"""Client drift: what several local steps a round do to the average, and what SCAFFOLD's correction does.
+"""Client drift: what several local steps per round do to the average, and what SCAFFOLD's correction does.
 
 Two clients with quadratic losses of a model of two numbers. Each loss is steep in one direction and flat in another, so
-that local paths bend towards the clients' own optima, and their average misses the minimum of the mean loss.
+that local paths bend toward the clients' own optima, and their average misses the minimum of the mean loss.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +40,7 @@ class Drift:
     kicker = "Two clients · a model of two numbers · no randomness"
     title = "What do many local steps cost?"
     lead = (
-        "The goal is the minimum: the model with the least mean loss (error) of both clients. Exchanging models is "
+        "The goal is the minimum: the model with the lowest mean loss (error) of both clients. Exchanging models is "
         "slow, so clients take several steps before the server averages. Meanwhile each drifts to its own optimum. "
         "FedAvg averages the drifted models; SCAFFOLD corrects every step."
     )
@@ -267,16 +267,16 @@ def _on_real_clients() -> Scene:
         {"steps": steps},
         f"The figures still show the two clients of the earlier scenes. On digits, {steps} steps {helps}; SCAFFOLD "
         f"reaches {scaffold}: {costs}. {example().scope}",
-        f"With two digits a client, FedAvg reaches {fedavg} with {steps} local steps and {_pm('FedAvg', '1')} with one "
-        f"({REAL_ROUNDS} rounds, {example().over}).",
+        f"With two digits per client, FedAvg reaches {fedavg} with {steps} local steps and {_pm('FedAvg', '1')} with "
+        f"one ({REAL_ROUNDS} rounds, {example().over}).",
         Choice(
             f"{REAL_CLIENTS} clients with two digits each, {REAL_ROUNDS} rounds of FedAvg: which ends more accurate, "
-            f"one local step a round or {steps}?",
+            f"one local step per round or {steps}?",
             answers,
             answers[1] if pays else answers[0],
         ),
-        "The two clients exaggerate: their losses are chosen to show drift, and rounds are plenty. Open the experiment "
-        "in Set up and vary the number of rounds.",
+        "The two clients exaggerate: their losses are chosen to show drift, and rounds are plentiful. Open the "
+        "experiment in Set up and vary the number of rounds.",
     )
 
 

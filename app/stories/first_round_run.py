@@ -1,4 +1,4 @@
-"""A run of FedAvg in four steps a round, so that a reader sees each phase."""
+"""A run of FedAvg in four steps per round, so that a reader sees each phase."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

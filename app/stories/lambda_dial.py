@@ -1,6 +1,6 @@
 """Finding the middle: how much should clients share?
 
-Ten clients, ten true models, R apart. One-stage FedProx trains a model for each and pulls it towards the shared one
+Ten clients, ten true models, R apart. One-stage FedProx trains a model for each and pulls it toward the shared one
 with strength lambda: at one end every client learns alone, at the other all share one model.
 """
 
@@ -36,7 +36,7 @@ class LambdaDial:
     kicker = "Synthetic · 10 clients · 200 samples each · logistic regression"
     title = "How much should clients share?"
     lead = (
-        "Each client has its own true model and too little data to find it. λ pulls its model towards the shared one: "
+        "Each client has its own true model and too little data to find it. λ pulls its model toward the shared one: "
         "at one end every client learns alone, at the other all use one model."
     )
 
@@ -249,7 +249,7 @@ def _between() -> Scene:
     return Scene(
         "In between",
         _place(R, lam),
-        "Moderately different clients do best in between, pulled towards the shared model but not onto it: "
+        "Moderately different clients do best in between, pulled toward the shared model but not onto it: "
         f"{goal:.2f}, against {curve.alone:.2f} alone and {curve.together:.2f} together.",
         f"At R = 1, λ = {lam:g} {'beats' if is_below else 'does not beat'} both ends: {goal:.2f} against "
         f"{curve.alone:.2f} alone and {curve.together:.2f} together.",

@@ -123,7 +123,7 @@ STORY = LeakStory()
 
 
 def experiment(batch: int, seed: int = 0) -> dict[str, Any]:
-    """One local step on ``batch`` images a round."""
+    """One local step on ``batch`` images per round."""
     return {
         "name": f"One local step on {batch} images",
         "dataset": {"name": "digits"},

@@ -27,6 +27,6 @@ def with_noise(gradient: np.ndarray, share: float, rng: np.random.Generator) -> 
 
 def similarity(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """[n] correlation of the pixels of pictures [n, d], pair by pair: 1 for equal ones, 0 for unrelated ones."""
-    centred = [pictures - pictures.mean(1, keepdims=True) for pictures in (one, other)]
-    norms = [np.linalg.norm(pictures, axis=1) for pictures in centred]
-    return np.asarray((centred[0] * centred[1]).sum(1) / (norms[0] * norms[1]))
+    centered = [pictures - pictures.mean(1, keepdims=True) for pictures in (one, other)]
+    norms = [np.linalg.norm(pictures, axis=1) for pictures in centered]
+    return np.asarray((centered[0] * centered[1]).sum(1) / (norms[0] * norms[1]))

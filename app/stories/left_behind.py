@@ -43,7 +43,7 @@ class LeftBehind:
     order = 50
     slug = "left-behind"
     short = "Who is left behind?"
-    kicker = f"Digits · {NUM_CLIENTS} clients · 2 digits each · 4 to 35 training images · C = 50 %"
+    kicker = f"Digits · {NUM_CLIENTS} clients, half of them in each round · 2 digits each · 4 to 35 training images"
     title = "Who is left behind?"
     lead = (
         "A good mean can hide clients for which the model fails. Sharpness-aware training (FedSAM) keeps the loss "
@@ -232,7 +232,7 @@ def _alike() -> Scene:
     alike = example().checks["rho = 0.2, clients alike"].lowest5 - example().checks["fedavg, clients alike"].lowest5
     gap = side(alike, gains)
     return Scene(
-        "Alike clients",
+        "More similar clients",
         {"rho": f"{rho:g}"},
         f"{_gain_text(rho)} The control run has clients that differ less: all digits in shares drawn from a Dirichlet "
         "distribution with α = 0.3, instead of two digits each.",

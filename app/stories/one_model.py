@@ -158,7 +158,7 @@ def _upright() -> Scene:
         Choice.between(
             f"All images are upright, {TRAINING_IMAGES} for each client. Which recognizes more test images?",
             "One model for all",
-            "Each alone",
+            "Learning alone",
             _side(turn),
         ),
         "Start with what federated learning is good at. Ask who would share a model if everyone wrote alike. Each dot "
@@ -180,7 +180,7 @@ def _quarter_turn() -> Scene:
         f"At 90°, one model fits {best.lower()} best, {percent(thirds[best], 0)}, and {worst.lower()} worst, "
         f"{percent(thirds[worst], 0)} ({example().over}).",
         Choice("Clients are now rotated from 0° to 90°. Which clients does one model fit best?", parts, best),
-        "Let the class vote before you play. Averaging pulls the model towards the middle of the clients. Ask what the "
+        "Let the class vote before you play. Averaging pulls the model toward the middle of the clients. Ask what the "
         "mean alone would have told us, and who would complain.",
     )
 
@@ -208,7 +208,7 @@ def _every_angle() -> Scene:
 
 def _exercises() -> Sequence[Exercise]:
     crossing = next((turn for turn in TURNS if _side(turn) < 0), None)
-    where = f"{crossing}°" if crossing else "no stop of this dial"
+    where = f"{crossing}°" if crossing else "no setting on this dial"
     worst = {turn: example().at("lowest client", turn)[0] for turn in TURNS}
     below = next((turn for turn in TURNS if worst[turn] < 0.5), None)
     return [
@@ -217,10 +217,10 @@ def _exercises() -> Sequence[Exercise]:
             f"Learning alone first leads clearly at {where}: {meaning(example().over)}.",
         ),
         Exercise(
-            "And if the worst client decided? Find the first stop at which it is wrong more often than right.",
+            "And if the worst client decided? Find the first setting at which it is wrong more often than right.",
             f"At {below}°: its mean accuracy there is {percent(worst[below], 0)}."
             if below
-            else "At no stop of this dial.",
+            else "At no setting on this dial.",
         ),
         Exercise(
             "Why does learning alone hardly change along the dial?",

@@ -1,7 +1,7 @@
-"""Private clients: one model for all pays for privacy; a personal model pays less.
+"""Private clients: one model for all pays for privacy; a personalized model pays less.
 
 Forty clients with five digits each. Their updates are clipped and the server adds noise to the sum, so that the shared
-models hide whether a client took part. One model (FedAvg), personal models pulled towards it with three strengths
+models hide whether a client took part. One model (FedAvg), personalized models pulled toward it with three strengths
 (Ditto), and learning alone, which sends nothing.
 """
 
@@ -80,8 +80,8 @@ class Privacy(DialStory):
     title = "Who pays for privacy?"
     lead = (
         "Noise on the sum of all updates hides whether a client took part. ε says how well: the smaller, the better "
-        "hidden. A shared model contains this noise. A personal model stays with its client and needs none, but Ditto "
-        "pulls it towards the shared model, with strength λ."
+        "hidden. A shared model contains this noise. A personalized model stays with its client and needs none, but "
+        "Ditto pulls it toward the shared model, with strength λ."
     )
 
     @cached_property
@@ -176,8 +176,9 @@ def _open() -> Scene:
         "No privacy",
         {"privacy": "off"},
         f"One model serves these clients better than learning alone ({_pm(FEDAVG, 'off')} against "
-        f"{_pm(ALONE, 'off')}), and a personal model beside it is better still. But everyone sees the shared model, "
-        "and it depends on every client's data. Learning alone reveals nothing, because it sends nothing: ε = 0.",
+        f"{_pm(ALONE, 'off')}), and a personalized model beside it is better still. But everyone sees the shared "
+        "model, and it depends on every client's data. Learning alone reveals nothing, because it sends nothing: ε = "
+        "0.",
         f"Without privacy, Ditto with λ = 1 ends at {_pm(DITTO, 'off')}, learning alone at {_pm(ALONE, 'off')} "
         f"({example().over}).",
         Estimate(
@@ -219,10 +220,10 @@ def _little() -> Scene:
 def _own() -> Scene:
     gap = side(_values(WEAK, "2"), _values(DITTO, "2"))
     return Scene(
-        "A personal model",
+        "A personalized model",
         {"privacy": "2"},
         f"Compared with no privacy, {_said(NOISES['2'].epsilon)} costs FedAvg {_loss(FEDAVG, '2')} and Ditto (λ = 0.3) "
-        f"{_loss(WEAK, '2')}. The personal model never leaves its client, so it is trained without noise; what it "
+        f"{_loss(WEAK, '2')}. The personalized model never leaves its client, so it is trained without noise; what it "
         "takes from the others comes through the pull, noise included.",
         f"With {_said(NOISES['2'].epsilon)}, Ditto with λ = 0.3 ends at {_pm(WEAK, '2')}, FedAvg at "
         f"{_pm(FEDAVG, '2')} ({example().over}).",
@@ -232,8 +233,8 @@ def _own() -> Scene:
             "λ = 1",
             gap,
         ),
-        "Look at the bars: who gains from a personal model? ε is the same for FedAvg and Ditto, because both send the "
-        "same thing. What stays with its client costs no privacy.",
+        "Look at the bars: who gains from a personalized model? ε is the same for FedAvg and Ditto, because both send "
+        "the same thing. What stays with its client costs no privacy.",
     )
 
 

@@ -1,7 +1,7 @@
-"""Malicious clients: what a robust rule costs, and why a personal model does not protect without one.
+"""Malicious clients: what a robust rule costs, and why a personalized model does not protect without one.
 
 Forty clients with five digits each; eight of them are malicious, or none, or eighteen. The server takes the mean of the
-updates, their median, or multi-Krum's choice, for one model (FedAvg) or beneath personal models (Ditto).
+updates, their median, or multi-Krum's choice, for one model (FedAvg) or beneath personalized models (Ditto).
 """
 
 from collections.abc import Mapping, Sequence
@@ -76,10 +76,10 @@ class Robustness(DialStory):
     methods = tuple(METHODS)
     short = "Malicious clients"
     kicker = f"Digits · {CLIENTS} clients · {CLASSES} digits each · 13 to 27 training images · linear model"
-    title = "Does a personal model protect against attacks?"
+    title = "Does personalization protect against attacks?"
     lead = (
         "Some clients send harmful updates. The server can combine updates with a robust rule, such as the median, "
-        "that a few cannot move far. Or each client can keep a model of its own: Ditto pulls it towards the shared "
+        "that a few cannot move far. Or each client can keep a model of its own: Ditto pulls it toward the shared "
         "model, with strength λ."
     )
 
@@ -119,10 +119,10 @@ class Robustness(DialStory):
             "The colored marks are trained live on real digits of 8 x 8 pixels. Gray marks are example results that "
             f"ship with Fedscape, after {ROUNDS} rounds: means over {example().over}, computed by "
             f"`{example().command}`; lines: ± one standard deviation over the seeds. Malicious clients are left out: "
-            f"n = {CLIENTS - FEW} clients, the same ones where nobody attacks, and {CLIENTS - MANY} beside {MANY} "
-            "malicious ones. Each has 12 to 27 test images, and the lowest 5 % are two clients, or one. The change for "
-            "each client is from one seed: this run's or, before it starts, the shipped seed 0. Multi-Krum knows how "
-            "many clients are malicious."
+            f"n = {CLIENTS - FEW} clients, also where nobody attacks; with {MANY} malicious clients, "
+            f"n = {CLIENTS - MANY}. Each has 12 to 27 test images; the lowest 5 % are one or two clients. The change "
+            "for each client is from one seed: this run's or, before it starts, the shipped seed 0. Multi-Krum knows "
+            "how many clients are malicious."
         )
 
 
@@ -167,7 +167,7 @@ def _nobody() -> Scene:
         {"attack": "none"},
         "For each weight of the model, the median takes the middle value of all updates. Where few clients have a "
         "digit, their value is never the middle one. The more clients differ, the more this costs: with "
-        f"{_listed(DIFFERENT)} digits a client, the median takes {_costs(MEAN)} points from FedAvg's mean and "
+        f"{_listed(DIFFERENT)} digits per client, the median takes {_costs(MEAN)} points from FedAvg's mean and "
         f"{_costs(LOWEST)} from its lowest 5 %.",
         f"Nobody attacks: FedAvg's lowest 5 % end at {_pm(MEDIAN, 'none', LOWEST)} with the median, at "
         f"{_pm(FEDAVG, 'none', LOWEST)} with the mean ({example().over}).",
@@ -188,9 +188,9 @@ def _labels() -> Scene:
         {"attack": "labels"},
         f"{FEW} of {CLIENTS} clients train on random labels. The mean hardly suffers ({_pm(FEDAVG, 'labels')}). The "
         f"median costs FedAvg {_loss(MEDIAN, FEDAVG, 'labels')}, but Ditto only "
-        f"{_loss(DITTO_MEDIAN, DITTO, 'labels')}: a personal model still learns what the median removed. Where nobody "
-        f"attacks, these costs are {_loss(MEDIAN, FEDAVG, 'none')} and {_loss(DITTO_MEDIAN, DITTO, 'none')}.",
-        "A personal model recovers more than half of the median's cost: Ditto ends at "
+        f"{_loss(DITTO_MEDIAN, DITTO, 'labels')}: a personalized model still learns what the median removed. Where "
+        f"nobody attacks, these costs are {_loss(MEDIAN, FEDAVG, 'none')} and {_loss(DITTO_MEDIAN, DITTO, 'none')}.",
+        "A personalized model recovers more than half of the median's cost: Ditto ends at "
         f"{_pm(DITTO_MEDIAN, 'labels')}, FedAvg at {_pm(MEDIAN, 'labels')} ({example().over}).",
         Estimate(
             f"{FEW} clients have random labels. Under the median, FedAvg reaches {_pm(MEDIAN, 'labels')}. And personal "
@@ -199,8 +199,8 @@ def _labels() -> Scene:
             example().over,
             _measured(DITTO_MEDIAN),
         ),
-        "A weak attack: the robust rule does more harm than the attack, and the personal model makes up for much of "
-        "it. Look at the bars: which clients gain most?",
+        "A weak attack: the robust rule does more harm than the attack, and the personalized model makes up for much "
+        "of it. Look at the bars: which clients gain most?",
     )
 
 
@@ -209,8 +209,8 @@ def _flipped() -> Scene:
         "No protection",
         {"attack": "flip"},
         f"{FEW} clients send their update backwards, five times as large. The shared model is driven away from "
-        f"everyone's data, and the personal models are pulled after it. A weaker pull helps a little: λ = 0.1 ends at "
-        f"{_pm(SMALL, 'flip')}, which is still below learning alone.",
+        "everyone's data, and the personalized models are pulled after it. A weaker pull helps a little: λ = 0.1 "
+        f"ends at {_pm(SMALL, 'flip')}, which is still below learning alone.",
         f"Flipped updates take Ditto from {_pm(DITTO, 'none')} to {_pm(DITTO, 'flip')}; learning alone reaches "
         f"{_pm(ALONE, 'flip')} ({example().over}).",
         Estimate(
@@ -220,8 +220,8 @@ def _flipped() -> Scene:
             example().over,
             _measured(DITTO),
         ),
-        "The turning point of the story. A personal model is only as safe as what it is pulled towards. Ask what λ = 0 "
-        "would do: it is learning alone.",
+        "The turning point of the story. A personalized model is only as safe as what it is pulled toward. Ask what λ "
+        "= 0 would do: it is learning alone.",
     )
 
 
@@ -231,7 +231,7 @@ def _both() -> Scene:
         {"attack": "replace"},
         f"Now {FEW} clients train on random labels and send {CLIENTS} times their update. Multi-Krum keeps the updates "
         f"that lie closest together, and these are not among them. With this rule, FedAvg ends at "
-        f"{_pm(KRUM, 'replace')}; a personal model then adapts to its client.",
+        f"{_pm(KRUM, 'replace')}; a personalized model then adapts to its client.",
         f"With multi-Krum, Ditto ends at {_pm(DITTO_KRUM, 'replace')}, without an attack at "
         f"{_pm(DITTO_KRUM, 'none')}; learning alone reaches {_pm(ALONE, 'replace')} ({example().over}).",
         Choice.between(
@@ -241,8 +241,8 @@ def _both() -> Scene:
             "Learning alone",
             side(_values(DITTO_KRUM, "replace"), _values(ALONE, "replace")),
         ),
-        "The two do different things: the rule keeps attackers out of the shared model, and the personal model serves "
-        "unusual clients. Neither replaces the other.",
+        "The two do different things: the rule keeps attackers out of the shared model, and the personalized model "
+        "serves unusual clients. Neither replaces the other.",
     )
 
 
@@ -277,7 +277,7 @@ def _exercises() -> Sequence[Exercise]:
         Exercise(
             f"Where nobody attacks, what does the median cost the lowest 5 % with {most} and with {fewest} digits a "
             "client? Why does it depend on that?",
-            f"{_cost(most, LOWEST)} and {_cost(fewest, LOWEST)} points. With few digits a client, the weights of a "
+            f"{_cost(most, LOWEST)} and {_cost(fewest, LOWEST)} points. With few digits per client, the weights of a "
             "digit are trained by a minority, and the median follows the majority, which leaves them as they are.",
         ),
         Exercise(

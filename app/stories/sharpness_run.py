@@ -13,7 +13,7 @@ from app.data.once import Once
 from app.stories.mini_run import Trained, rounds
 from app.stories.shared_steps import Run
 from app.stories.sharpness_curve import STEPS, Standing
-from engine.analyses.support.directions import filter_normalised, gaussian
+from engine.analyses.support.directions import filter_normalized, gaussian
 from engine.simulation.simulate import Simulation
 from engine.task import Task
 from engine.training.evaluate import training_losses
@@ -74,7 +74,7 @@ def global_model(simulation: Simulation) -> dict[str, Tensor]:
 
 def section(task: Task, w: dict[str, Tensor]) -> np.ndarray:
     """[steps] mean loss of ``w``, moved along one filter-normalized direction: the same for every model."""
-    direction = filter_normalised(gaussian(w, DIRECTION_SEED, 0), w)
+    direction = filter_normalized(gaussian(w, DIRECTION_SEED, 0), w)
     moved = {n: torch.stack([p + step * direction[n] for step in STEPS.tolist()]) for n, p in w.items()}
     losses = training_losses(task, moved)
     return np.asarray((task.weights[:, None] * losses).sum(0).double().cpu().numpy())

@@ -91,9 +91,9 @@ class Skews:
     kicker = f"Digits · {CLIENTS} clients · 51 to 54 training images on average · linear model"
     title = "How do clients differ?"
     lead = (
-        "Clients are rarely alike. They may have other digits (label skew), images that look different (feature skew), "
-        "or more images than others (quantity skew). Each changes how much one shared model helps, compared with each "
-        "client training alone."
+        "Clients are rarely alike. They may have different digits (label skew), images that look different (feature "
+        "skew), or more images than others (quantity skew). Each changes how much one shared model helps, compared "
+        "with each client training alone."
     )
 
     @cached_property
@@ -161,11 +161,11 @@ class Skews:
     @property
     def caption(self) -> str:
         return (
-            "The pictures are training images of five of the ten clients, more of a client with more data; the numbers "
-            "say how many it has. The colored marks are trained live on real digits of 8 x 8 pixels: one shared "
-            "model, and a model for each client alone, tested on images of the client's own. Gray marks are example "
-            f"results that ship with Fedscape: means over clients and {len(example().seeds)} seeds, computed by "
-            f"`{example().command}`; lines: ± one standard deviation over the seeds."
+            "The pictures are training images of five of the ten clients. Clients with more data show more "
+            "pictures; the number is each client's total. The colored marks are trained live on real digits of 8 x 8 "
+            "pixels: one shared model, and a model for each client alone, tested on images of the client's own. Gray "
+            f"marks are example results that ship with Fedscape: means over clients and {len(example().seeds)} seeds, "
+            f"computed by `{example().command}`; lines: ± one standard deviation over the seeds."
         )
 
 
@@ -238,7 +238,7 @@ def _alike() -> Scene:
 def _labels() -> Scene:
     place = {"skew": "labels", "strength": "strong"}
     return Scene(
-        "Other labels",
+        "Different labels",
         place,
         f"Compared with clients that are alike, the shared model {_change('labels', TOGETHER)}. Clients alone "
         f"{_change('labels', ALONE)}: telling two digits apart is easier than telling ten. {OWN_TEST}",
@@ -257,14 +257,14 @@ def _labels() -> Scene:
 def _features() -> Scene:
     place = {"skew": "features", "strength": "strong"}
     return Scene(
-        "Other features",
+        "Different features",
         place,
         f"Compared with clients that are alike, the shared model {_change('features', TOGETHER)}: the same digit looks "
         "different on every client, and one linear model cannot fit them all. Clients alone "
         f"{_change('features', ALONE)}: each sees one angle only. {OWN_TEST}",
         finding(place),
         Estimate(
-            "Each client's images are rotated by another angle. How accurate is one shared model?",
+            "Each client's images are rotated by a different angle. How accurate is one shared model?",
             example().values_at(line("features", TOGETHER), "strong"),
             example().over,
             lambda run: float(run.now.accuracies[0].mean()),
@@ -276,7 +276,7 @@ def _features() -> Scene:
 def _quantity() -> Scene:
     place = {"skew": "quantity", "strength": "strong"}
     return Scene(
-        "Other amounts",
+        "Different amounts",
         place,
         f"Compared with clients that have equally many, the shared model {_change('quantity', TOGETHER)}: it learns "
         f"from all images, whoever has them. Clients alone {_change('quantity', ALONE)} on average, because most of "

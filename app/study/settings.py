@@ -151,7 +151,7 @@ def download_chosen(study: Study) -> None:
     )
     terms.caption(
         "As good: settings within one standard error of the best validation accuracy. At the edge: parameters chosen "
-        "in the outer twentieth of their range; widen it."
+        "in the outer 5 % of their range; consider widening it."
     )
     by_split = {split: tuned_runs(study, split) for split in study.splits}
     with st.container(horizontal=True, vertical_alignment="center", key="download_chosen"):

@@ -61,7 +61,7 @@ def render() -> None:
 def open_section(view: View, rows: View) -> None:
     """The bar with the sections, which stays in view, and the open one."""
     with st.container(horizontal=True, vertical_alignment="center", key="compare_bar"):
-        name = sections.OPEN.switch(is_labelled=False)
+        name = sections.OPEN.switch(is_labeled=False)
         if sections.SECTIONS[name].shows_clients:
             chosen_clients.picker(rows, accuracy.highlight(rows).value())
         top_of_section(name, "compare_bar")

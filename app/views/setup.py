@@ -22,7 +22,7 @@ from engine.config.schema import parse_experiment
 from engine.simulation.preflight import sampler_problems
 
 STYLE = Path(sections.__file__).with_name("setup.css")
-LEAD = "All methods use the same data split, initial model, client samples and batches."
+LEAD = "All methods use the same data split, initial model, batches and participants of each round."
 
 
 def render() -> None:

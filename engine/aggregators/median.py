@@ -1,6 +1,6 @@
 """The median of the updates, number by number.
 
-Yin, Chen, Ramchandran, Bartlett. Byzantine-Robust Distributed Learning: Towards Optimal Statistical Rates. ICML 2018.
+Yin, Chen, Ramchandran, Bartlett. Byzantine-Robust Distributed Learning: Toward Optimal Statistical Rates. ICML 2018.
 https://arxiv.org/abs/1803.01498, Option I.
 
     Delta[p] <- median_i Delta_i[p]                       of an even number, the mean of the middle two

@@ -1,6 +1,6 @@
 """The mean of the updates without the lowest and highest ones, number by number.
 
-Yin, Chen, Ramchandran, Bartlett. Byzantine-Robust Distributed Learning: Towards Optimal Statistical Rates. ICML 2018.
+Yin, Chen, Ramchandran, Bartlett. Byzantine-Robust Distributed Learning: Toward Optimal Statistical Rates. ICML 2018.
 https://arxiv.org/abs/1803.01498, Option II.
 
     Delta[p] <- mean of Delta_i[p] without the floor(trim A) lowest and highest of A

@@ -20,8 +20,8 @@ Cost: one local training as FedAvg, and a forward pass over the training data. T
 
 Newcomers: use the same model as all others.
 
-Deviations: the paper takes one gradient step a round; E local steps are FedAvg's. N / S keeps the ascent unbiased where
-only S of N clients take part.
+Deviations: the paper takes one gradient step per round; E local steps are FedAvg's. N / S keeps the ascent unbiased
+where only S of N clients take part.
 
 Pitfalls: the last w can oscillate between clients; only the mean converges, but in its first rounds it holds the poor
 models of the start. The projection in the fair_flearn code leaves out the current element of a sum, so its weights
@@ -62,7 +62,8 @@ class Hparams(Options):
         json_schema_extra={"tune": [0.001, 1.0, "log"]},
     )
     average: bool = Field(
-        True, description="Use the mean of w over all rounds so far, as in the paper; else the last w."
+        True,
+        description="Use the mean of the global model over all rounds so far, as in the paper; otherwise the last one.",
     )
 
 

@@ -1,4 +1,4 @@
-"""APFL: each client uses its own mixture of a personal model and the global one.
+"""APFL: each client uses its own mixture of a personalized model and the global one.
 
 Deng, Kamani, Mahdavi. Adaptive Personalized Federated Learning. 2020. https://arxiv.org/abs/2003.13461, Algorithm 1.
 
@@ -65,7 +65,7 @@ class Hparams(Options):
         ge=0,
         le=1,
         title="α",
-        description="Share of the personal model in the mixture at the start; larger = more personal.",
+        description="Share of the personalized model in the mixture at the start; larger = more personal.",
         json_schema_extra={"tune": (0.01, 0.99, "lin")},
     )
     adaptive: bool = Field(True, description="Learn the share of each client; otherwise it stays at alpha.")
@@ -88,7 +88,7 @@ class State:
     "apfl",
     title="APFL",
     paper="Deng, Kamani, Mahdavi, 2020",
-    family="Regularized towards a shared model",
+    family="Regularized toward a shared model",
     style=Style(hue="teal", dash="solid", symbol="triangle-right"),
     privacy=("client", "sample"),
 )

@@ -1,4 +1,4 @@
-"""CGPFL: personalized models pulled towards the generalized model of their context; contexts found by k-means.
+"""CGPFL: personalized models pulled toward the generalized model of their context; contexts found by k-means.
 
 Tang, Guo, Guo. Personalized Federated Learning with Contextualized Generalization. IJCAI 2022.
 https://arxiv.org/abs/2106.13044, Algorithm 1.
@@ -11,7 +11,7 @@ https://arxiv.org/abs/2106.13044, Algorithm 1.
     contexts <- k-means of the participants' omega~_i           unweighted, scikit-learn
     omega_k  <- omega_k - alpha (omega_k - mean_i omega~_i)     uniform, over the participants in context k
 
-Idea: Clients fall into K contexts with a model each, and pull their own model towards that of their context, where
+Idea: Clients fall into K contexts with a model each, and pull their own model toward that of their context, where
 pFedMe has one model for all. The server finds new contexts each round by clustering what the clients send.
 
 When: clients form a known number of groups and still differ within each of them.
@@ -23,7 +23,7 @@ uploads each round.
 
 Newcomers: join the context whose model has the least loss on their training data, and solve for theta_i in one round.
 
-Deviations: the documents give neither beta nor the start of theta: beta="auto" takes beta 2/N = lr lam, pFedMe's step,
+Deviations: the papers give neither beta nor the start of theta: beta="auto" takes beta 2/N = lr lam, pFedMe's step,
 and theta starts at omega_k. All contexts start at the common model with every client in context 0. Labels keep their
 identity between rounds; empty contexts keep their model, non-participants their context.
 
@@ -31,7 +31,7 @@ Pitfalls: with more contexts than the clients really have, a context holds few c
 numbers mean nothing across runs unless they are matched.
 
 Diagnostics: clusters (context of each client), Q (transitions), inertia, kmeans_iterations, kmeans_seconds (figure 5b
-of 003), model_distance (figure 5a), ari (where the true contexts are known).
+of the paper), model_distance (figure 5a), ari (where the true contexts are known).
 """
 
 from dataclasses import dataclass, replace
@@ -60,7 +60,7 @@ class Hparams(MoreauOptions):
         4,
         ge=1,
         le=10_000,
-        description="Number of contexts; 1 is pFedMe, more = more personal.",
+        description="Number of clusters; 1 = pFedMe, more = more personal.",
         json_schema_extra={"tune": (2, "clients/2", "intlog")},
     )
     lam: float = Field(
@@ -68,11 +68,11 @@ class Hparams(MoreauOptions):
         ge=0,
         le=1e6,
         title="λ",
-        description="Pull of each personalized model towards its context's; larger = more global.",
+        description="Pull of each personalized model toward its cluster's; larger = more global.",
         json_schema_extra={"tune": (0.5, 50, "log")},
     )
     inner_steps: int = Field(
-        5, ge=1, le=1_000_000, title="S", description="Gradient steps towards the proximal point on each batch."
+        5, ge=1, le=1_000_000, title="S", description="Gradient steps toward the proximal point on each batch."
     )
     personal_lr: float = Field(
         0.005,
@@ -83,10 +83,10 @@ class Hparams(MoreauOptions):
         json_schema_extra={"tune": (0.003, 0.3, "log")},
     )
     alpha: float = Field(
-        1.0, gt=0, le=1, title="α", description="Server's step towards the mean of a context; 1 takes the mean."
+        1.0, gt=0, le=1, title="α", description="Server's step toward the mean of a cluster; 1 takes the mean."
     )
     beta: Positive | Literal["auto"] = Field(
-        "auto", title="β", description="Step of the local context model; auto: beta 2/N = lr lam, pFedMe's."
+        "auto", title="β", description="Step of the local cluster model; auto: beta 2/N = lr lam, pFedMe's."
     )
 
 

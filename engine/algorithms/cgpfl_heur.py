@@ -19,10 +19,10 @@ Cost: as CGPFL with the number of contexts that is found; the server also cluste
 Newcomers: join the context whose model has the least loss on their training data, and solve for theta_i in one
 round.
 
-Deviations: the contexts are counted on the omega~_i of the first ``solve_rounds`` rounds, in which K is 1; the document
+Deviations: the contexts are counted on the omega~_i of the first ``solve_rounds`` rounds, in which K is 1; the paper
 takes theta_i, which stay private here. d is the number of parameters, at most m, because the logarithm turns negative
 beyond. mu="auto" = (first term at max_K - at 1)/(cost(1) - cost(max_K)): both terms span the same range (ours; the
-document says mu is tuned, and with mu = 1 the answer is K = 1).
+paper says mu is tuned, and with mu = 1 the answer is K = 1).
 
 Pitfalls: after one round clients have hardly moved, and their models differ by noise as much as by context: compare
 solve_rounds. With few samples per client d > m, and then the first term does not depend on the model.
@@ -72,11 +72,11 @@ class Hparams(MoreauOptions):
         ge=0,
         le=1e6,
         title="λ",
-        description="Pull of each personalized model towards its context's; larger = more global.",
+        description="Pull of each personalized model toward its cluster's; larger = more global.",
         json_schema_extra={"tune": (0.5, 50, "log")},
     )
     inner_steps: int = Field(
-        5, ge=1, le=1_000_000, title="S", description="Gradient steps towards the proximal point on each batch."
+        5, ge=1, le=1_000_000, title="S", description="Gradient steps toward the proximal point on each batch."
     )
     personal_lr: float = Field(
         0.005,
@@ -87,10 +87,10 @@ class Hparams(MoreauOptions):
         json_schema_extra={"tune": (0.003, 0.3, "log")},
     )
     alpha: float = Field(
-        1.0, gt=0, le=1, title="α", description="Server's step towards the mean of a context; 1 takes the mean."
+        1.0, gt=0, le=1, title="α", description="Server's step toward the mean of a cluster; 1 takes the mean."
     )
     beta: Positive | Literal["auto"] = Field(
-        "auto", title="β", description="Step of the local context model; auto: beta 2/N = lr lam, pFedMe's."
+        "auto", title="β", description="Step of the local cluster model; auto: beta 2/N = lr lam, pFedMe's."
     )
 
 

@@ -1,4 +1,4 @@
-"""Ditto: a personalized model per client, pulled towards the global one.
+"""Ditto: a personalized model per client, pulled toward the global one.
 
 Li, Hu, Beirami, Smith. Ditto: Fair and Robust Federated Learning Through Personalization. ICML 2021.
 https://arxiv.org/abs/2012.04221, Algorithm 1.
@@ -6,7 +6,7 @@ https://arxiv.org/abs/2012.04221, Algorithm 1.
     w   <- sum_i (m_i / m) w_i                                  FedAvg, over the cohort
     v_i <- v_i - lr [grad f_i(v_i) + lam (v_i - w)]             w as received this round
 
-Idea: FedAvg trains the global model as usual. In addition each client trains a personal model on its own data, held
+Idea: FedAvg trains the global model as usual. In addition each client trains a personalized model on its own data, held
 near the global one; lam runs from alone (0) to the global model.
 
 When: a simple and strong reference is needed, with one dial from training alone to one shared model.
@@ -15,7 +15,7 @@ Sent: w, both ways. Kept: v_i.
 
 Cost: two local trainings a round, twice FedAvg's gradients; bytes as FedAvg.
 
-Newcomers: train v_i for one round from the common initial model, pulled towards w.
+Newcomers: train v_i for one round from the common initial model, pulled toward w.
 
 Deviations: both paths use the same batches.
 
@@ -46,12 +46,12 @@ class Hparams(Options):
         ge=0,
         le=1e6,
         title="λ",
-        description="Pull of each personalized model towards the global one; larger = more global, 0 trains locally.",
+        description="Pull of each personalized model toward the global one; larger = more global, 0 = learning alone.",
         json_schema_extra={"tune": (0.01, 10, "log")},
     )
     personal_steps: Count | Literal["training"] = Field(
         "training",
-        description="Steps of the personalized model a round.",
+        description="Steps of the personalized model per round.",
         json_schema_extra={"training": "local_steps"},
     )
     personal_lr: Positive | Literal["training"] = Field(
@@ -69,7 +69,7 @@ class State:
     "ditto",
     title="Ditto",
     paper="Li et al., ICML 2021",
-    family="Regularized towards a shared model",
+    family="Regularized toward a shared model",
     style=Style(hue="sky", dash="solid", symbol="square"),
     privacy=("client", "sample"),
 )
@@ -93,7 +93,7 @@ class Ditto(PersonalModels):
         return new, Diagnostics(v.loss, w.gradient_evaluations + v.gradient_evaluations)
 
     def _pulled(self, state: State, start: ClientParams, cohort: Cohort, task: Task) -> Trained:
-        """v_i, from ``start`` [S, ...], pulled towards the w that the cohort received."""
+        """v_i, from ``start`` [S, ...], pulled toward the w that the cohort received."""
         h = self.hparams
         sgd = SGD.of(task, float(h.personal_lr), prox=(h.lam, broadcast(state.global_params, cohort.size)))
         return local_sgd(task, start, cohort, sgd, plan=task.same_batches(cohort, h.personal_steps))

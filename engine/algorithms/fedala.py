@@ -122,7 +122,7 @@ class Mixed:
     "fedala",
     title="FedALA",
     paper="Zhang et al., AAAI 2023",
-    family="Regularized towards a shared model",
+    family="Regularized toward a shared model",
     style=Style(hue="sky", dash="dashdot", symbol="circle"),
     privacy=("client",),
 )

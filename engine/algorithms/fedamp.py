@@ -72,7 +72,7 @@ class Hparams(Options):
         ge=0,
         le=1e6,
         title="λ",
-        description="Pull of local training towards the message; larger = nearer to the similar clients.",
+        description="Pull of local training toward the message; larger = nearer to the similar clients.",
         json_schema_extra={"tune": [1e-5, 1.0, "log"]},
     )
     sigma: Annotated[float, Field(ge=0, le=1e12)] | Literal["auto"] = Field(
@@ -113,7 +113,7 @@ class State:
     "fedamp",
     title="FedAMP",
     paper="Huang et al., AAAI 2021",
-    family="Regularized towards a shared model",
+    family="Regularized toward a shared model",
     style=Style(hue="sky", dash="dot", symbol="diamond"),
     privacy=("sample",),
     averages=False,
@@ -202,7 +202,7 @@ class FedAmp(PersonalModels):
         return others / total.clamp(min=1)[:, None], (1 - total).clamp(min=0)
 
     def _train(self, message: ClientParams, own: ClientParams, cohort: Cohort, task: Task) -> Trained:
-        """w_i, pulled towards the message."""
+        """w_i, pulled toward the message."""
         start = message if self.hparams.start == "message" else own
         return local_sgd(task, start, cohort, SGD.of(task, prox=(self.hparams.pull, message)))
 

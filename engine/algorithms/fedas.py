@@ -14,7 +14,7 @@ https://openaccess.thecvf.com/content/CVPR2024/html/Yang_FedAS_Bridging_Inconsis
 
 Idea: As in FedPer the body is shared and heads are own. Two things do not fit: the received body and the client's old
 head, and the bodies of clients that have trained long and those of clients that rarely take part. So a client first
-bends the received body towards the features that its head knows. And the server weights each body by the trace of the
+bends the received body toward the features that its head knows. And the server weights each body by the trace of the
 client's Fisher information, so that clients with more left to learn, and those with more batches, count more.
 
 When: labels differ, and some clients take part rarely or have trained much less than others. Needs: a body under the
@@ -22,7 +22,7 @@ head (dnn, cnn).
 
 Sent: phi both ways, and t_i up. Kept: phi_i and h_i.
 
-Cost: align_steps and E steps a round, each counted in full, a gradient on all data for t_i and a forward pass for
+Cost: align_steps and E steps per round, each counted in full, a gradient on all data for t_i and a forward pass for
 p_ic; bytes as FedAvg without the head.
 
 Newcomers: a local training of the server's body and the common initial head; both are kept.
@@ -67,7 +67,7 @@ class Hparams(Options):
 
     align_steps: Steps | Literal["training"] = Field(
         "training",
-        description="Steps of the body towards the client's old features; more = closer to them.",
+        description="Steps of the body toward the client's old features; more = closer to them.",
         json_schema_extra={"training": "local_steps"},
     )
     align_lr: float = Field(

@@ -1,6 +1,6 @@
 """FedBABU: only the body learns, under a head that never moves; clients fine-tune the whole model afterwards.
 
-Oh, Kim, Yun. FedBABU: Towards Enhanced Representation for Federated Image Classification. ICLR 2022.
+Oh, Kim, Yun. FedBABU: Toward Enhanced Representation for Federated Image Classification. ICLR 2022.
 https://arxiv.org/abs/2106.06042, Algorithm 1.
 
     phi_i <- phi
@@ -12,7 +12,7 @@ https://arxiv.org/abs/2106.06042, Algorithm 1.
         theta_i <- theta_i - lr grad f_i(theta_i; B)
 
 Idea: An averaged head forgets and relearns in every round, and drags the body along. With one fixed random head all
-clients train features towards the same targets, and a few steps on the finished model personalize it.
+clients train features toward the same targets, and a few steps on the finished model personalize it.
 
 When: labels differ, and every client can fine-tune its model before using it. Needs: a body under the head (dnn, cnn).
 

@@ -69,7 +69,7 @@ class Hparams(Options):
         ge=0,
         le=1e6,
         title="λ",
-        description="Pull of the features towards those of the received body; larger = nearer.",
+        description="Pull of the features toward those of the received body; larger = nearer.",
         json_schema_extra={"tune": [0.05, 50.0, "log"]},
     )
 
@@ -179,10 +179,10 @@ def _received(features: Tensor, extras: Extras) -> Tensor:
 
 
 def split(
-    params: dict[str, Tensor], features: Float[Tensor, "*A B F"], towards: Float[Tensor, "*A F"]
+    params: dict[str, Tensor], features: Float[Tensor, "*A B F"], toward: Float[Tensor, "*A F"]
 ) -> tuple[Tensor, Tensor]:
     """(r f, s f): the policy's two parts of each feature."""
-    linear = (features * towards.unsqueeze(-2)) @ params["cpn.weight"].mT + params["cpn.bias"].unsqueeze(-2)
+    linear = (features * toward.unsqueeze(-2)) @ params["cpn.weight"].mT + params["cpn.bias"].unsqueeze(-2)
     normal = F.layer_norm(linear, linear.shape[-1:])
     scores = F.relu(normal * params["cpn_norm.weight"].unsqueeze(-2) + params["cpn_norm.bias"].unsqueeze(-2))
     first, second = scores.chunk(2, dim=-1)

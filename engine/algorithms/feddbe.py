@@ -63,7 +63,7 @@ class Hparams(Options):
         ge=0,
         le=1e6,
         title="κ",
-        description="Pull of the mean feature towards the consensus; larger = nearer, 0 leaves the memory alone.",
+        description="Pull of the mean feature toward the consensus; larger = nearer, 0 leaves the memory alone.",
         json_schema_extra={"tune": [1.0, 500.0, "log"]},
     )
     momentum: float = Field(

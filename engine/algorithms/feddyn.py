@@ -56,7 +56,7 @@ class Hparams(Options):
         gt=0,
         le=1e6,
         title="α",
-        description="Pull of local training towards the received model, corrected for drift; larger = shorter steps.",
+        description="Pull of local training toward the received model, corrected for drift; larger = shorter steps.",
         json_schema_extra={"tune": [0.001, 1.0, "log"]},
     )
     weights: Literal["uniform", "samples"] = Field(

@@ -1,4 +1,4 @@
-"""FedFomo: each client asks for models of others and moves towards those that lower its own validation loss.
+"""FedFomo: each client asks for models of others and moves toward those that lower its own validation loss.
 
 Zhang, Sapra, Fidler, Yeung, Alvarez. Personalized Federated Learning with First Order Model Optimization. ICLR 2021.
 https://arxiv.org/abs/2012.08565, equations 4 to 6.
@@ -32,7 +32,7 @@ participation a client asks for nothing and starts from the common start.
 
 Pitfalls: PFLlib holds out the last fifth in stored order, adds the c_n as they are, and keeps the trained model where
 nothing improves; easyFL asks the least similar clients, and adds weighted models, not differences, to the old one.
-A small held-out set ranks models by chance. Few samples a client are fewer still without the held-out ones.
+A small held-out set ranks models by chance. Few samples per client are fewer still without the held-out ones.
 """
 
 from collections.abc import Sequence
@@ -71,7 +71,7 @@ class Hparams(Options):
         le=1,
         title="ε",
         description="Probability of asking for a random model instead of the one with the largest affinity; larger = "
-        "asks more strangers.",
+        "more random choices.",
         json_schema_extra={"tune": [0.0, 1.0, "lin"]},
     )
     epsilon_decay: float = Field(
@@ -107,7 +107,7 @@ class Asked:
     "fedfomo",
     title="FedFomo",
     paper="Zhang et al., ICLR 2021",
-    family="Regularized towards a shared model",
+    family="Regularized toward a shared model",
     style=Style(hue="teal", dash="dot", symbol="star"),
     averages=False,
 )

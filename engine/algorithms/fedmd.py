@@ -11,7 +11,7 @@ Algorithm 1.
         theta_i <- theta_i - lr grad f_i(theta_i; B)
 
 Idea: No model leaves its client. Clients send their logits on samples that everyone has, without labels; the server
-averages them, and each client trains its model towards the average before it trains on its own data. So models may
+averages them, and each client trains its model toward the average before it trains on its own data. So models may
 differ in architecture, and what is sent does not grow with them.
 
 When: models must not leave the clients, or differ in architecture. Needs: public samples (partition.public_fraction).
@@ -69,7 +69,7 @@ class Hparams(Options):
         10,
         ge=0,
         le=1_000_000,
-        description="Steps towards the average logits; more = more alike, 0 trains locally.",
+        description="Steps toward the average logits; more = more alike, 0 = learning alone.",
         json_schema_extra={"tune": [1, 50, "intlog"]},
     )
     loss: Literal["mse", "mae"] = Field("mse", description="Distance to the average logits: squared or absolute.")
@@ -119,7 +119,7 @@ class FedMd(PersonalModels):
     def _digested(
         self, consensus: Tensor, alignment: AlignmentSet, start: ClientParams, cohort: Cohort, task: Task
     ) -> Trained:
-        """The models ``start`` [S, ...] after their steps towards the consensus."""
+        """The models ``start`` [S, ...] after their steps toward the consensus."""
         h = self.hparams
         targets = consensus.expand(cohort.size, *consensus.shape)
         return taught(task, start, cohort, alignment, h.digest_steps, OnFeatures(partial(_distance, h.loss)), targets)

@@ -16,7 +16,7 @@ https://arxiv.org/abs/2306.11867, Algorithm 1.
     h_i   <- sum_j a_ij h_j
 
 Idea: Heads can help each other only if a feature means the same for all clients. So each client pulls the features of a
-class towards their mean over all clients, a prototype, as FedProto does. Then it takes the combination of heads with
+class toward their mean over all clients, a prototype, as FedProto does. Then it takes the combination of heads with
 the least estimated error on its own data: heads of other clients add bias where their classes differ, and take away
 variance, of which clients with few samples have most.
 
@@ -25,8 +25,8 @@ When: labels differ and samples are few, so that clients gain from combining the
 
 Sent: phi both ways; h_i, p_ic, H_i and V_i up; the combined head and p_c down. Kept: h_i.
 
-Cost: head_steps + E steps a round, as FedRep, and two forward passes over the training data; bytes as FedAvg and a few
-features. The server solves a quadratic program of S unknowns for each participant.
+Cost: head_steps + E steps per round, as FedRep, and two forward passes over the training data; bytes as FedAvg and a
+few features. The server solves a quadratic program of S unknowns for each participant.
 
 Newcomers: head_steps from the common initial head on the server's body, which does not change.
 
@@ -72,7 +72,7 @@ class Hparams(Options):
         ge=0,
         le=1e6,
         title="λ",
-        description="Pull of the features towards the prototypes; larger = closer, 0 none.",
+        description="Pull of the features toward the prototypes; larger = closer, 0 = none.",
         json_schema_extra={"tune": [0.01, 10.0, "log"]},
     )
     head_steps: int = Field(
@@ -147,7 +147,7 @@ class FedPac(SplitModels):
     def _bodies(
         self, state: State, start: ClientParams, features: Features | None, cohort: Cohort, task: Task
     ) -> Trained:
-        """The bodies after local training from ``start`` [S, ...], pulled towards the prototypes if there are any."""
+        """The bodies after local training from ``start`` [S, ...], pulled toward the prototypes if there are any."""
         if features is None or not bool(state.is_known.any()):
             return local_sgd(task, start, cohort, trained=task.model.body)
         goals = torch.where(state.is_known[:, None], state.prototypes, features.class_means)

@@ -76,7 +76,7 @@ class Hparams(Options):
         ge=0,
         le=1,
         title="μ",
-        description="Maximum weight of the past model in p_i; larger = longer memory, 0 none.",
+        description="Maximum weight of the past model in p_i; larger = longer memory, 0 = none.",
         json_schema_extra={"tune": (0, 1, "lin")},
     )
     lam: float = Field(
@@ -115,7 +115,7 @@ class FedPhp(PersonalModels):
         if self.hparams.transfer == "mmd":
             require_body(task, "fedphp with transfer: mmd")
         if self.hparams.lam == 1:
-            task.note("fedphp with lam=1: after the first participation nothing is learnt from labels")
+            task.note("fedphp with lam=1: after the first participation nothing is learned from labels")
         if self.hparams.mu == 0:
             task.note("fedphp with mu=0: nothing is inherited, each p_i is the client's last local model")
         return State(task.initial_model(), task.initial_clients(), torch.zeros_like(task.data.train.sizes))

@@ -8,7 +8,7 @@ https://arxiv.org/abs/2105.00243, Algorithm 1.
     p_c     <- sum_i m_ic / m_c p_ic        over the participants with class c
 
 Idea: No model parameters are sent, so that models may differ in architecture. Clients send the mean feature of each of
-their classes, a prototype, the server averages them class by class, and each client pulls its features towards the
+their classes, a prototype, the server averages them class by class, and each client pulls its features toward the
 result.
 
 When: models must not leave the clients, or differ in architecture, and no public data are available. Needs: a body
@@ -19,7 +19,7 @@ Sent: prototypes, both ways. Kept: theta_i.
 Cost: one local training a round, and a forward pass over the training data for the prototypes; bytes of a few features
 of length d, far below a model's.
 
-Newcomers: a local training from the common start, pulled towards the frozen global prototypes.
+Newcomers: a local training from the common start, pulled toward the frozen global prototypes.
 
 Deviations: models here have one architecture and one start. A class without training samples in a round keeps its
 prototype, and a class that never had one has no term. By default a client predicts with its own head;
@@ -56,7 +56,7 @@ class Hparams(Options):
         ge=0,
         le=1e6,
         title="λ",
-        description="Pull of the features towards the global prototypes; larger = more global, 0 trains locally.",
+        description="Pull of the features toward the global prototypes; larger = more global, 0 = learning alone.",
         json_schema_extra={"tune": (0.01, 10, "log")},
     )
     predict: Literal["head", "prototype"] = Field(
@@ -90,7 +90,7 @@ class FedProto:
                 "this is local_train, and the prototypes are mean inputs; use model: dnn or cnn"
             )
         if self.hparams.lam == 0:
-            task.note("fedproto with lam=0: no pull towards the prototypes, this is local_train")
+            task.note("fedproto with lam=0: no pull toward the prototypes, this is local_train")
         start, classes = task.initial_clients(), task.data.num_classes
         is_known = torch.zeros(classes, dtype=torch.bool, device=task.device)
         nothing = torch.zeros(classes, task.feature_width, dtype=task.dtype, device=task.device)
@@ -113,7 +113,7 @@ class FedProto:
         return new, diagnostics
 
     def _local(self, state: State, start: ClientParams, cohort: Cohort, task: Task) -> Trained:
-        """Local training, pulled towards the prototypes of ``state``, which move nothing but a body."""
+        """Local training, pulled toward the prototypes of ``state``, which move nothing but a body."""
         if self.hparams.lam == 0 or not task.model.body:
             return local_sgd(task, start, cohort)
         received = broadcast({"prototypes": state.prototypes, "is_known": state.is_known}, cohort.size)

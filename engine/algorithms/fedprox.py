@@ -43,7 +43,7 @@ class Hparams(Options):
         ge=0,
         le=1e6,
         title="μ",
-        description="Pull of local training towards the received model; larger = more global, 0 is FedAvg.",
+        description="Pull of local training toward the received model; larger = more global, 0 is FedAvg.",
         json_schema_extra={"tune": (0.001, 1, "log")},
     )
 

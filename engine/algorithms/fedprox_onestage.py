@@ -13,16 +13,16 @@ Idea: Every client has a model and all are tied to a common one; lam says how ti
 lam grows all use one model, and the smallest error lies between. The adaptive lam follows from the distance between the
 clients' true models and the number of their samples.
 
-When: the pull towards the shared model should follow from heterogeneity and sample sizes.
+When: the pull toward the shared model should follow from heterogeneity and sample sizes.
 
 Sent: w_g down; lam (w_g - w_i) up. Kept: w_i.
 
 Cost: as FedAvg; lam="adaptive" adds ``estimate_steps`` of every client before round 1 where the true models are not
 known.
 
-Newcomers: start at the common initial model and train for one round, pulled towards w_g with the lam of the run.
+Newcomers: start at the common initial model and train for one round, pulled toward w_g with the lam of the run.
 
-Deviations: gamma="auto" sets w_g to the mean of the participants' w_i: gamma = 1/lam, the document's MNIST setting, and
+Deviations: gamma="auto" sets w_g to the mean of the participants' w_i: gamma = 1/lam, the paper's MNIST setting, and
 its limit at lam = 0. gamma="theory" = (lam + L)/(2 lam L) (Corollary 1; the experiments use twice that). lam="adaptive"
 is rho/(sqrt(n) R_h) where R_h <= n^(-1/2), else rho^2/(n R_h^2), capped at 1/local_lr; n mean training samples a
 client, R_h the largest distance of a client's model to their mean: of the drawn truth on synthetic data, else estimated
@@ -68,7 +68,7 @@ class Hparams(Options):
     lam: NonNegative | Literal["adaptive"] = Field(
         "adaptive",
         title="λ",
-        description="Pull between each client's model and the global one; larger = more global, 0 trains locally.",
+        description="Pull between each client's model and the global one; larger = more global, 0 = learning alone.",
         json_schema_extra={"tune": (0.01, 10, "log")},
     )
     rho: float = Field(2.0, gt=0, le=1e6, title="ρ", description="Scale of the adaptive lambda; larger = more global.")
@@ -83,7 +83,7 @@ class Hparams(Options):
     )
     inner_steps: Count | Literal["training", "theory"] = Field(
         "training",
-        description="Local steps a round; theory: the least number that Theorem 3 requires.",
+        description="Local steps per round; theory: the least number that Theorem 3 requires.",
         json_schema_extra={"training": "local_steps"},
     )
     estimate_steps: int = Field(
@@ -103,7 +103,7 @@ class State:
     "fedprox_onestage",
     title="One-stage FedProx",
     paper="Yu et al., The Effect of Personalization in FedProx, 2024",
-    family="Regularized towards a shared model",
+    family="Regularized toward a shared model",
     style=Style(hue="violet", dash="solid", symbol="circle"),
     privacy=("client", "sample"),
 )
@@ -145,7 +145,7 @@ class FedProxOneStage(PersonalModels):
         return new, Diagnostics(w.loss, w.gradient_evaluations + cost, dict(state.facts))
 
     def _local(self, state: State, start: ClientParams, lam: float, cohort: Cohort, task: Task) -> Trained:
-        """w_i, from ``start`` [S, ...], pulled towards w_g."""
+        """w_i, from ``start`` [S, ...], pulled toward w_g."""
         sgd = SGD.of(task, self._lr(task, lam), prox=(lam, broadcast(state.global_params, cohort.size)))
         return local_sgd(task, start, cohort, sgd, plan=self._plan(task, cohort, lam))
 

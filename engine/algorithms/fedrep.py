@@ -18,7 +18,7 @@ When: labels differ, and the shared body is worth more local computation than in
 
 Sent: phi, both ways. Kept: h_i.
 
-Cost: head_steps + E steps a round, each counted in full although it moves one part only; bytes as FedAvg without the
+Cost: head_steps + E steps per round, each counted in full although it moves one part only; bytes as FedAvg without the
 head.
 
 Newcomers: head_steps from the common initial head on the server's body, which does not change.

@@ -1,4 +1,4 @@
-"""kNN-Per: FedAvg's model, mixed with a vote of the nearest neighbours among a client's own samples.
+"""kNN-Per: FedAvg's model, mixed with a vote of the nearest neighbors among a client's own samples.
 
 Marfoq, Neglia, Vidal, Kameni. Personalized Federated Learning through Local Memorization. ICML 2022.
 https://arxiv.org/abs/2111.09360, Algorithm 1 and equations 6 to 8.
@@ -21,9 +21,9 @@ sample with all that the client stores; stored models contain these features.
 
 Newcomers: the server's w with a memory of their own samples.
 
-Deviations: the paper weighs neighbours by exp(-d), its code by exp(-d^2 / (F scale)), which is used here, F being the
+Deviations: the paper weighs neighbors by exp(-d), its code by exp(-d^2 / (F scale)), which is used here, F being the
 number of features. Squared distances within 1e-9 of phi(x)'s squared length are equal; of those the samples that come
-first are taken. p is at least 1e-12. On a model without a body (mlr) the neighbours are those of the inputs.
+first are taken. p is at least 1e-12. On a model without a body (mlr) the neighbors are those of the inputs.
 
 Pitfalls: the published script chooses lam on the test set; lam: auto uses validation samples. Its flag to interpolate
 logits is on whatever one sets, so that logits are mixed with probabilities; FL-bench copied this.
@@ -68,13 +68,13 @@ class Hparams(Options):
         10,
         ge=1,
         le=1_000_000,
-        description="Neighbours that vote; larger = smoother.",
+        description="Neighbors that vote; larger = smoother.",
         json_schema_extra={"tune": [1, 100, "intlog"]},
     )
     lam: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] = Field(
         0.5,
         title="λ",
-        description="Share of the neighbours' vote; larger = more personal, 0 is the global model. auto: each client's "
+        description="Share of the neighbors' vote; larger = more personal, 0 is the global model. auto: each client's "
         "best of 0, 0.1, ..., 1 on its validation samples.",
         json_schema_extra={"tune": [0.0, 1.0, "lin"]},
     )
@@ -82,7 +82,7 @@ class Hparams(Options):
         1.0,
         gt=0,
         le=1e6,
-        description="Width of the kernel of the distances; larger = far neighbours count more.",
+        description="Width of the kernel of the distances; larger = far neighbors count more.",
         json_schema_extra={"tune": [0.01, 100.0, "log"]},
     )
     capacity: Count | Literal["all"] = Field(
@@ -114,9 +114,9 @@ class KnnPer(OneGlobalModel):
                 "partition.val_fraction, for instance 0.1, or give lam as a number"
             )
         if self.hparams.lam == 0:
-            task.note("knn_per with lam=0: the neighbours have no vote, this is fedavg")
+            task.note("knn_per with lam=0: the neighbors have no vote, this is fedavg")
         if not task.model.body:
-            task.note("knn_per on a model without a body (mlr, logistic): the neighbours are those of the inputs")
+            task.note("knn_per on a model without a body (mlr, logistic): the neighbors are those of the inputs")
         num_memories = task.num_clients if task.evaluated is None else len(task.evaluated)
         most = int(self._stored(task.data.train.sizes).max())
         size = num_memories * most * task.feature_width * task.dtype.itemsize

@@ -12,7 +12,7 @@ https://arxiv.org/abs/2111.02949, Algorithm 1.
         theta_i <- theta_i - lr grad f_i(theta_i; B)
 
 Idea: As in FedMD, clients send predictions on public samples instead of models. But an average suits no client whose
-data differ. So the server keeps a matrix c: row i says how much client i learns from each client. A row moves towards
+data differ. So the server keeps a matrix c: row i says how much client i learns from each client. A row moves toward
 clients that predict alike, and rho holds it near the average. ``project`` takes the nearest row of probabilities.
 
 When: FedMD fits, and clients should learn most from those that are similar. Needs: public samples
@@ -72,7 +72,7 @@ class Hparams(Options):
         ge=0,
         le=1e6,
         title="λ",
-        description="Weight of the other clients' predictions; larger = more transfer, 0 trains locally.",
+        description="Weight of the other clients' predictions; larger = more transfer, 0 = learning alone.",
         json_schema_extra={"tune": [0.1, 100.0, "log"]},
     )
     rho: float = Field(
@@ -80,7 +80,7 @@ class Hparams(Options):
         ge=0,
         le=1e6,
         title="ρ",
-        description="Pull of the coefficients towards the average of all; larger = more uniform.",
+        description="Pull of the coefficients toward the average of all; larger = more uniform.",
         json_schema_extra={"tune": [0.01, 10.0, "log"]},
     )
     coefficient_lr: float = Field(
@@ -109,7 +109,7 @@ class Hparams(Options):
         10,
         ge=0,
         le=1_000_000,
-        description="Steps towards the others' predictions; more = more transfer, 0 trains locally.",
+        description="Steps toward the others' predictions; more = more transfer, 0 = learning alone.",
         json_schema_extra={"tune": [1, 50, "intlog"]},
     )
 
@@ -181,7 +181,7 @@ class KtPfl(PersonalModels):
     def _distilled(
         self, targets: Float[Tensor, "A n C"], alignment: AlignmentSet, start: ClientParams, cohort: Cohort, task: Task
     ) -> Trained:
-        """The models ``start`` [A, ...] after their steps towards the targets."""
+        """The models ``start`` [A, ...] after their steps toward the targets."""
         h = self.hparams
         steps = h.distill_steps if h.lam else 0
         return taught(task, start, cohort, alignment, steps, OnFeatures(partial(_divergence, h)), targets)

@@ -75,7 +75,7 @@ class Hparams(Options):
         0.2,
         ge=0,
         lt=1,
-        description="Chance of a step to the mean; larger = more communication, 0 none.",
+        description="Chance of a step to the mean; larger = more communication, 0 = none.",
         json_schema_extra={"tune": (0.05, 0.5, "log")},
     )
     step: float | None = Field(
@@ -118,7 +118,7 @@ class _Server:
     "l2gd",
     title="L2GD",
     paper="Hanzely, Richtárik, 2020",
-    family="Regularized towards a shared model",
+    family="Regularized toward a shared model",
     style=Style(hue="teal", dash="dash", symbol="triangle-left"),
     privacy=("sample",),
 )

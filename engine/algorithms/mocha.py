@@ -100,7 +100,7 @@ class State:
     "mocha",
     title="MOCHA",
     paper="Smith et al., NeurIPS 2017",
-    family="Regularized towards a shared model",
+    family="Regularized toward a shared model",
     style=Style(hue="teal", dash="dashdot", symbol="hexagram"),
     averages=False,
 )

@@ -1,4 +1,4 @@
-"""MOON: local training with features pulled towards the global model's and away from the client's last ones.
+"""MOON: local training with features pulled toward the global model's and away from the client's last ones.
 
 Li, He, Song. Model-Contrastive Federated Learning. CVPR 2021. https://arxiv.org/abs/2103.16257, Algorithm 1.
 

@@ -67,7 +67,7 @@ class Hparams(Options):
         json_schema_extra={"tune": (0.001, 0.3, "log")},
     )
     beta: Positive | Literal["training"] = Field(
-        "training", title="β", description="Learning rate of w.", json_schema_extra={"training": "lr"}
+        "training", title="β", description="Learning rate of the global model.", json_schema_extra={"training": "lr"}
     )
     adapt_steps: int = Field(
         1, ge=1, le=1_000_000, description="Adaptation steps of each client before use; more = more personal."
@@ -89,7 +89,7 @@ class State:
     "per_fedavg",
     title="Per-FedAvg",
     paper="Fallah, Mokhtari, Ozdaglar, NeurIPS 2020",
-    family="Regularized towards a shared model",
+    family="Regularized toward a shared model",
     style=Style(hue="olive", dash="solid", symbol="x"),
     privacy=("client",),
 )

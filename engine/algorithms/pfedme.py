@@ -51,11 +51,11 @@ class Hparams(MoreauOptions):
         ge=0,
         le=1e6,
         title="λ",
-        description="Pull of each personalized model towards the local copy of the global one; larger = more global.",
+        description="Pull of each personalized model toward the local copy of the global one; larger = more global.",
         json_schema_extra={"tune": (0.5, 50, "log")},
     )
     inner_steps: int = Field(
-        5, ge=1, le=1_000_000, description="Gradient steps towards the proximal point on each batch."
+        5, ge=1, le=1_000_000, description="Gradient steps toward the proximal point on each batch."
     )
     personal_lr: float = Field(
         0.05,
@@ -65,7 +65,11 @@ class Hparams(MoreauOptions):
         json_schema_extra={"tune": (0.003, 0.3, "log")},
     )
     beta: float = Field(
-        1.0, gt=0, le=1e6, title="β", description="Server's step from w towards the clients' mean; 1 takes the mean."
+        1.0,
+        gt=0,
+        le=1e6,
+        title="β",
+        description="Server's step from the global model toward the clients' mean; 1 takes the mean.",
     )
 
 
@@ -79,7 +83,7 @@ class State:
     "pfedme",
     title="pFedMe",
     paper="T Dinh, Tran, Nguyen, NeurIPS 2020",
-    family="Regularized towards a shared model",
+    family="Regularized toward a shared model",
     style=Style(hue="amber", dash="dash", symbol="diamond"),
     privacy=("client", "sample"),
 )

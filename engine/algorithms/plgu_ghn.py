@@ -23,7 +23,7 @@ Cost: as pFedHN, with two backward passes of the hypernetwork a round; bytes as 
 Newcomers: as pFedHN: an embedding that starts at the clients' mean takes 5 server steps, each after a local training,
 with psi frozen and not perturbed.
 
-Deviations: the document prints w_i,E - w_i,0 and subtracts, which would climb; we take the descent direction. It prints
+Deviations: the paper prints w_i,E - w_i,0 and subtracts, which would climb; we take the descent direction. It prints
 no mean in the step of psi, and one letter for the perturbed and for the new psi; we take the mean, and both products at
 psi + eps.
 

@@ -25,9 +25,9 @@ Cost: head_steps gradients, and three of the body on one batch, independent of l
 
 Newcomers: a head from the common start takes head_steps on the frozen body.
 
-Deviations: the document defines the scores by phi~_i, which does not exist yet; we take phi_i. Equation 13 prints the
+Deviations: the paper defines the scores by phi~_i, which does not exist yet; we take phi_i. Equation 13 prints the
 plain gradient; with that nothing would be perturbed, so the step goes along the perturbed one. The exponent of the
-norm is 1/p, not p-1 (the document's own equation 24). A normalization is part of the layer before it.
+norm is 1/p, not p-1 (the paper's own equation 24). A normalization is part of the layer before it.
 
 Pitfalls: training.local_steps is not used, so at equal rounds the body moves two steps where FedRep's moves E. The head
 has no part in g, its norm and the scores.
@@ -91,7 +91,9 @@ class PlguGrep(SplitModels):
 
     def init(self, task: Task) -> State:
         require_body(task, "plgu_grep")
-        task.note("plgu_grep: the body takes two steps a round on one batch; local_steps and local_epochs are not used")
+        task.note(
+            "plgu_grep: the body takes two steps per round on one batch; local_steps and local_epochs are not used"
+        )
         if self.hparams.rho == 0:
             task.note("plgu_grep with rho=0: nothing is perturbed, the body takes plain steps as in fedrep")
         return State(part(task.initial_model(), task.model.body), part(task.initial_clients(), task.model.head))

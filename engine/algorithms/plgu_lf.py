@@ -14,7 +14,7 @@ CVPR 2023, Algorithms 1 and 2, equations 4-7.
         w_i     <- w_i - lr g~
     w       <- w + mean_i (w_i - w)                             uniform, over the cohort
 
-Idea: Poor clients suffer from shared layers that are biased towards the others. Each client keeps the layers in which
+Idea: Poor clients suffer from shared layers that are biased toward the others. Each client keeps the layers in which
 it differs most, and trains the shared model at a point uphill of its own, furthest in just those layers. What is shared
 is then good in a whole neighborhood, which no single client's peculiarities can move.
 
@@ -26,8 +26,8 @@ Cost: two gradients a step, which train both models; bytes as FedAvg.
 
 Newcomers: one participation: theta from the common start takes its universal layers from w and trains for E steps.
 
-Deviations: the document prints the exponent of the norm as p-1; we take 1/p, which alone gives SAM at p = 2 and is the
-document's own equation 24. Its listing updates theta_i before it perturbs; we perturb the theta_i that g was taken at
+Deviations: the paper prints the exponent of the norm as p-1; we take 1/p, which alone gives SAM at p = 2 and is the
+paper's own equation 24. Its listing updates theta_i before it perturbs; we perturb the theta_i that g was taken at
 (order="listing" does the other). The shared step uses w_i and the gradient at theta_i + eps, as Algorithm 1. A
 normalization is part of the layer before it.
 
@@ -62,7 +62,7 @@ class Hparams(Options):
         5,
         ge=0,
         le=1000,
-        description="Layers that stay personal; more = more personal, all of them = local training.",
+        description="Layers that stay personal; more = more personal, all of them = learning alone.",
         json_schema_extra={"tune": (0, "layers-1", "int")},
     )
     rho: float = Field(

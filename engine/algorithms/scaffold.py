@@ -10,7 +10,7 @@ ICML 2020. https://arxiv.org/abs/1910.06378, Algorithm 1, option II.
     w   <- w + server_lr mean_i (w_i - w)                       uniform, over the cohort
     c   <- c + S/N mean_i (c_i~ - c_i)                          c_i~ becomes c_i
 
-Idea: Where clients differ, local steps run towards each client's own optimum. Every client stores the mean of its
+Idea: Where clients differ, local steps run toward each client's own optimum. Every client stores the mean of its
 gradients, c_i, and the server that of all clients, c. Adding c - c_i to each step makes the local path follow the
 direction of all clients together.
 
@@ -61,7 +61,7 @@ class Hparams(Options):
         gt=0,
         le=1e6,
         title="η_g",
-        description="Server's step towards the mean of the clients' models; 1 takes the mean, smaller = slower.",
+        description="Server's step toward the mean of the clients' models; 1 takes the mean, smaller = slower.",
         json_schema_extra={"tune": (0.1, 3, "log")},
     )
 

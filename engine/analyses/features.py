@@ -30,7 +30,7 @@ from engine.core.params import SharedParams
 from engine.core.registry import ANALYSES
 from engine.core.streams import key, numpy_stream
 
-NEIGHBOURS = 10
+NEIGHBORS = 10
 _COMPONENTS = 50
 
 
@@ -124,7 +124,7 @@ class Features:
         turn = np.empty(len(shuffled), int)  # index within its client
         turn[np.argsort(owner, kind="stable")] = np.arange(len(shuffled)) - offsets[:-1].repeat(sizes)
         rows = np.sort(shuffled[np.argsort(turn, kind="stable")[: self.options.samples]])
-        if len(rows) <= NEIGHBOURS:
+        if len(rows) <= NEIGHBORS:
             raise Unsupported(f"{len(rows)} {self.options.data} samples are too few; choose other data")
         return torch.from_numpy(rows).to(data.rows.device), np.searchsorted(offsets, rows, side="right") - 1
 
@@ -170,7 +170,7 @@ def _separation(features: np.ndarray, groups: np.ndarray) -> dict[str, float | N
     _, sizes = np.unique(groups, return_counts=True)
     if len(sizes) < 2:
         return {"agreement": None, "chance": None, "silhouette": None}
-    nearest = NearestNeighbors(n_neighbors=NEIGHBOURS, n_jobs=1).fit(features).kneighbors(return_distance=False)
+    nearest = NearestNeighbors(n_neighbors=NEIGHBORS, n_jobs=1).fit(features).kneighbors(return_distance=False)
     chance = (sizes * (sizes - 1)).sum() / (len(groups) * (len(groups) - 1))
     silhouette = silhouette_score(features, groups) if len(sizes) < len(groups) else np.nan
     return {

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from engine.analyses.support.directions import filter_normalised, gaussian
+from engine.analyses.support.directions import filter_normalized, gaussian
 from engine.analyses.support.layouts import Count, Layout, Values
 from engine.analyses.support.loaded_run import Subject
 from engine.analyses.support.probes import DataName, On, OnSamples, Placed, place
@@ -86,6 +86,6 @@ def _not_counted(found: Findings) -> set[str]:
 
 def _plane(subject: Subject, item: Placed, axis: torch.Tensor, seed: int) -> Plane:
     own = {n: item.params[n] for n in subject.task.model.names}
-    u, v = (filter_normalised(gaussian(own, seed, which), own) for which in (0, 1))
+    u, v = (filter_normalized(gaussian(own, seed, which), own) for which in (0, 1))
     steps = axis.to(subject.task.device, subject.task.dtype)
     return Plane(item.params, u, v, steps, steps)

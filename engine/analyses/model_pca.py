@@ -24,20 +24,20 @@ BLOCK = 2**18  # parameters of each model per block
 
 @dataclass(frozen=True)
 class Plane:
-    """``centre`` and orthonormal ``axes`` [D, ...], in double; ``explained`` [D]: shares of the variance."""
+    """``center`` and orthonormal ``axes`` [D, ...], in double; ``explained`` [D]: shares of the variance."""
 
-    centre: SharedParams
+    center: SharedParams
     axes: dict[str, Tensor]
     explained: Float[np.ndarray, "D"]
 
     def holds(self, params: SharedParams) -> bool:
         """Whether ``params`` have the same names and shapes."""
-        return all(n in params and params[n].shape == centre.shape for n, centre in self.centre.items())
+        return all(n in params and params[n].shape == center.shape for n, center in self.center.items())
 
     def place(self, params: SharedParams) -> Float[np.ndarray, "D"]:
         total = torch.zeros(len(self.explained), dtype=torch.float64)
-        for name, centre in self.centre.items():
-            away = (params[name].double() - centre).flatten()
+        for name, center in self.center.items():
+            away = (params[name].double() - center).flatten()
             total += (self.axes[name].reshape(-1, len(away)) @ away).cpu()
         return total.numpy()
 
@@ -59,8 +59,8 @@ def fit(models: Sequence[SharedParams]) -> Plane:
     # An additional axis of zeros, for a single model.
     values, vectors = (pad(t, (0, 1))[..., :2] for t in (values.flip(0).clamp(min=0), vectors.flip(1)))
     noise = len(models) * torch.finfo(values.dtype).eps * values.max()
-    towards = torch.sign(vectors.gather(0, vectors.abs().argmax(0, keepdim=True)))
-    scaled = vectors * towards * torch.where(values > noise, values.rsqrt(), 0.0)
+    toward = torch.sign(vectors.gather(0, vectors.abs().argmax(0, keepdim=True)))
+    scaled = vectors * toward * torch.where(values > noise, values.rsqrt(), 0.0)
     whole = float(gram.trace())
     return Plane(
         {n: sum((m[n].double() for m in models[1:]), models[0][n].double()) / len(models) for n in models[0]},

@@ -96,8 +96,8 @@ class Sharpness:
             at, rho, steps = objective.start, self.options.rho, self.options.steps
             ball = worst_in_ball(objective, at, rho, _stream(subject), steps=steps)
             top = top_eigenvalue(objective, at, _stream(subject), tolerance=_ROUGH)
-            arrays["eigenvalue"][client], arrays["loss"][client] = top.value, ball.centre
-            arrays["rise"][client] = ball.worst - ball.centre
+            arrays["eigenvalue"][client], arrays["loss"][client] = top.value, ball.center
+            arrays["rise"][client] = ball.worst - ball.center
         arrays["accuracy"] = evaluate(subject.task, subject.personalized, subject.task.data.test)[0]
         return Findings(arrays, {"round": subject.round})
 
@@ -108,7 +108,7 @@ class Sharpness:
         top = top_eigenvalue(objective, at, _stream(subject), tolerance=_ACCURATE)
         whole = trace(objective, at, _stream(subject), vectors=o.vectors)
         return {
-            "loss": finite(ball.centre),
+            "loss": finite(ball.center),
             "first_order": finite(ball.first_order),
             "worst": finite(ball.worst),
             "eigenvalue": finite(top.value),

@@ -88,7 +88,7 @@ class Training(Options):
     lr_schedule: Literal["constant", "cosine", "step"] = Field(
         "constant",
         title="Schedule",
-        description="Learning rate over the rounds: constant, cosine (a half cosine towards 0), or step (multiplied by "
+        description="Learning rate over the rounds: constant, cosine (a half cosine toward 0), or step (multiplied by "
         "lr_decay every lr_decay_rounds). Rates that a method takes from training follow; its own rates do not.",
     )
     lr_decay: float = Field(0.5, gt=0, le=1, description="Factor on the learning rate with lr_schedule: step.")

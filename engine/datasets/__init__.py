@@ -61,8 +61,8 @@ def standardize(x: np.ndarray, reference: np.ndarray, axis: int | tuple[int, ...
     mean, std = _moments(reference, axis)
     std = np.where(std > 0, std, 1.0)  # a constant feature becomes 0, not NaN
     dtype = np.float64 if x.dtype == np.float64 else np.float32
-    centred = np.subtract(x, mean.astype(dtype), dtype=dtype)
-    return np.divide(centred, std.astype(dtype), out=centred)
+    centered = np.subtract(x, mean.astype(dtype), dtype=dtype)
+    return np.divide(centered, std.astype(dtype), out=centered)
 
 
 def _moments(x: np.ndarray, axis: int | tuple[int, ...] | None) -> tuple[np.ndarray, np.ndarray]:

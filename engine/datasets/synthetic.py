@@ -37,7 +37,7 @@ class SyntheticOptions(Options):
         title="R",
         description="Spread of the clients' true models around their center; with 0 all clients are equal.",
     )
-    center: float = Field(1.0, ge=0, le=1e6, title="Centre", description="Standard deviation of the common part w_0.")
+    center: float = Field(1.0, ge=0, le=1e6, title="Center", description="Standard deviation of the common part w_0.")
     labels: Literal["sampled", "argmax"] = Field(
         "sampled",
         title="Labels",

@@ -59,5 +59,5 @@ def require_images(augmentation: str, input_shape: tuple[int, ...]) -> None:
     if augmentation == "crop_flip" and len(input_shape) != 3:
         raise Unsupported(
             f"training.augmentation: 'crop_flip' requires images [C, H, W], not samples of shape "
-            f"{list(input_shape)}; use augmentation: none, or a dataset of images such as cifar10"
+            f"{list(input_shape)}; use augmentation: none, or a data set of images such as cifar10"
         )

@@ -49,7 +49,7 @@ class ClientData:
     offsets: Int[Tensor, "bounds"]
     scale: float
     dtype: torch.dtype
-    relabelled: Int[Tensor, "M"] | None = None  # the label at each place, where it is not that of the pool
+    relabeled: Int[Tensor, "M"] | None = None  # the label at each place, where it is not that of the pool
 
     @cached_property
     def sizes(self) -> Int[Tensor, "clients"]:
@@ -75,7 +75,7 @@ class ClientData:
 
     def labels(self, places: Tensor) -> Tensor:
         """Labels at ``places`` (any shape)."""
-        return self.pool.y[self.rows[places]] if self.relabelled is None else self.relabelled[places]
+        return self.pool.y[self.rows[places]] if self.relabeled is None else self.relabeled[places]
 
     def of_client(self, client: int) -> tuple[Tensor, Tensor]:
         """(features [M_i, ...], labels [M_i]) of one client, as copies."""
@@ -91,7 +91,7 @@ class ClientData:
     @property
     def all_labels(self) -> Int[Tensor, "M"]:
         """The labels of all samples, sorted by client."""
-        return self.pool.y[self.rows] if self.relabelled is None else self.relabelled
+        return self.pool.y[self.rows] if self.relabeled is None else self.relabeled
 
 
 @dataclass(frozen=True)

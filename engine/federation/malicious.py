@@ -24,13 +24,13 @@ def with_malicious(data: Federation, attack: Attack, share: float, seed: int) ->
         notes = (*notes, f"attack.share={share:g} of {N} clients is less than one, so no client is malicious")
     train = data.train
     if attack.poison is not None and count:
-        labels = _relabelled(train, is_malicious, attack.poison, data.num_classes, seed)
-        train = replace(train, relabelled=labels)
+        labels = _relabeled(train, is_malicious, attack.poison, data.num_classes, seed)
+        train = replace(train, relabeled=labels)
     summary = replace(data.summary, malicious=tuple(is_malicious.tolist()))
     return replace(data, train=train, summary=summary, notes=notes, malicious=is_malicious)
 
 
-def _relabelled(train: ClientData, is_malicious: np.ndarray, how: Poison, num_classes: int, seed: int) -> Tensor:
+def _relabeled(train: ClientData, is_malicious: np.ndarray, how: Poison, num_classes: int, seed: int) -> Tensor:
     labels, offsets = train.all_labels.cpu().numpy().copy(), train.offsets.cpu().numpy()
     for client in np.flatnonzero(is_malicious).tolist():
         own = slice(offsets[client], offsets[client + 1])

@@ -17,7 +17,7 @@ from engine.core.streams import key
 
 Params = dict[str, Tensor]
 _drawing = threading.Lock()  # all threads initialize modules from one generator
-_NORMALISATIONS = (nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)
+_NORMALIZATIONS = (nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)
 
 
 class ModelOptions(Options):
@@ -94,7 +94,7 @@ class Model:
         return tuple(n for n in self.names if self._is_norm(n.rpartition(".")[0]))
 
     def _is_norm(self, owner: str) -> bool:
-        return isinstance(self.module.get_submodule(owner), _NORMALISATIONS)
+        return isinstance(self.module.get_submodule(owner), _NORMALIZATIONS)
 
     @property
     def num_parameters(self) -> int:

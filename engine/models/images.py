@@ -13,7 +13,7 @@ def image_shape(model: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
         return shape[0], shape[1], shape[2]
     raise Unsupported(
         f"model {model} requires images [H, W] or [C, H, W], not samples of shape {list(shape)}; "
-        "use mlr or dnn, or a dataset of images such as mnist or cifar10"
+        "use mlr or dnn, or a data set of images such as mnist or cifar10"
     )
 
 

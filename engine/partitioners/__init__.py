@@ -206,8 +206,8 @@ def _split_one(
     val, train = rest[:num_val], rest[num_val:]
     if train.size < options.min_samples:
         raise ImpossiblePartition(
-            f"client {client} has {train.size} training of {owned.size} samples, min_samples={options.min_samples}; "
-            "lower num_clients or min_samples, or let the clients differ less"
+            f"client {client} keeps {train.size} of {owned.size} samples for training, fewer than "
+            f"min_samples={options.min_samples}; lower num_clients or min_samples, or let the clients differ less"
         )
     return np.sort(train), np.sort(val), np.sort(test)
 

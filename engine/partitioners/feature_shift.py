@@ -22,7 +22,7 @@ from engine.core.errors import ImpossiblePartition
 from engine.core.registry import PARTITIONERS
 from engine.datasets import Pool
 from engine.partitioners import Partition, PartitionOptions, check_enough, split_clients
-from engine.partitioners.shifts import Colour, Levels, Noise, Rotation, Shift
+from engine.partitioners.shifts import Color, Levels, Noise, Rotation, Shift
 
 
 class FeatureShiftOptions(PartitionOptions):
@@ -83,9 +83,9 @@ class FeatureShift:
             )
         if o.kind == "rotation":
             return [Rotation(360 * o.strength * g / o.num_groups, levels) for g in groups]
-        return self._colours(pool, levels)
+        return self._colors(pool, levels)
 
-    def _colours(self, pool: Pool, levels: Levels) -> list[Shift]:
+    def _colors(self, pool: Pool, levels: Levels) -> list[Shift]:
         o, channels = self.options, pool.x.shape[1]
         if o.num_groups > 2 * channels:
             raise ImpossiblePartition(
@@ -96,4 +96,4 @@ class FeatureShift:
             raise ImpossiblePartition(
                 "strength=0.5 blends an image with its inverse to a uniform gray; use another strength"
             )
-        return [Colour(g % channels, g >= channels, o.strength, levels) for g in range(o.num_groups)]
+        return [Color(g % channels, g >= channels, o.strength, levels) for g in range(o.num_groups)]

@@ -85,7 +85,7 @@ class Noise:
 
 
 @dataclass(frozen=True)
-class Colour:
+class Color:
     """Shifts and optionally inverts the channels of images [n, C, H, W]; ``share`` blends with the original."""
 
     channel_step: int

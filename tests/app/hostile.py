@@ -93,13 +93,13 @@ def _strings(proto: Message) -> Iterator[str]:
 
 def store_hostile(store: Store) -> list[int]:
     """Imports done, failed and diverged runs in which every text is NAME; with clusters and a sweep."""
-    labelled = [
+    labeled = [
         {"name": "fedavg", "label": NAME},
         {"name": "cgpfl", "K": 2, "lam": 12, "label": f"{NAME}2"},
         {"name": "ditto", "label": f"{NAME}3", "sweep": {"lam": [0.1, 1]}},
         {"name": "local_train"},
     ]
-    raw = DIGITS | {"name": NAME, "training": {"rounds": 3, "local_steps": 2}, "algorithms": labelled}
+    raw = DIGITS | {"name": NAME, "training": {"rounds": 3, "local_steps": 2}, "algorithms": labeled}
     experiment = store_experiment(store, raw)
     document = json.loads(exchange.json_of([run.id for run in store.queue.runs(experiment_ids=[experiment.id])]))
     for run, status in zip(document["runs"], ("failed", "diverged"), strict=False):

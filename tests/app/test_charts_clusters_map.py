@@ -39,9 +39,9 @@ def test_clients_have_the_letter_of_the_round_and_their_true_context() -> None:
 
 
 def test_there_is_one_shared_model_per_cluster_or_for_all() -> None:
-    centres = client_map.shared(ARRAYS, client_map.data(ARRAYS, CELLS))
-    assert centres.query("round == 8").to_numpy().tolist() == [[8, "A", 4, 4, 2], [8, "B", -4, 4, 2]]
-    assert len(centres.query("round == 0")) == 1
+    centers = client_map.shared(ARRAYS, client_map.data(ARRAYS, CELLS))
+    assert centers.query("round == 8").to_numpy().tolist() == [[8, "A", 4, 4, 2], [8, "B", -4, 4, 2]]
+    assert len(centers.query("round == 0")) == 1
     one = client_map.shared(ARRAYS | {"shared": ARRAYS["shared"][:, :1]}, client_map.data(ARRAYS, CELLS))
     assert one[["round", "cluster", "x", "clients"]].to_numpy().tolist() == [
         [0, "", 0, 4],
@@ -64,8 +64,8 @@ def test_the_finding_distinguishes_near_and_far() -> None:
 @pytest.mark.parametrize("trails", [False, True])
 def test_every_round_is_a_frame_and_the_pages_round_is_first(trails: bool) -> None:
     table = client_map.data(ARRAYS, CELLS)
-    centres = client_map.shared(ARRAYS, table)
-    fig = client_map.figure(table, centres, ARRAYS, by="cluster", at=5, trails=trails)
+    centers = client_map.shared(ARRAYS, table)
+    fig = client_map.figure(table, centers, ARRAYS, by="cluster", at=5, trails=trails)
     assert [frame.name for frame in fig.frames] == ["0", "4", "8"]
     assert {len(frame.data) for frame in fig.frames} == {len(fig.data)} == {5}
     assert fig.layout.sliders[0].active == 1

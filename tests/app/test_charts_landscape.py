@@ -23,7 +23,7 @@ def test_a_surface_has_a_row_per_point_with_v_upwards() -> None:
 def test_the_rise_is_measured_halfway_to_the_edge() -> None:
     found = surface.rises(bowls()).set_index("surface")
     ring = [x**2 + y**2 for x in AXIS for y in AXIS if abs(np.hypot(x, y) - 0.5) <= 0.25]
-    assert found.loc["wide", "centre"] == 0.5 and found.loc["wide", "rise"] == pytest.approx(np.mean(ring))
+    assert found.loc["wide", "center"] == 0.5 and found.loc["wide", "rise"] == pytest.approx(np.mean(ring))
     assert found.loc["steep", "rise"] == pytest.approx(10 * np.mean(ring)) and found.loc["wide", "distance"] == 0.5
     assert "(wide: from 0.5)" in surface.finding(bowls())
 

@@ -43,7 +43,7 @@ def test_settings_that_splits_of_a_study_chose_for_themselves_are_noted() -> Non
         study = {"role": "final", "entry": "ditto", "split": split, "trial": 1}
         chosen = {"study": study, "training": {"rounds": 5, "lr": 0.1 + split}}
         finals.append(replace(run, config=run.config | chosen))
-    assert "Each split of a study chose its own settings for Ditto; the first split's are shown." in notes(
+    assert "The study chose settings for Ditto per split; those of the first split are shown." in notes(
         methods_of(finals)
     )
 

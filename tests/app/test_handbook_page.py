@@ -51,7 +51,7 @@ def test_the_index_has_every_method_in_its_family_with_its_costs() -> None:
 
 def test_families_are_in_didactic_order() -> None:
     families = list(by_family(ALGORITHMS))
-    assert families[:2] == ["Baselines", "Regularized towards a shared model"]
+    assert families[:2] == ["Baselines", "Regularized toward a shared model"]
     assert families[: len(FAMILIES)] == list(FAMILIES)
 
 
@@ -94,7 +94,7 @@ def test_every_data_set_is_described() -> None:
 
 
 def test_every_method_that_refuses_a_linear_model_needs_a_body() -> None:
-    needs = {entry.name: text_of(entry).labelled.get("Needs", "") for entry in ALGORITHMS}
+    needs = {entry.name: text_of(entry).labeled.get("Needs", "") for entry in ALGORITHMS}
     assert [name for name in needs if "body" not in needs[name] and not takes_linear_model(name)] == []
     assert "body" not in needs["ditto"] and takes_linear_model("ditto")
     assert [name for name in needs if "public samples" in needs[name]] == ["fedmd", "kt_pfl"]

@@ -13,7 +13,7 @@ from app.handbook.prose import capitalized, citation, sentences
 from engine.core.registry import ALGORITHMS, Entry, Parameter
 
 WHOLE = """Ditto: a personalized model per client,
-pulled towards the global one.
+pulled toward the global one.
 
 Li, Hu. Ditto. ICML 2021.
 https://arxiv.org/abs/2012.04221, Algorithm 1.
@@ -80,10 +80,10 @@ def test_any_line_becomes_balanced_latex(line: str) -> None:
 
 def test_a_docstring_is_parsed_into_parts() -> None:
     assert parse(WHOLE, "Ditto") == EntryText(
-        summary="A personalized model per client, pulled towards the global one.",
+        summary="A personalized model per client, pulled toward the global one.",
         citation="Li, Hu. Ditto. ICML 2021. https://arxiv.org/abs/2012.04221, Algorithm 1.",
         equations=("    w   <- sum_i m_i / m w_i          over the cohort", "", "    v_i <- v_i - lr grad f_i(v_i)"),
-        labelled={
+        labeled={
             "Idea": "Two models. Both train.",
             "Sent": "w, both ways.",
             "Kept": "v_i.",
@@ -96,12 +96,12 @@ def test_a_docstring_is_parsed_into_parts() -> None:
 @pytest.mark.parametrize("between", [" ", "\n", "\n\n"])
 def test_several_labels_in_one_paragraph_are_parsed(between: str) -> None:
     text = parse(f"My method.\n\nCost: as FedAvg.{between}Newcomers: use w as it is; Idea: one.\nAnd two.")
-    assert text.labelled == {"Idea": "one. And two.", "Cost": "as FedAvg.", "Newcomers": "use w as it is;"}
-    assert list(text.labelled) == ["Idea", "Cost", "Newcomers"]
+    assert text.labeled == {"Idea": "one. And two.", "Cost": "as FedAvg.", "Newcomers": "use w as it is;"}
+    assert list(text.labeled) == ["Idea", "Cost", "Newcomers"]
 
 
 def test_a_label_starts_a_sentence() -> None:
-    assert parse("My method.\n\nCost: twice the Cost: of FedAvg.").labelled == {"Cost": "twice the Cost: of FedAvg."}
+    assert parse("My method.\n\nCost: twice the Cost: of FedAvg.").labeled == {"Cost": "twice the Cost: of FedAvg."}
 
 
 @pytest.mark.parametrize("docstring", ["", "\n", "One sentence.", "My method"])
@@ -113,7 +113,7 @@ def test_a_docstring_without_parts_has_none(docstring: str) -> None:
 def test_every_method_has_the_parts_of_the_handbook(entry: Entry) -> None:
     text = text_of(entry)
     assert text.summary.endswith(".") and text.citation and text.equations
-    assert {"Idea", "When", "Sent", "Kept", "Cost", "Newcomers", "Pitfalls"} <= text.labelled.keys()
+    assert {"Idea", "When", "Sent", "Kept", "Cost", "Newcomers", "Pitfalls"} <= text.labeled.keys()
     assert not text.remarks, "a paragraph of the docstring has no label"
     assert is_balanced(aligned(text.equations))
     assert all(parameter.description for parameter in entry.parameters)

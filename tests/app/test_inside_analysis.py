@@ -78,7 +78,7 @@ def test_a_button_with_its_cost_queues_it(store: Store) -> None:
 
 def test_a_queued_one_says_that_a_worker_must_run(store: Store) -> None:
     store.analyses.request(1, KIND, OPTIONS)
-    assert "python -m app" in words(opened())
+    assert "python -m engine worker" in words(opened())
 
 
 def test_a_queued_one_waits_for_its_turn(store: Store) -> None:

@@ -109,7 +109,7 @@ def test_without_a_global_model_the_personalized_one_is_shown_on_both_data(analy
 
 
 def test_features_are_shown_with_labels_and_a_description(analysed: Store) -> None:
-    at = opened(DITTO, "features", client="3", colour="client")
+    at = opened(DITTO, "features", client="3", color="client")
     assert len(at.get("plotly_chart")) == 2
     assert "nearest neighbors" in words(at) and "are of the same class" in words(at) and "has no body" in words(at)
     assert "distances between groups" in words(at)

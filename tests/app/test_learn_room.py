@@ -205,7 +205,7 @@ def test_guesses_are_counted_and_shown_to_all(lecturer: AppTest) -> None:
     assert not plots(lecturer) and not plots(again(pages[2]))
     pressed(lecturer, "answers")
     for page in (lecturer, *map(again, pages)):
-        assert "3 answers. Most frequent: “Each alone”, 3." in words(page)
+        assert "3 answers. Most frequent: “Learning alone”, 3." in words(page)
     pressed(lecturer, "answers")
     assert not plots(again(pages[0]))
 
@@ -229,7 +229,7 @@ def test_a_guess_made_before_the_lecturer_comes_to_the_question_is_counted(lectu
 
 
 def test_the_lecturers_own_guess_is_not_counted(lecturer: AppTest) -> None:
-    lecturer.pills(key=f"guess_{STORY}_0").set_value("Each alone").run()
+    lecturer.pills(key=f"guess_{STORY}_0").set_value("Learning alone").run()
     assert counts(lecturer) == "0 of 0 answered"
 
 
@@ -323,7 +323,7 @@ def test_a_locked_database_is_an_error_on_the_page_that_stays(
         "show_answers": lambda: pressed(lecturer, "answers"),
         "close": lambda: pressed(lecturer, "leave_room"),
         "join": lambda: reader(lecturer, story=STORY),
-        "answer": lambda: page.pills(key=f"guess_{STORY}_0").set_value("Each alone").run(),
+        "answer": lambda: page.pills(key=f"guess_{STORY}_0").set_value("Learning alone").run(),
         "leave": lambda: pressed(page, "leave_room"),
     }
     failed = attempts[write]()

@@ -90,6 +90,6 @@ def test_a_page_shows_its_position_until_its_turn_comes(monkeypatch: pytest.Monk
     assert [text.value for text in at.text] == ["trained"] and not at.get("html")
 
 
-@pytest.mark.parametrize(("ahead", "words"), [(1, "1 reader is ahead of you."), (3, "3 readers are ahead of you.")])
+@pytest.mark.parametrize(("ahead", "words"), [(1, "1 person is ahead of you."), (3, "3 people are ahead of you.")])
 def test_the_position_in_words(ahead: int, words: str) -> None:
     assert sentence(ahead).endswith(words)

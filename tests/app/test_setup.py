@@ -207,7 +207,7 @@ def test_methods_to_add_are_grouped_by_family_with_the_reason_to_choose_them(emp
 def test_the_method_itself_is_chosen_by_family_too(empty_store: Store):
     page = opened()
     chosen = page.selectbox(key="setup_form.m3.name")
-    assert "Ditto · Regularized towards a shared model" in chosen.options
+    assert "Ditto · Regularized toward a shared model" in chosen.options
     families = [option.split(" · ")[1] for option in chosen.options]
     assert len(families) == len(ALGORITHMS.names()) and families == sorted(families, key=families.index)
     assert "Softmax regression (MLR)" in page.selectbox(key="setup_form.model.name").options

@@ -135,8 +135,8 @@ def test_a_refusal_is_shown_at_the_dial_before_anything_is_timed(empty_store: St
 def test_a_method_is_shown_with_the_dials_of_its_own_and_what_refuses_them(empty_store: Store):
     methods = [{"name": "fedavg", "aggregator": "median"}, {"name": "fedproto", "aggregator": {"name": "median"}}]
     page = opened(SMALL | {"algorithms": [*methods, {"name": "ditto", "system": {"drop_out": 0.5}}]})
-    assert captions(page).count("Own dials: aggregator Median.") == 2
-    assert "Own dials: system, drop-out 0.5." in captions(page)
+    assert captions(page).count("For this method only: aggregator Median.") == 2
+    assert "For this method only: system, drop-out 0.5." in captions(page)
     assert plain_messages(page)[0].startswith("aggregator: fedproto does not average models")
     assert [entry.get("aggregator") for entry in written(page)["algorithms"]] == ["median", {"name": "median"}, None]
 
@@ -162,7 +162,7 @@ def open_method(config: dict[str, Any]) -> AppTest:
 def test_dials_of_a_method_are_kept_as_they_were_given_and_drawn_in_its_section(empty_store: Store):
     page = opened(SMALL | SHARED | {"algorithms": [OWN]})
     assert written(page)["algorithms"][0] == OWN
-    (line,) = [caption for caption in captions(page) if caption.startswith("Own dials: ")]
+    (line,) = [caption for caption in captions(page) if caption.startswith("For this method only: ")]
     assert "attack" in line and "privacy" in line and "no system" in line
     page = expand(page, page.session_state[drafts.IDS][0])
     assert written(page)["algorithms"][0] == OWN
@@ -178,14 +178,14 @@ def test_a_dial_of_a_method_is_edited_switched_off_and_removed(empty_store: Stor
     assert run.privacy.noise == 2.0 and entry["attack"] == OWN["attack"]
     own_part(page, "attack", "on").set_value(False).run()
     assert written(page)["algorithms"][0]["attack"] is None
-    (chosen,) = [m for m in page.multiselect if m.label == "Own dials"]
+    (chosen,) = [m for m in page.multiselect if m.label == "Dials for this method only"]
     chosen.set_value(["system"]).run()
     assert {dial: own for dial, own in written(page)["algorithms"][0].items() if dial in DIAL_KEYS} == {"system": None}
 
 
 def test_a_method_gets_a_dial_of_its_own_that_others_do_not_have(empty_store: Store):
     page = open_method(SMALL | {"algorithms": [{"name": "fedavg"}, {"name": "ditto"}]})
-    chosen = next(m for m in page.multiselect if m.label == "Own dials")
+    chosen = next(m for m in page.multiselect if m.label == "Dials for this method only")
     chosen.set_value(["aggregator"]).run()
     first, second = parse_experiment({"name": "x", **written(page)}).runs()
     assert first.aggregator is not None and first.aggregator.name == FIRST["aggregator"] and second.aggregator is None

@@ -25,7 +25,7 @@ def test_the_handbook_cites_no_paper_by_number() -> None:
     for registry in (ALGORITHMS, DATASETS, PARTITIONERS, MODELS, ANALYSES):
         for entry in registry:
             text = text_of(entry)
-            everything = " ".join([text.summary, text.citation, *text.labelled.values(), *text.remarks])
+            everything = " ".join([text.summary, text.citation, *text.labeled.values(), *text.remarks])
             assert not NUMBERED.search(everything), entry.name
 
 

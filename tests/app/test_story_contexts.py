@@ -86,9 +86,9 @@ def test_the_heuristics_choices_are_counted_in_words() -> None:
 def test_the_plane_preserves_distances_of_coplanar_models() -> None:
     models = np.zeros((4, 5))
     models[:, 1:3] = [[0, 0], [3, 0], [0, 4], [3, 4]]
-    places, centres = in_plane(models, models[:1], np.zeros((4, 2)))
+    places, centers = in_plane(models, models[:1], np.zeros((4, 2)))
     assert np.linalg.norm(places[0] - places[3]) == pytest.approx(5)
-    assert centres[0] == pytest.approx(places[0])
+    assert centers[0] == pytest.approx(places[0])
 
 
 def test_the_plane_does_not_rotate_between_rounds() -> None:
@@ -101,8 +101,8 @@ def test_the_plane_does_not_rotate_between_rounds() -> None:
 
 
 def test_equal_models_are_one_point() -> None:
-    places, centres = in_plane(np.ones((3, 4)), np.ones((3, 4)), np.zeros((3, 2)))
-    assert not places.any() and not centres.any()
+    places, centers = in_plane(np.ones((3, 4)), np.ones((3, 4)), np.zeros((3, 2)))
+    assert not places.any() and not centers.any()
 
 
 def test_with_the_true_number_each_cluster_is_a_context() -> None:

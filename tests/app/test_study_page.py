@@ -230,7 +230,7 @@ def test_compare_shows_the_final_runs_as_methods_and_links_to_the_study(read_stu
         name + end for name in ("LocalTrain", "FedAvg", "Ditto") for end in ("", " defaults")
     }
     assert "has no personalized model" not in text and "trial" not in text
-    assert "Each split of a study chose its own settings for" in text
+    assert "The study chose settings for" in text
 
 
 def test_with_one_trial_the_defaults_are_the_choice_and_are_run_once(empty_store: Store) -> None:

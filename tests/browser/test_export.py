@@ -141,9 +141,9 @@ def test_an_image_has_the_theme_of_the_page(page: Page, server: Server, experime
 def long_names(server: Server, experiment: int) -> int:
     """Labels of one long word, which are part of a title."""
     store = Store(server.database_url)
-    labelled = [{"name": name, "label": f"{name}{150 * 'w'}"} for name in ("fedavg", "local_train")]
+    labeled = [{"name": name, "label": f"{name}{150 * 'w'}"} for name in ("fedavg", "local_train")]
     try:
-        return store_experiment(store, DIGITS | {"name": "long names", "algorithms": labelled}).id
+        return store_experiment(store, DIGITS | {"name": "long names", "algorithms": labeled}).id
     finally:
         store.close()
 

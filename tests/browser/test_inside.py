@@ -8,7 +8,7 @@ from tests.app.samples import DIGITS, store_experiment
 from tests.browser.conftest import LOAD_MS, PLACEHOLDER, READY, PageProblems, Server
 
 MAP = "[class*='st-key-figure_client_map'] .js-plotly-plot"
-CENTRE_OF_LOWEST = """plot => {
+CENTER_OF_LOWEST = """plot => {
   const [x, y] = [plot._fullLayout.xaxis, plot._fullLayout.yaxis], box = plot.getBoundingClientRect();
   return [box.x + x._offset + x._length / 2, box.y + y._offset + y.l2p(0)];
 }"""
@@ -34,7 +34,7 @@ def test_a_click_on_the_map_opens_a_client_and_a_reload_shows_the_same(
     page.wait_for_selector(READY, timeout=LOAD_MS)
     page.wait_for_selector(PLACEHOLDER, state="hidden", timeout=LOAD_MS)
     lowest = lowest_client(page)
-    place = page.locator(MAP).evaluate(CENTRE_OF_LOWEST)
+    place = page.locator(MAP).evaluate(CENTER_OF_LOWEST)
     page.mouse.click(*place)
     page.wait_for_url(f"**client={lowest}*", timeout=LOAD_MS)
     expect(page.locator("strong", has_text=f"Client {lowest}:")).to_be_visible(timeout=LOAD_MS)

@@ -150,12 +150,12 @@ def test_keys_lead_through_the_slides(page: Page, server: Server, page_problems:
     sentence = page.get_by_role("heading", level=1)
     expect(sentence).to_have_text(asked.question.text, timeout=LOAD_MS)
     page.wait_for_selector(READY, timeout=LOAD_MS)
-    page.get_by_role("button", name="Each alone").wait_for(timeout=LOAD_MS)  # its key works once it is drawn
+    page.get_by_role("button", name="Learning alone").wait_for(timeout=LOAD_MS)  # its key works once it is drawn
     page.keyboard.press("2")
-    page.wait_for_selector("[data-testid=stBaseButton-primary]:has-text('Each alone')", timeout=LOAD_MS)
+    page.wait_for_selector("[data-testid=stBaseButton-primary]:has-text('Learning alone')", timeout=LOAD_MS)
     page.keyboard.press("Space")
     expect(sentence).to_contain_text(upright, timeout=LOAD_MS)
-    expect(page.locator(".verdict")).to_contain_text("You chose “Each alone”.")
+    expect(page.locator(".verdict")).to_contain_text("You chose “Learning alone”.")
     page.keyboard.press("ArrowRight")
     expect(sentence).to_contain_text(quarter, timeout=LOAD_MS)
     expect(page.get_by_role("button", name="Previous")).to_be_enabled(timeout=LOAD_MS)

@@ -66,7 +66,7 @@ def test_a_saved_view_is_a_link_for_anyone(
 ) -> None:
     opened(page, f"{server.url}/library?q=to+be+deleted&sort=mean")
     page.get_by_role("button", name="Save view").click(timeout=LOAD_MS)
-    page.get_by_role("textbox", name="Name of this view").fill("mine, best first")
+    page.get_by_role("textbox", name="View name").fill("mine, best first")
     page.get_by_role("button", name="Save", exact=True).click(timeout=LOAD_MS)
     expect(page.get_by_text("Saved the view “mine, best first”.")).to_be_visible(timeout=LOAD_MS)
     try:

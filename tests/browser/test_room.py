@@ -56,11 +56,11 @@ def test_a_reader_follows_leaves_comes_back_and_answers(
 
     page.get_by_role("radio", name="a · ").click()
     at_scene(reader, "a")
-    reader.get_by_role("radio", name="Each alone").click()
+    reader.get_by_role("radio", name="Learning alone").click()
     expect(page.locator(".room-counts")).to_have_text("1 of 1 answered", timeout=LOAD_MS)
     page.get_by_role("button", name="Show answers").click()
-    expect(reader.get_by_role("heading", name="Answers of the class")).to_be_visible(timeout=LOAD_MS)
-    expect(reader.get_by_text("1 answer. Most frequent: “Each alone”, 1.").first).to_be_visible(timeout=LOAD_MS)
+    expect(reader.get_by_role("heading", name="Class answers")).to_be_visible(timeout=LOAD_MS)
+    expect(reader.get_by_text("1 answer. Most frequent: “Learning alone”, 1.").first).to_be_visible(timeout=LOAD_MS)
     assert violations(page) == violations(reader) == []
     assert page_problems == PageProblems()
 

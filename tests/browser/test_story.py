@@ -19,7 +19,7 @@ def turn_to(page: Page, name: str, question: str) -> None:
 def set_up_three_methods(page: Page) -> None:
     """The page opens with three methods on digits; changes the name and the number of rounds."""
     turn_to(page, "Set up", "New experiment")
-    methods = ("FedAvg · Baselines", "LocalTrain · Baselines", "Ditto · Regularized towards a shared model")
+    methods = ("FedAvg · Baselines", "LocalTrain · Baselines", "Ditto · Regularized toward a shared model")
     for number, method in enumerate(methods, start=1):
         expect(page.get_by_role("combobox", name=f"Method {number}")).to_have_value(method, timeout=LOAD_MS)
     name = page.get_by_role("textbox", name="Name")

@@ -50,12 +50,12 @@ def spread_apart(values: list[float], gap: float, ceiling: float = np.inf) -> li
     order = np.argsort(values, kind="stable")
     groups: list[tuple[float, int]] = []  # center and members of labels that touch
     for index in order:
-        centre, size = float(values[index]), 1
-        while groups and centre - groups[-1][0] < gap * (size + groups[-1][1]) / 2:
+        center, size = float(values[index]), 1
+        while groups and center - groups[-1][0] < gap * (size + groups[-1][1]) / 2:
             before, members = groups.pop()
-            centre, size = (before * members + centre * size) / (members + size), members + size
-        groups.append((centre, size))
-    placed = [centre + gap * (i - (size - 1) / 2) for centre, size in groups for i in range(size)]
+            center, size = (before * members + center * size) / (members + size), members + size
+        groups.append((center, size))
+    placed = [center + gap * (i - (size - 1) / 2) for center, size in groups for i in range(size)]
     for i in reversed(range(len(placed))):
         placed[i] = min(placed[i], ceiling)
         ceiling = placed[i] - gap

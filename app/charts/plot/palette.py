@@ -128,7 +128,7 @@ class Tone(NamedTuple):
 
 
 def tones(style: MethodStyle) -> tuple[Tone, ...]:
-    """The style's own color, then its shades towards the text color, all readable on the background."""
+    """The style's own color, then its shades toward the text color, all readable on the background."""
     return _tones(style.light, style.dark)
 
 

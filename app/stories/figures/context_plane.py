@@ -23,9 +23,9 @@ RING = 0.12  # radius, as a share of the extent
 
 
 def data(
-    places: np.ndarray, centres: np.ndarray, clusters: np.ndarray, accuracies: np.ndarray, num_contexts: int
+    places: np.ndarray, centers: np.ndarray, clusters: np.ndarray, accuracies: np.ndarray, num_contexts: int
 ) -> pd.DataFrame:
-    """[client, context, cluster, letter, x, y, centre_x, centre_y, accuracy]; client i is of context i mod G."""
+    """[client, context, cluster, letter, x, y, center_x, center_y, accuracy]; client i is of context i mod G."""
     clients = np.arange(len(places))
     return pd.DataFrame(
         {
@@ -35,8 +35,8 @@ def data(
             "letter": [string.ascii_uppercase[cluster] for cluster in clusters],
             "x": places[:, 0],
             "y": places[:, 1],
-            "centre_x": centres[:, 0],
-            "centre_y": centres[:, 1],
+            "center_x": centers[:, 0],
+            "center_y": centers[:, 1],
             "accuracy": accuracies,
         }
     )
@@ -78,13 +78,13 @@ def moving(df: pd.DataFrame, extent: float) -> Moves:
     angle = 2 * np.pi * df["client"] / len(df)
     radius = RING * extent
     df = df.assign(x=df["x"] + radius * np.cos(angle), y=df["y"] + radius * np.sin(angle))
-    centres = df.drop_duplicates("cluster").sort_values("cluster")
+    centers = df.drop_duplicates("cluster").sort_values("cluster")
     moves = {
-        "pull": {axis: joined(df[axis], df[f"centre_{axis}"]) for axis in "xy"},
+        "pull": {axis: joined(df[axis], df[f"center_{axis}"]) for axis in "xy"},
         "cluster models": {
-            "x": centres["centre_x"].tolist(),
-            "y": centres["centre_y"].tolist(),
-            "customdata": centres["letter"].tolist(),
+            "x": centers["center_x"].tolist(),
+            "y": centers["center_y"].tolist(),
+            "customdata": centers["letter"].tolist(),
         },
     }
     for context, clients in df.groupby("context"):

@@ -110,7 +110,7 @@ def _add_pale(fig: go.Figure, curve: pd.DataFrame, *, is_named: bool) -> None:
 
 
 def _add_curve(fig: go.Figure, curve: pd.DataFrame) -> None:
-    """The chosen spread: solid between the ends, dotted towards them, with its four marks."""
+    """The chosen spread: solid between the ends, dotted toward them, with its four marks."""
     shade, color = palette.ground(), palette.color(palette.style_of("fedprox_onestage"))
     inner = curve[curve["mark"].isin(["", "best"])].sort_values("x")
     whole = curve[curve["mark"] != "adaptive"].sort_values("x")

@@ -51,8 +51,8 @@ def greys() -> dict[str, Any]:
 
 def for_and_against(most: float) -> dict[str, Any]:
     """The colors of weights: blue for a class, red against it, from -most to most."""
-    against, in_favour = (palette.HUES[hue][palette.is_dark()] for hue in ("vermilion", "blue"))
-    return {"colorscale": [[0, against], [0.5, palette.ground().second], [1, in_favour]], "zmin": -most, "zmax": most}
+    against, in_favor = (palette.HUES[hue][palette.is_dark()] for hue in ("vermilion", "blue"))
+    return {"colorscale": [[0, against], [0.5, palette.ground().second], [1, in_favor]], "zmin": -most, "zmax": most}
 
 
 def canvas(fig: go.Figure, width: float, height: float) -> go.Figure:

@@ -91,7 +91,7 @@ def _add_star(fig: go.Figure, df: pd.DataFrame, color: str) -> None:
         y=[100 * best["mean"]],
         mode="markers",
         marker={"symbol": "star", "size": 20, "color": color},
-        hovertemplate=f"highest lowest 5 %, mean over {best['draws']} draws: "
+        hovertemplate=f"best lowest 5 %, mean over {best['draws']} draws: "
         f"{percent_pm(best['mean'], best['std'], samples=SAMPLES)} at ρ = {best['rho']:g}<extra></extra>",
     )
 

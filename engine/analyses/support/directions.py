@@ -20,7 +20,7 @@ def gaussian(like: SharedParams, seed: int, which: int) -> SharedParams:
     return {n: d.to(like[n].device, like[n].dtype) for n, d in drawn.items()}
 
 
-def filter_normalised(direction: SharedParams, params: SharedParams) -> SharedParams:
+def filter_normalized(direction: SharedParams, params: SharedParams) -> SharedParams:
     """Scales each filter of ``direction`` to the norm of that filter in ``params``; 0 for biases and normalizations."""
     return {n: _as_long(d, params[n]) if d.dim() > 1 else torch.zeros_like(d) for n, d in direction.items()}
 

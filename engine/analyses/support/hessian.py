@@ -38,7 +38,7 @@ class Trace(NamedTuple):
 class Ball(NamedTuple):
     """Losses around a point: at the point, after one ascent step of length rho, and the largest found within rho."""
 
-    centre: float
+    center: float
     first_order: float
     worst: float
 
@@ -122,7 +122,7 @@ def worst_in_ball(objective: Objective, at: Vector, rho: float, stream: torch.Ge
 
     If the gradient is zero, it starts in a random direction. NaN if a loss on the way is NaN.
     """
-    slope, centre = objective.slope(at)
+    slope, center = objective.slope(at)
     is_flat = not slope.any()
     eps = rho * _unit(_normal(at, stream) if is_flat else slope)
     losses = []
@@ -132,8 +132,8 @@ def worst_in_ball(objective: Objective, at: Vector, rho: float, stream: torch.Ge
         eps = eps + rho * _unit(slope)
         eps = eps * min(1.0, rho / max(float(eps.norm()), 1e-30))
     losses.append(objective.value(at + eps))
-    worst = math.nan if any(map(math.isnan, losses)) else max([centre, *losses])
-    return Ball(centre, centre if is_flat else losses[0], worst)
+    worst = math.nan if any(map(math.isnan, losses)) else max([center, *losses])
+    return Ball(center, center if is_flat else losses[0], worst)
 
 
 def _largest(diagonal: list[float], off_diagonal: list[float], length: float) -> Eigenvalue:

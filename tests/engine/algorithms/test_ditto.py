@@ -1,4 +1,4 @@
-"""Ditto: FedAvg, and local models that are pulled towards its global model."""
+"""Ditto: FedAvg, and local models that are pulled toward its global model."""
 
 import numpy as np
 

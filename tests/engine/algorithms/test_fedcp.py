@@ -28,10 +28,10 @@ def direction_of(params: plain.Params) -> torch.Tensor:
     return F.normalize(params["head.weight"].sum(0), dim=0)
 
 
-def logits(params: plain.Params, x: torch.Tensor, towards: torch.Tensor) -> torch.Tensor:
+def logits(params: plain.Params, x: torch.Tensor, toward: torch.Tensor) -> torch.Tensor:
     """h_i(r f) + g(s f), unit by unit."""
     features = plain.hidden(params, x)
-    linear = (features * towards) @ params["cpn.weight"].T + params["cpn.bias"]
+    linear = (features * toward) @ params["cpn.weight"].T + params["cpn.bias"]
     scaled = (linear - linear.mean(1, keepdim=True)) / (linear.var(1, unbiased=False, keepdim=True) + 1e-5).sqrt()
     pairs = (scaled * params["cpn_norm.weight"] + params["cpn_norm.bias"]).clamp(min=0).view(len(x), 2, -1)
     r, s = pairs.softmax(1).unbind(1)
@@ -49,10 +49,10 @@ def plain_discrepancy(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return mean(a, a) + mean(b, b) - 2 * mean(a, b)
 
 
-def whole_loss(received: plain.Params, towards: torch.Tensor, lam: float):
+def whole_loss(received: plain.Params, toward: torch.Tensor, lam: float):
     def loss(params: plain.Params, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         gap = plain_discrepancy(plain.hidden(params, x), plain.hidden(received, x))
-        return F.cross_entropy(logits(params, x, towards), y) + lam * gap
+        return F.cross_entropy(logits(params, x, toward), y) + lam * gap
 
     return loss
 
@@ -67,11 +67,11 @@ def test_rounds_follow_the_paper(backend):
         cohort = run.task.cohort(result.round)
         uploads = {}
         for i, batches in samples_of(run.task, cohort.clients, cohort.plan).items():
-            start, towards = shared | heads[i], direction_of(heads[i])
-            loss = whole_loss(shared, towards, lam)
+            start, toward = shared | heads[i], direction_of(heads[i])
+            loss = whole_loss(shared, toward, lam)
             walked = [plain.descend(start, batches[:t], loss=loss, trained=MOVING) for t in range(4)]
             at = zip(walked[:3], batches, strict=True)
-            losses = [float(F.cross_entropy(logits(p, x, towards), y)) for p, (x, y) in at]
+            losses = [float(F.cross_entropy(logits(p, x, toward), y)) for p, (x, y) in at]
             assert result.arrays["train_loss"][i] == pytest.approx(sum(losses) / 3, rel=1e-9)
             heads[i] = part(walked[3], head)
             halfway = {f"g.{n}": (heads[i][n] + shared[f"g.{n}"]) / 2 for n in head}

@@ -1,4 +1,4 @@
-"""FedMD: the average logits and the steps towards them, computed with plain autograd."""
+"""FedMD: the average logits and the steps toward them, computed with plain autograd."""
 
 from dataclasses import replace
 

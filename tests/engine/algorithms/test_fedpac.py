@@ -1,4 +1,4 @@
-"""FedPAC: class statistics, the combination of heads and the pull towards prototypes, computed one by one."""
+"""FedPAC: class statistics, the combination of heads and the pull toward prototypes, computed one by one."""
 
 from dataclasses import replace
 from itertools import combinations

@@ -176,7 +176,7 @@ def test_fedphp_costs_as_much_as_fedavg():
 
 
 def test_fedphp_warns_of_lam_one_and_of_mu_zero():
-    assert any("nothing is learnt" in note for note in simulation(KL | {"lam": 1}).task.notes)
+    assert any("nothing is learned" in note for note in simulation(KL | {"lam": 1}).task.notes)
     assert any("nothing is inherited" in note for note in simulation(KL | {"mu": 0}).task.notes)
     assert not simulation(KL).task.notes
 

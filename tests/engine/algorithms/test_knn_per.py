@@ -1,4 +1,4 @@
-"""kNN-Per: FedAvg's model, and votes of neighbours computed sample by sample."""
+"""kNN-Per: FedAvg's model, and votes of neighbors computed sample by sample."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ def features_of(params, x: torch.Tensor) -> torch.Tensor:
 
 
 def probabilities(params, task: Task, client: int, x: torch.Tensor, k: int, lam: float, scale: float) -> torch.Tensor:
-    """p for each sample, with a sorted list of neighbours."""
+    """p for each sample, with a sorted list of neighbors."""
     own, labels = task.data.train.of_client(client)
     memory, found = features_of(params, own), []
     for f, logits in zip(features_of(params, x), task.model.logits(params, x), strict=True):
@@ -53,7 +53,7 @@ def predicted(run, client: int, x: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("model", ["mlr", DNN], ids=["mlr", "dnn"])
 @pytest.mark.parametrize("k", [1, 3, 5])  # one client has 4 samples
-def test_the_nearest_neighbours_vote(model, k):
+def test_the_nearest_neighbors_vote(model, k):
     run = trained({"name": "knn_per", "k": k, "lam": 0.7, "scale": 0.3}, model=model)
     for client in range(4):
         x, _ = run.task.data.test.of_client(client)
@@ -74,13 +74,13 @@ def test_the_global_model_is_fedavgs_and_without_votes_the_personalized_one_too(
     assert any("this is fedavg" in note for note in run.task.notes) == (lam == 0)
 
 
-def test_the_nearest_neighbour_of_a_stored_sample_is_itself():
+def test_the_nearest_neighbor_of_a_stored_sample_is_itself():
     run = trained({"name": "knn_per", "lam": 1, "k": 1})
     accuracy, _ = evaluate(run.task, run.algorithm.personalized(run.state, run.task), run.task.data.train)
     assert accuracy.tolist() == [1, 1, 1, 1]
 
 
-def test_with_all_neighbours_alike_the_votes_are_the_class_frequencies():
+def test_with_all_neighbors_alike_the_votes_are_the_class_frequencies():
     run = trained({"name": "knn_per", "lam": 1, "k": 100, "scale": 1e6}, model=DNN)
     counts = run.task.data.class_counts.double()
     for client in range(4):

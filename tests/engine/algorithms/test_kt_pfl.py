@@ -165,7 +165,7 @@ def test_rows_of_coefficients_stay_on_the_simplex_and_those_of_absent_clients_st
     assert float((before - 0.25).abs().max()) > 0.01
 
 
-def test_a_client_that_learnt_from_nobody_in_the_cohort_takes_the_average():
+def test_a_client_that_learned_from_nobody_in_the_cohort_takes_the_average():
     """Its stored row has no mass there, and keeps none."""
     alone = torch.tensor([[0.0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
     run = with_models_that_differ(KT_PFL | {"coefficient_lr": 0}, alone)

@@ -1,4 +1,4 @@
-"""Methods with a pull towards the global model: their limits without it, and the models of newcomers."""
+"""Methods with a pull toward the global model: their limits without it, and the models of newcomers."""
 
 import pytest
 

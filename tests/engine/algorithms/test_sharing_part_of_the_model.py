@@ -32,13 +32,13 @@ def test_the_personal_part_changes_only_when_its_client_participates(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "travelling"),
+    ("name", "traveling"),
     [("fedper", "body"), ("fedrep", "body"), ("fedbabu", "body"), ("lg_fedavg", "head"), ("fedrod", "names")],
 )
-def test_only_the_shared_part_is_sent(name, travelling):
+def test_only_the_shared_part_is_sent(name, traveling):
     run = simulation(name, model=DNN)
     shared = run.algorithm.shared(run.state)
-    expected = sum(8 * run.task.initial_model()[n].numel() for n in getattr(run.task.model, travelling))
+    expected = sum(8 * run.task.initial_model()[n].numel() for n in getattr(run.task.model, traveling))
     assert shared.bytes_up == shared.bytes_down == expected
 
 

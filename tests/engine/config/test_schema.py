@@ -130,7 +130,7 @@ def test_a_mistake_is_reported_with_its_field_and_a_fix(changed, words):
 
 
 def test_all_mistakes_are_reported_at_once():
-    assert len(problems(training={"lr": -1}, dataset={"name": "nothing"}, seeds=[], colour=3)) == 4
+    assert len(problems(training={"lr": -1}, dataset={"name": "nothing"}, seeds=[], color=3)) == 4
 
 
 def test_values_are_set_by_path():

@@ -22,7 +22,7 @@ FILES = CifarFiles("TinyCifar", folder="tiny", archive="tiny.tar.gz", npz="tiny.
 NAMES = ("cat", "dog", "ship")
 
 
-def colours(labels: list[int]) -> np.ndarray:
+def colors(labels: list[int]) -> np.ndarray:
     """[n, 3, 32, 32]: channel c of an image with label y is 10 y + c everywhere; the upper right corner is 99."""
     planes = np.array([[10 * y + c for c in range(3)] for y in labels], np.uint8)
     images = np.repeat(planes, 32 * 32, axis=1).reshape(-1, 3, 32, 32)
@@ -32,7 +32,7 @@ def colours(labels: list[int]) -> np.ndarray:
 
 def official_files() -> dict[str, bytes]:
     labels = {"a": [0, 1], "b": [2], "test": [1, 2]}
-    batches = {name: {"data": colours(y).reshape(-1, 3072), "labels": y} for name, y in labels.items()}
+    batches = {name: {"data": colors(y).reshape(-1, 3072), "labels": y} for name, y in labels.items()}
     return {name: pickle.dumps(batch) for name, batch in {**batches, "meta": {"names": list(NAMES)}}.items()}
 
 
@@ -74,9 +74,9 @@ def unpacked(archive: bytes, tmp_path: Path) -> Path:
 
 def save_npz(folder: Path, name: str = "tiny.npz", **changed: np.ndarray) -> Path:
     arrays = {
-        "x_train": colours([0, 1, 2]).transpose(0, 2, 3, 1),
+        "x_train": colors([0, 1, 2]).transpose(0, 2, 3, 1),
         "y_train": np.array([0, 1, 2], np.uint8),
-        "x_test": colours([1, 2]).transpose(0, 2, 3, 1),
+        "x_test": colors([1, 2]).transpose(0, 2, 3, 1),
         "y_test": np.array([1, 2], np.uint8),
     }
     np.savez(folder / name, **{**arrays, **changed})
@@ -86,7 +86,7 @@ def save_npz(folder: Path, name: str = "tiny.npz", **changed: np.ndarray) -> Pat
 def test_an_image_has_channels_then_rows_then_columns(tmp_path):
     pool = FILES.load(save_npz(tmp_path), OfficialOptions(), NAMES)
     assert pool.x.dtype == np.uint8
-    assert (pool.x == colours([0, 1, 2, 1, 2])).all()
+    assert (pool.x == colors([0, 1, 2, 1, 2])).all()
     assert pool.y.tolist() == [0, 1, 2, 1, 2]
     assert (pool.scale, pool.num_classes, pool.class_names) == (1 / 255, 3, NAMES)
 
@@ -101,7 +101,7 @@ def test_the_training_pool_leaves_the_test_images_as_a_common_test_set(tmp_path)
     pool = FILES.load(save_npz(tmp_path), OfficialOptions(pool="train", common_test=True), NAMES)
     assert pool.y.tolist() == [0, 1, 2]
     assert pool.common_test[1].tolist() == [1, 2]
-    assert (pool.common_test[0] == colours([1, 2])).all()
+    assert (pool.common_test[0] == colors([1, 2])).all()
 
 
 def test_images_are_standardized_over_all_training_pixels(tmp_path):

@@ -19,9 +19,9 @@ WORDS = "n01\tgoldfish, Carassius auratus\nn02\tcrane, bird\nn03\tcrane, machine
 ANNOTATIONS = "val_0.JPEG\tn02\t0\t32\t44\t62\nval_1.JPEG\tn01\t52\t55\t57\t59\n"
 
 
-def jpeg(colour: tuple[int, int, int], mode: str = "RGB", size: tuple[int, int] = (64, 64)) -> bytes:
+def jpeg(color: tuple[int, int, int], mode: str = "RGB", size: tuple[int, int] = (64, 64)) -> bytes:
     buffer = io.BytesIO()
-    Image.new("RGB", size, colour).convert(mode).save(buffer, "JPEG", quality=95)
+    Image.new("RGB", size, color).convert(mode).save(buffer, "JPEG", quality=95)
     return buffer.getvalue()
 
 

@@ -17,7 +17,7 @@ CNN = {"name": "cnn", "hidden": 4}
 
 
 def images(sizes: tuple[int, ...] = SIZES, side: int = 16) -> Federation:
-    """Gray images [1, side, side] of random pixels in double precision; two test samples a client."""
+    """Gray images [1, side, side] of random pixels in double precision; two test samples per client."""
     rng = np.random.default_rng(5)
     starts = np.cumsum([0, *(size + 2 for size in sizes)])
     x = rng.random((starts[-1], 1, side, side))

@@ -72,7 +72,7 @@ def test_half_a_tie_mixes_rank_and_chance():
 
 def test_a_tie_to_labels_uses_those_before_an_attack():
     train: ClientData = DATA.train
-    poisoned = replace(DATA, train=replace(train, relabelled=2 - train.all_labels))
+    poisoned = replace(DATA, train=replace(train, relabeled=2 - train.all_labels))
     assert np.array_equal(devices(tie="labels").speed, devices(tie="labels", data=poisoned).speed)
     means = [train.of_client(i)[1].double().mean() for i in range(N)]
     slowest_first = np.argsort(devices(tie="labels").speed)

@@ -265,7 +265,7 @@ def test_natural_needs_clients():
 
 
 def test_a_natural_client_with_a_single_sample_is_refused():
-    with pytest.raises(ImpossiblePartition, match="client 1 has 1 training"):
+    with pytest.raises(ImpossiblePartition, match="client 1 keeps 1 of 1 samples for training"):
         split("natural", pool_of(10, client=np.array([0] * 9 + [1])))
 
 

@@ -72,5 +72,5 @@ def test_the_split_is_described_in_words():
 
 
 def test_a_group_that_is_too_small_for_its_clients_is_refused():
-    with pytest.raises(ImpossiblePartition, match=r"client [01] has 1 training of 1 samples"):
+    with pytest.raises(ImpossiblePartition, match=r"client [01] keeps 1 of 1 samples for training"):
         split("natural", pool_of(6, client=np.array([0, 0, 1, 1, 1, 1])), clients_per_group=2)

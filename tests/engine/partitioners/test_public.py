@@ -95,8 +95,8 @@ def test_the_draw_depends_on_the_seed_alone():
     settings = [("iid", 0), ("dirichlet", 0), ("iid", 1)]
     drawn = [partition_pool(config(name, seed, public_fraction=0.2), pool).public for name, seed in settings]
     assert np.array_equal(drawn[0], drawn[1]) and not np.array_equal(drawn[0], drawn[2])
-    relabelled = replace(pool, y=pool.y[::-1].copy(), client=pool.client[::-1].copy())
-    assert np.array_equal(drawn[0], partition_pool(config(public_fraction=0.2), relabelled).public)
+    relabeled = replace(pool, y=pool.y[::-1].copy(), client=pool.client[::-1].copy())
+    assert np.array_equal(drawn[0], partition_pool(config(public_fraction=0.2), relabeled).public)
 
 
 def test_test_samples_that_come_with_the_data_are_not_taken():

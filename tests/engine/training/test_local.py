@@ -13,14 +13,14 @@ from tests.support.settings import DNN, VARIED_TRAINING
 
 
 def with_prox(lam, drift=False, **settings):
-    """The cohort's models after local training towards zero models; the drift is 0.3 in every coordinate."""
+    """The cohort's models after local training toward zero models; the drift is 0.3 in every coordinate."""
     task = simulation("fedavg", **settings).task
     cohort = task.cohort(1)
     start = broadcast(task.initial_model(), cohort.size)
-    towards = map_params(torch.zeros_like, start)
+    toward = map_params(torch.zeros_like, start)
     terms = {"drift": map_params(lambda p: torch.full_like(p, 0.3), start)} if drift else {}
     strength = lam[cohort.clients] if isinstance(lam, torch.Tensor) else lam
-    trained = local_sgd(task, start, cohort, SGD.of(task, prox=(strength, towards), **terms))
+    trained = local_sgd(task, start, cohort, SGD.of(task, prox=(strength, toward), **terms))
     return task, cohort, trained.params
 
 

@@ -2,12 +2,12 @@
 
 import torch
 
-from engine.analyses.support.directions import filter_normalised, gaussian, norm, orthonormal
+from engine.analyses.support.directions import filter_normalized, gaussian, norm, orthonormal
 
 
 def test_directions_have_the_filters_norms_and_leave_biases() -> None:
     params = {"weight": torch.tensor([[3.0, 4.0], [0.0, 0.0]]), "bias": torch.ones(2)}
-    u = filter_normalised(gaussian(params, 0, 0), params)
+    u = filter_normalized(gaussian(params, 0, 0), params)
     torch.testing.assert_close(u["weight"].norm(dim=1), torch.tensor([5.0, 0.0]))
     assert not u["bias"].any()
 

@@ -65,7 +65,7 @@ def test_random_signs_find_the_trace_within_their_error() -> None:
 def test_the_worst_loss_in_a_ball_around_a_minimum_is_that_of_the_top_eigenvector() -> None:
     objective = quadratic(rotated([7.0, 3.0, 2.0, 1.0, 0.5, 0.1]), FLAT)
     found = worst_in_ball(objective, objective.start, 0.1, stream(), steps=60)
-    assert found.worst == pytest.approx(7 * 0.1**2 / 2, rel=1e-6) and found.first_order == found.centre == 0
+    assert found.worst == pytest.approx(7 * 0.1**2 / 2, rel=1e-6) and found.first_order == found.center == 0
 
 
 def test_on_a_slope_the_worst_point_is_the_first_order_one() -> None:
@@ -77,7 +77,7 @@ def test_on_a_slope_the_worst_point_is_the_first_order_one() -> None:
 
 def test_a_nan_loss_nearby_makes_the_worst_loss_nan() -> None:
     def root(params: dict[str, torch.Tensor]) -> torch.Tensor:
-        return (params["a"].sum() + 1).sqrt() - 2 * params["a"].sum()  # rises towards the points where it is undefined
+        return (params["a"].sum() + 1).sqrt() - 2 * params["a"].sum()  # rises toward the points where it is undefined
 
     objective = Objective([root], {"a": torch.zeros(1, dtype=torch.float64)})
     assert np.isnan(worst_in_ball(objective, objective.start, 2.0, stream()).worst)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.analyses.support.directions import filter_normalised, gaussian
+from engine.analyses.support.directions import filter_normalized, gaussian
 from engine.analyses.support.probes import Samples
 from engine.analyses.support.surface import Plane, surface
 from engine.config.schema import parse_experiment
@@ -16,7 +16,7 @@ def example(model, shape, dtype):
     raw = {"dataset": "digits", "partition": "iid", "model": model, "algorithms": ["fedavg"]}
     network = build_model(parse_experiment(raw).runs()[0].model, shape, 3)
     origin = {n: p.to(dtype) for n, p in network.initial(0).items()}
-    u, v = (filter_normalised(gaussian(origin, 0, i), origin) for i in (0, 1))
+    u, v = (filter_normalized(gaussian(origin, 0, i), origin) for i in (0, 1))
     generator = torch.Generator().manual_seed(0)
     x, y = torch.randn(6, *shape, generator=generator, dtype=dtype), torch.tensor([0, 1, 2, 0, 1, 1])
     a, b = torch.linspace(-1, 1, 5, dtype=dtype), torch.linspace(-2, 1, 3, dtype=dtype)
