@@ -13,8 +13,7 @@ FORMATS = ("json", "csv", "parquet", "models", "bundle")
 RUN_EXIT_CODES = """\
 exit code: 0 done; 2 bad configuration, absent or unreadable data, impossible partition (one line for each problem); 3
 a run failed, or a study cannot continue; 4 a run diverged; 130 cancelled, here with Ctrl-C or elsewhere. --export
-always writes all runs, including the rounds of those that did not finish.
-"""
+always writes all runs, including the rounds of those that did not finish."""
 
 
 # Commands on stored data, with their descriptions; they take a database, most of them runs.
