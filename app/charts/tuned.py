@@ -17,23 +17,26 @@ ROW_PX = 48
 TAIL_BELOW = 0.3  # where the lowest clients are drawn, in rows
 TICK = 0.16  # half of the mark of the chance floor
 REFERENCE = "local_train"
+SETTINGS = ("default", "tuned")
 COLUMNS = ["method", "algorithm", "default", "tuned", "default_lowest", "tuned_lowest"]
 
 
 def data(runs: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
     """[method, algorithm, split, setting, mean, lowest, samples, tail_samples] -> a row per method, best tuned first.
 
-    ``setting`` is ``default`` or ``tuned``; seeds are averaged inside splits, and then splits. ``floors`` [method,
-    floor, floor_low, floor_high] is the chance floor of the lowest clients of the tuned runs.
+    ``setting`` is ``default`` or ``tuned``; seeds are averaged inside splits, and then splits. NaN where no run with a
+    setting has ended yet. ``floors`` [method, floor, floor_low, floor_high] is the chance floor of the lowest clients
+    of the tuned runs.
     """
     heads = ["method", "algorithm", "split", "setting"]
     blocks = runs.groupby(heads, as_index=False, sort=False)[["mean", "lowest"]].mean()
     wide = blocks.groupby(["method", "algorithm", "setting"], sort=False)[["mean", "lowest"]].mean().unstack("setting")
+    wide = wide.reindex(columns=pd.MultiIndex.from_product([("mean", "lowest"), SETTINGS]))
     rows = pd.DataFrame(
         {
             f"{setting}{suffix}": wide[(name, setting)]
             for name, suffix in (("mean", ""), ("lowest", "_lowest"))
-            for setting in ("default", "tuned")
+            for setting in SETTINGS
         }
     ).reset_index()
     samples = runs.groupby("method")[["samples", "tail_samples"]].sum().reset_index()
@@ -50,8 +53,10 @@ def band(runs: pd.DataFrame) -> tuple[float, float] | None:
 
 def finding(df: pd.DataFrame) -> str:
     """``Tuning helped CGPFL most, by 42.3 points, and LocalTrain least, by 1.5 points.``"""
-    gains = (df["tuned"] - df["default"]).set_axis(df["method"]).sort_values(ascending=False, kind="stable")
+    gains = (df["tuned"] - df["default"]).set_axis(df["method"]).dropna().sort_values(ascending=False, kind="stable")
     samples = float(df["samples"].min())
+    if gains.empty:
+        return "No method has results with both its defaults and its chosen settings."
     if gains.max() <= 0:
         return "No method gained from tuning."
     gained = points(gains.iloc[0], samples)

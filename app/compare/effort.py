@@ -1,6 +1,7 @@
 """The panel on effort: rounds or another cost against gradient evaluations, until a target is reached."""
 
 from dataclasses import dataclass
+from math import floor, log10
 from typing import cast
 
 import numpy as np
@@ -123,10 +124,16 @@ def targets(best: pd.Series, goal: str) -> dict[str, str]:
         return {}
     if goal == "error":
         values = np.geomspace(high, max(low, 1e-6), MAX_TARGETS)
-        return {f"{value:.3g}": number(float(f"{value:.3g}")) for value in values}
+        return {text: number(float(text)) for text in map(_rounded_up, values)}
     step = max(1, round(100 * (high - low) / MAX_TARGETS))
     percents = np.arange(np.ceil(100 * low - 1e-6), np.floor(100 * high + 1e-6) + 1, step).astype(int)
     return {f"{p / 100:g}": f"{p} %" for p in percents}
+
+
+def _rounded_up(value: float) -> str:
+    """Three digits, and never less than the value, which then does not reach its own target."""
+    text = f"{value:.3g}"
+    return text if float(text) >= value else f"{float(text) + 10 ** (floor(log10(value)) - 2):.3g}"
 
 
 def default_target(best: pd.Series, values: list[str], goal: str) -> str:

@@ -31,8 +31,8 @@ def title(runs: pd.DataFrame, column: str = "mean", samples: str = "samples") ->
     found, few = part.found, part.found.seeds < MIN_BLOCKS
     first, tied = found.first, found.methods[:1] if few else found.tied
     percents = part.in_percent([first, *(rivals := _rivals(runs, found.methods, tied))])
-    if not found.seeds:
-        return f"{first} is highest at {percents[first]}, but the methods have no {found.unit} in common"
+    if few and (doubt := part.against_second()):
+        return f"{first} is highest at {percents[first]}, but {doubt}"
     if few and not found.lead.mean > ROUNDING:
         same = part.in_percent([first])[first]
         return f"{first} and {found.second} are equal at {same}, over {found.over}"
@@ -132,6 +132,19 @@ class Part:
         """``3.2 points``: how far the first is ahead of the second."""
         return points(self.found.lead.mean, self.samples)
 
+    def against_second(self) -> str:
+        """What speaks against the first, whose mean is over other seeds than that of the second; else empty."""
+        found, gap = self.found, self.found.lead
+        if not found.seeds:
+            return f"the methods have no {found.unit} in common"
+        if not gap.n:
+            return f"it has no {found.unit} in common with {found.second}"
+        if gap.mean < -ROUNDING:
+            return f"{found.second} is ahead where both have results"
+        if gap.mean <= ROUNDING < self.means[found.first] - self.means[found.second]:
+            return f"{found.second} is level where both have results"
+        return ""
+
     def reach(self, gap: Interval) -> str:
         digits = decimals(self.samples, limit=1)
         return f"95 % interval {100 * gap.low:.{digits}f} to {100 * gap.high:.{digits}f}".replace("-", "−")
@@ -148,9 +161,11 @@ class Part:
 def _too_few(mean: Part, tail: Part, worst: str, clients: pd.DataFrame, are_benign: bool) -> str:
     """The result of one or two seeds, with the note that these are too few for a conclusion."""
     found, gap = mean.found, mean.found.lead
-    if not found.seeds:
-        return f"{found.first} has the highest mean accuracy, but the methods have no {found.unit} in common."
-    if not gap.mean > ROUNDING:
+    if not gap.n:
+        return f"{found.first} has the highest mean accuracy, but {mean.against_second()}."
+    if doubt := mean.against_second():
+        seen = f"{found.first} has the highest mean accuracy, but {doubt}"
+    elif not gap.mean > ROUNDING:
         seen = f"{found.first} and {found.second} have the same mean accuracy"
     elif found.seeds == 1:
         here = of_these_clients(clients, found.first, found.second)

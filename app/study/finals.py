@@ -103,6 +103,8 @@ def heading(table: pd.DataFrame, reference: str | None) -> str:
     if reference is None or reference not in set(table["method"]):
         return "Final runs"
     own = table[table["method"] == reference].iloc[0]
+    if own[["default", "tuned"]].isna().any():
+        return "Final runs"
     others = table[table["method"] != reference]
     before, after = (int((others[name] < own[name]).sum()) for name in ("default", "tuned"))
     return f"With defaults, {before} of {len(others)} methods are below {reference}; tuned, {after}"

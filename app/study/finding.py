@@ -40,6 +40,8 @@ def data_in_words(study: Study) -> str:
 
 def title(table: pd.DataFrame, differences: Mapping[str, Difference], reference: str | None, splits: int) -> str:
     """``No method leads LocalTrain``, ``CGPFL leads LocalTrain by 2.1 points``."""
+    if table["tuned"].isna().all():
+        return "No run with the chosen settings has results"
     if reference is None or not differences:
         best = table.iloc[0]
         return f"{best['method']} has the highest tuned accuracy, but there is no reference to compare with"
@@ -101,10 +103,10 @@ def _of_these_clients(differences: Mapping[str, Difference], reference: str) -> 
 
 def _tuning(table: pd.DataFrame, reference: str | None) -> str:
     """``Tuning raised CGPFL by 42.0 points and LocalTrain by 1.5 points.``"""
-    gains = table.set_index("method")["gain"]
-    most = gains.idxmax()
-    if gains[most] <= 0:
+    gains = table.set_index("method")["gain"].dropna()
+    if gains.empty or gains.max() <= 0:
         return ""
+    most = gains.idxmax()
     samples = _samples(table)
     also = ""
     if reference in gains and reference != most:

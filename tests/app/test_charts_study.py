@@ -109,6 +109,17 @@ def test_tuning_is_averaged_over_seeds_and_then_splits() -> None:
     assert (row["floor"], row["samples"]) == (0.7, 4000)
 
 
+@pytest.mark.parametrize("setting", ["default", "tuned"])
+def test_final_runs_of_one_setting_have_no_gain_yet(setting: str) -> None:
+    df = tuned.data(FINALS[FINALS["setting"] == setting], FLOORS)
+    other = "tuned" if setting == "default" else "default"
+    assert df[setting].notna().all() and df[[other, f"{other}_lowest"]].isna().all(axis=None)
+    assert tuned.finding(df) == "No method has results with both its defaults and its chosen settings."
+    assert len(tuned.figure(df, 0.1, tuned.band(FINALS)).data) > 0
+    both = pd.concat([FINALS[FINALS["setting"] == setting], finals(B=([0.5], [0.6]))])
+    assert tuned.finding(tuned.data(both, FLOORS)) == "Tuning helped B by 10.0 points."
+
+
 def test_the_finding_says_what_tuning_was_worth() -> None:
     assert tuned.finding(tuned.data(FINALS, FLOORS)) == (
         "Tuning helped A most, by 30.0 points, and Alone least, by 5.0 points."

@@ -123,6 +123,12 @@ def test_targets_lie_between_the_lowest_and_the_highest_accuracy() -> None:
     assert (next(iter(errors)), list(errors)[-1]) == ("4", "1")
 
 
+@pytest.mark.parametrize(("best", "hardest"), [(0.012349, "0.0124"), (0.0123, "0.0123"), (0.99961, "1"), (3.9961, "4")])
+def test_the_best_method_reaches_the_hardest_error_target(best: float, hardest: str) -> None:
+    (*_, last) = targets(pd.Series({"a": best, "b": 40.0}), "error")
+    assert last == hardest and float(last) >= best
+
+
 @pytest.mark.parametrize(("sent", "values"), [({"0": 3, "1": 7}, [3, 7]), ([3, 7], [3, 7]), ("Ditto", ["Ditto"])])
 def test_the_selection_of_a_mark_has_any_of_three_formats(sent: object, values: list) -> None:
     assert chosen_clients.values(sent) == values

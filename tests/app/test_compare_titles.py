@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from app.charts import cost, paired, sweep
-from app.compare.headline import title, title_by_value
+from app.compare.headline import headline, title, title_by_value
 from app.data.comparison import per_run, ranking
 from tests.app.frames import clients
 
@@ -51,6 +51,24 @@ def test_equal_means_are_tied_and_a_missing_common_seed_is_reported() -> None:
     apart = runs(A=[[0.8]], B=[[0.7]])
     apart.loc[apart["method"] == "B", ["split", "seed"]] = 5
     assert title(apart) == "A is highest at 80 %, but the methods have no seed in common"
+
+
+@pytest.mark.parametrize(("of_b", "doubt"), [(0.80, "B is ahead"), (0.70, "B is level")])
+def test_methods_with_other_seeds_are_equal_only_where_they_share_results(of_b: float, doubt: str) -> None:
+    found = runs(A=[[0.7], [0.95]], B=[[of_b]])
+    assert title(found) == f"A is highest at 82 %, but {doubt} where both have results"
+    text = headline(found, 0.05, clients(1000, A=[[0.7], [0.95]], B=[[of_b]]))
+    assert text.startswith(f"A has the highest mean accuracy, but {doubt} where both have results")
+    assert text.endswith("One seed is too few to tell.")
+
+
+def test_a_missing_common_seed_with_the_second_is_reported() -> None:
+    found = runs(A=[[0.9], [0.8]], B=[[0.7]], C=[[0.6]])
+    found.loc[found["method"] == "B", ["split", "seed"]] = 5
+    assert title(found) == "A is highest at 85 %, but it has no seed in common with B"
+    assert headline(found, 0.05, clients(1000, A=[[0.9], [0.8]], B=[[0.7]], C=[[0.6]])) == (
+        "A has the highest mean accuracy, but it has no seed in common with B."
+    )
 
 
 def test_tenths_appear_only_where_whole_percents_would_be_equal_and_samples_support_them() -> None:

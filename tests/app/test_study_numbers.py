@@ -54,7 +54,7 @@ def difference(method: str, low: float, high: float, n: int = 5) -> Difference:
 
 def table(**gains: float) -> pd.DataFrame:
     rows = [
-        {"method": name, "gain": gain, "tail": "Spread explained by chance alone", "samples": 1000}
+        {"method": name, "tuned": 0.9, "gain": gain, "tail": "Spread explained by chance alone", "samples": 1000}
         for name, gain in gains.items()
     ]
     return pd.DataFrame(rows)

@@ -256,6 +256,21 @@ def test_final_runs_that_diverged_are_left_out_and_named(study_store: Store, tmp
     assert "3 final runs are left out because they did not complete: Ditto, split 0, seed 0, " in words(opened())
 
 
+@pytest.mark.parametrize("setting", ["default", "tuned"])
+@pytest.mark.parametrize("others", ["running", "diverged"])
+def test_a_study_with_finals_of_one_setting_only_can_be_opened(
+    study_store: Store, tmp_path: Path, setting: str, others: str
+) -> None:
+    finals = choosing.study_of(study_store.experiments.get(1)).final_runs
+    ids = finals.loc[finals["setting"] != setting, "run"].unique()
+    assert 0 < len(ids) < finals["run"].nunique()
+    with closing(sqlite3.connect(tmp_path / "study.db")) as database:
+        database.execute(f"UPDATE runs SET status = '{others}' WHERE id IN ({','.join(map(str, ids))})")
+        database.commit()
+    text = words(opened())
+    assert "How much did tuning help?" in text and "methods are below" not in text
+
+
 def test_a_study_with_tpe_says_that_its_methods_share_no_later_trials(empty_store: Store) -> None:
     queue_study(empty_store, STUDY | {"tune": {"trials": 12, "sampler": "tpe"}, "splits": [0]})
     study = choosing.study_of(empty_store.experiments.get(1))
