@@ -9,6 +9,7 @@ One row per run, kind and ``params``: requesting an analysis that exists returns
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, cast
 
 import sqlalchemy as sa
@@ -54,6 +55,13 @@ class Analyses:
         query = _select().where(Analysis.run_id.in_(run_ids), Analysis.kind == kind)
         with self._database.read() as connection:
             return _records(connection, query.order_by(Analysis.id))
+
+    def done(self, run_ids: Sequence[int]) -> list[tuple[int, datetime | None]]:
+        """The analyses of several runs that have a result, by id, each with the time at which it ended."""
+        has_result = sa.and_(Analysis.status == "done", Analysis.artifact_id.is_not(None))
+        query = sa.select(Analysis.id, Analysis.finished_at).where(Analysis.run_id.in_(run_ids), has_result)
+        with self._database.read() as connection:
+            return [(row[0], row[1]) for row in connection.execute(query.order_by(Analysis.id))]
 
     def active(self) -> list[AnalysisRecord]:
         """All queued and running analyses, oldest first."""

@@ -62,12 +62,12 @@ def data(clients: pd.DataFrame, share: float, by: SortKey = "mean", other: pd.Da
     return rows.sort_values(by, ascending=by == "spread", kind="stable")[columns].reset_index(drop=True)
 
 
-def finding(df: pd.DataFrame, by: SortKey = "mean", share: float = 0.05) -> str:
+def finding(df: pd.DataFrame, by: SortKey = "mean", share: float = 0.05, unit: str = "seed") -> str:
     """``Highest mean: Ditto with 97.41 %; CGPFL may be as good.``, also for screen readers."""
     first, what = df.iloc[0], MEANING[by].format(share=f"{100 * share:g}").capitalize()
     value = percent(first[by], samples=first["samples" if by == "mean" else "tail_samples"])
     others = list(df.loc[df["may_be_best"], "method"])[1:]
-    unsure = doubt(int(df["seeds"].max()), others) if len(df) > 1 else ""
+    unsure = doubt(int(df["seeds"].max()), others, unit=unit) if len(df) > 1 else ""
     return f"{what}: {first['method']} with {value}{unsure}."
 
 

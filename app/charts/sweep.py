@@ -131,12 +131,15 @@ def heading(df: pd.DataFrame, symbol: str) -> str:
     return f"{symbol} = {number(best['value'])} {'is best' if is_clear else 'ranks first'} for {best['series']}"
 
 
-def finding(df: pd.DataFrame, symbol: str) -> str:
-    """``Ditto is best at λ = 0.1 with 97.41 ± 0.12 % (chosen on test); λ = 1 may be as good.`` for every series."""
+def finding(df: pd.DataFrame, symbol: str, unit: str = "seed") -> str:
+    """``Ditto is best at λ = 0.1 with 97.41 ± 0.12 % (chosen on test); λ = 1 may be as good.`` for every series.
+
+    ``unit`` is what the column ``seeds`` counts (``comparison.unit_of``).
+    """
     best, itself = df[df["best"]].drop_duplicates("series"), df[df["itself"].notna()]
     return " ".join(
         [
-            *(_finding_of(df[df["series"] == row.series], row, symbol) for row in best.itertuples()),
+            *(_finding_of(df[df["series"] == row.series], row, symbol, unit) for row in best.itertuples()),
             *(
                 f"{row.method} chose {symbol} = {number(row.itself)} itself and reaches {_value(row)}."
                 for row in itself.itertuples()
@@ -145,10 +148,10 @@ def finding(df: pd.DataFrame, symbol: str) -> str:
     )
 
 
-def _finding_of(series: pd.DataFrame, best: Any, symbol: str) -> str:
+def _finding_of(series: pd.DataFrame, best: Any, symbol: str, unit: str) -> str:
     value = f"{symbol} = {number(best.value)}"
     others = series.loc[series["may_be_best"] & (series["value"] != best.value), "value"]
-    if unsure := doubt(best.seeds, [f"{symbol} = {number(other)}" for other in others], "values"):
+    if unsure := doubt(best.seeds, [f"{symbol} = {number(other)}" for other in others], "values", unit):
         return f"For {best.series}, {value} ranks first with {_value(best)} (chosen on {best.chosen_on}){unsure}."
     return f"{best.series} is best at {value} with {_value(best)} (chosen on {best.chosen_on})."
 

@@ -9,9 +9,11 @@ from app.components import page
 from app.components.shown import Shown, with_finding
 from app.data import config_fields
 from app.data.column_heads import Head
+from app.data.comparison import unit_of
 from app.forms import label_of
 from app.state import url_state
 from app.state.choice import Choice, Choices
+from app.wording import capital
 
 
 @url_state.fragment
@@ -49,12 +51,12 @@ def figure(view: View, parameter: str) -> Shown:
     return with_finding(
         sweep.figure(rows, symbol, axis),
         rows,
-        sweep.finding(rows, symbol),
+        sweep.finding(rows, symbol, unit_of(view.per_run())),
         key="sweep",
         name=f"sweep-{parameter}",
         title=f"Accuracy by {symbol}; ★ best, chosen on {rows['chosen_on'].iloc[0]}; dashed: lowest {view.tail} %",
-        also=f"{meaning} {view.rule.capitalize()}, whisker: ± over seeds.".strip(),
-        heads={"value": Head(symbol)},
+        also=f"{meaning} {view.rule.capitalize()}, whisker: ± over {view.spread}.".strip(),
+        heads={"value": Head(symbol), "seeds": Head(capital(view.spread))},
     )
 
 

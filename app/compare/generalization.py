@@ -14,6 +14,7 @@ from app.actions.analyze import perform, show_refusal
 from app.compare.view import View
 from app.components.timed import timed
 from app.data import allowed_paths, queries
+from app.data.averages import benign, malicious_of
 from app.wording import NO_WORKER, plain, plural
 from engine.core.errors import CheckpointInvalid
 from storage import AnalysisRecord, ArtifactDamaged, StorageError
@@ -29,7 +30,7 @@ def elsewhere(view: View) -> tuple[pd.Series, str]:
     recorded = view.means("common_accuracy")
     if len(recorded):
         return recorded, COMMON
-    measured = _measured(_requests(view)) if view.model == "personalized" else {}
+    measured = _measured(view, _requests(view)) if view.model == "personalized" else {}
     return pd.Series(measured, dtype=float), OTHERS
 
 
@@ -43,7 +44,7 @@ def offer(view: View) -> None:
         return
     for error in sorted({a.error for a in requests if a.status == "failed" and a.error}):
         st.caption(plain(f"{plural(sum(a.error == error for a in requests), 'run')} could not be measured: {error}"))
-    measured = _measured(requests)
+    measured = _measured(view, requests)
     missing = [run_id for run_id, run in view.runs.items() if run_id not in measured and run.is_finished]
     missing = [run_id for run_id in missing if allowed_paths.problem_of(view.runs[run_id]) is None]
     allowed = permits.theirs("analyze", list(view.runs.values()))
@@ -73,13 +74,15 @@ def underway(ids: Sequence[int]) -> None:
     st.progress(1 - len(left) / len(ids), text=f"Measuring: {plural(len(left), 'run')} left.{hint}")
 
 
-def _measured(requests: Sequence[AnalysisRecord]) -> dict[int, float]:
-    """run -> mean over clients, for analyses that are done."""
+def _measured(view: View, requests: Sequence[AnalysisRecord]) -> dict[int, float]:
+    """run -> mean over the models of benign clients, for analyses that are done."""
     found = {}
     for analysis in requests:
         if analysis.status == "done":
             with suppress(ArtifactDamaged, CheckpointInvalid):  # then it is not known, and can be measured again
-                found[analysis.run_id] = float(np.nanmean(queries.findings(analysis).arrays["others"]))
+                others = queries.findings(analysis).arrays["others"]
+                malicious = malicious_of(view.runs[analysis.run_id].partition)
+                found[analysis.run_id] = float(np.nanmean(benign(others, malicious)))
     return found
 
 

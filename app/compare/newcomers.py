@@ -11,9 +11,10 @@ from app.compare.section import Part
 from app.compare.view import View
 from app.components import page
 from app.components.shown import Shown, with_finding
+from app.data.column_heads import Head
 from app.data.comparison import Ranking, doubt, per_run, ranking
 from app.state.choice import Choices
-from app.wording import names, percent, plural
+from app.wording import capital, names, percent, plural
 
 HEADING = "Newcomers: clients that never trained"
 
@@ -42,6 +43,7 @@ def figure(view: View, by: str) -> Shown:
         title=f"Lowest {view.tail} % ◂ mean ▸ top {view.tail} % of newcomers",
         also="Each received the final server model and adapted it once to its own training data, as the "
         f"method prescribes. Ring: mean of the clients that trained.{_without(view, unseen)}",
+        heads={"seeds": Head(capital(view.spread))},
     )
 
 
@@ -54,7 +56,7 @@ def finding(rows: pd.DataFrame, by_mean: Ranking) -> str:
     score = f"{value}, against {trained} for clients that trained" if pd.notna(best["other"]) else value
     if by_mean.is_clear:
         return f"{held_out}; {by_mean.first} is best for them: {score}."
-    unsure = doubt(by_mean.seeds, by_mean.tied[1:])
+    unsure = doubt(by_mean.seeds, by_mean.tied[1:], unit=by_mean.unit)
     return f"{held_out}; their mean is highest under {by_mean.first}: {score}{unsure}."
 
 

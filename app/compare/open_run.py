@@ -15,7 +15,7 @@ MAX_LINKED = 3  # clients
 
 def look_inside(view: View) -> None:
     """Any run of the comparison, and in it the first of the chosen clients."""
-    titles = {"": "a run"} | {
+    titles = {"": "choose"} | {
         str(run.id): f"{method.name}, {run.seeds_in_words}" for method in view.methods for run in method.runs
     }
     run_id = widgets.pick("Open a run", titles, "inside", "")

@@ -7,14 +7,14 @@ import numpy as np
 import pandas as pd
 
 from app.data import table_files
-from app.data.comparison import SUMMARIES, per_method, ranking
+from app.data.comparison import SUMMARIES, per_method, ranking, unit_of
 from app.data.costs import COST_NAMES, SIMULATED
 from app.data.latex import booktabs, escape
 from app.data.thinning import evenly
-from app.wording import MISSING, MODELS, WHEN, decimals_pm
+from app.wording import MISSING, MODELS, WHEN, capital, decimals_pm
 
 NUMBERS = (*SUMMARIES, *COST_NAMES)
-INTERNAL = ("samples", "tail_samples", "may_be_best")  # columns that no file has
+INTERNAL = ("samples", "tail_samples", "may_be_best", "unit")  # columns that no file has
 MAX_BARS = 60  # in a narrow cell of the table
 RANKED = ("mean", "weighted_mean", "lowest", "top")
 OF_TAILS = ("lowest", "lowest_pm", "top")
@@ -25,8 +25,8 @@ def data(runs: pd.DataFrame) -> pd.DataFrame:
     """[model, when, run, method, ..., <summaries>, <costs>] -> one row per method, model and rule, with ± over seeds.
 
     Values are fractions; ``<name>_pm`` is the sample deviation over seeds, NaN for one seed. ``may_be_best`` names the
-    numbers of a row that may be the best of their column and rule (``comparison.ranking``). Simulated seconds are a
-    column if some runs record them.
+    numbers of a row that may be the best of their column and rule (``comparison.ranking``). ``unit`` is what ``seeds``
+    counts: ``seed`` or ``split``. Simulated seconds are a column if some runs record them.
     """
     parts, numbers = [], (*NUMBERS, *([SIMULATED] if SIMULATED in runs else []))
     for (model, when), own in runs.groupby(["model", "when"], sort=False):
@@ -34,7 +34,9 @@ def data(runs: pd.DataFrame) -> pd.DataFrame:
         parts.append(rows.assign(model=model, when=when, may_be_best=_may_be_best(rows["method"], own)))
     spreads = [name for column in numbers for name in (column, f"{column}_pm")]
     columns = ["method", "algorithm", "model", "when", *spreads, "clients", "tail", "seeds", *INTERNAL]
-    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+    if not parts:
+        return pd.DataFrame(columns=columns)
+    return pd.concat(parts, ignore_index=True).assign(unit=unit_of(runs))[columns]
 
 
 def _may_be_best(methods: pd.Series, runs: pd.DataFrame) -> list[tuple[str, ...]]:
@@ -47,7 +49,7 @@ def _may_be_best(methods: pd.Series, runs: pd.DataFrame) -> list[tuple[str, ...]
 def for_screen(table: pd.DataFrame, clients: pd.DataFrame) -> pd.DataFrame:
     """Percent where it is read as percent, and the clients' accuracies, worst first, as at most MAX_BARS bars.
 
-    ``clients`` [method, model, when, accuracy].
+    ``clients`` [method, model, when, accuracy]. The last column is ``seeds`` or ``splits``.
     """
     keys = ["method", "model", "when"]
     shown = pd.DataFrame({"method": table["method"], "model": table["model"].map(MODELS), "round": table["when"]})
@@ -59,7 +61,7 @@ def for_screen(table: pd.DataFrame, clients: pd.DataFrame) -> pd.DataFrame:
     shown["bars"] = [bars.get(row, []) for row in table[keys].itertuples(index=False, name=None)]
     for name in (*COST_NAMES, *([SIMULATED] if SIMULATED in table else []), "clients", "seeds"):
         shown[name] = table[name].round() if name == "gradient_evaluations" else table[name]
-    return shown
+    return shown.rename(columns={"seeds": _counted(table)})
 
 
 def _bars(percent: np.ndarray) -> list[float]:
@@ -94,7 +96,7 @@ def to_markdown(table: pd.DataFrame, tail: int, caption: str) -> str:
 
 
 def for_print(table: pd.DataFrame, tail: int) -> pd.DataFrame:
-    """Every rule, in words: percent and ± over seeds in one cell."""
+    """Every rule, in words: percent and ± in one cell."""
     rows = [
         [
             row["method"],
@@ -115,7 +117,12 @@ def for_print(table: pd.DataFrame, tail: int) -> pd.DataFrame:
 
 def _print_titles(tail: int, table: pd.DataFrame) -> list[str]:
     summaries = ["Mean", "Weighted mean", f"Lowest {tail} %", f"Top {tail} %", "Std", "CV"]
-    return ["Method", *summaries, "MB", *(["Simulated s"] if SIMULATED in table else []), "Seeds"]
+    return ["Method", *summaries, "MB", *(["Simulated s"] if SIMULATED in table else []), capital(_counted(table))]
+
+
+def _counted(table: pd.DataFrame) -> str:
+    """``seeds`` or ``splits``: what the column ``seeds`` counts."""
+    return "splits" if (table["unit"] == "split").any() else "seeds"
 
 
 def _alignment(titles: Sequence[str]) -> str:
@@ -137,7 +144,8 @@ def _markdown_rows(table: pd.DataFrame) -> list[list[str]]:
 
 def bold_note(table: pd.DataFrame) -> str:
     """A note on the meaning of bold numbers, if there are any."""
-    return " Bold: may be the best by a 95 % interval over seeds." if table["may_be_best"].map(len).any() else ""
+    note = f" Bold: may be the best by a 95 % interval over {_counted(table)}."
+    return note if table["may_be_best"].map(len).any() else ""
 
 
 def _printed(
@@ -189,12 +197,13 @@ def column_titles(tail: int) -> dict[str, str]:
         "simulated_s": "Simulated s",
         "clients": "n",
         "seeds": "Seeds",
+        "splits": "Splits",
     }
 
 
 def formats(columns: Sequence[str], table: pd.DataFrame) -> dict[str, str]:
     """printf formats of the numeric columns of ``for_screen(table)``."""
-    special = {"cv": "%.3f", "gradient_evaluations": "localized", "clients": "%d", "seeds": "%d"}
+    special = {"cv": "%.3f", "gradient_evaluations": "localized", "clients": "%d", "seeds": "%d", "splits": "%d"}
     digits = {name: _decimals(table, name) for name in (*PERCENT, "mean_pm", "lowest_pm")}
     return {
         name: special.get(name, f"%.{digits.get(name, 2)}f")

@@ -10,9 +10,11 @@ from app.compare.view import View
 from app.components import page
 from app.components.shown import Shown, with_finding
 from app.data import config_fields
+from app.data.column_heads import Head
 from app.data.comparison import REFERENCES
 from app.state import url_state
 from app.state.choice import Choice, Choices
+from app.wording import capital
 from engine.core.registry import DATASETS
 from storage import RunRecord
 
@@ -76,7 +78,8 @@ def _by_spread(view: View, rows: pd.DataFrame, solved: pd.Series, shown: str) ->
         key="error_over_R",
         name="error-over-R",
         title="Distance from the true model by R; ★ lowest",
-        also=f"Squared distance of {whose}, whisker: ± over seeds.{solution if shown == 'statistical' else ''}",
+        also=f"Squared distance of {whose}, whisker: ± over {view.spread}.{solution if shown == 'statistical' else ''}",
+        heads={"seeds": Head(capital(view.spread))},
     )
 
 
@@ -96,7 +99,8 @@ def _over_classes(view: View) -> Iterator[Part]:
             key=f"errors_{model}",
             name=f"error-over-classes-{model}",
             title="Error on the common test set by classes per client; ★ lowest",
-            also=f"In percent, mean over the clients' models of the {view.rule}; whisker: ± over seeds.",
+            also=f"In percent, mean over the clients' models of the {view.rule}; whisker: ± over {view.spread}.",
+            heads={"seeds": Head(capital(view.spread))},
         )
         yield Part(f"When does sharing help with {model}?", (shown,))
 

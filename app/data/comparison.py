@@ -218,10 +218,13 @@ def unit_of(runs: pd.DataFrame) -> str:
     return "seed" if (runs["split"] == runs["seed"]).all() else "split"
 
 
-def doubt(seeds: int, others: Sequence[str], what: str = "methods") -> str:
-    """The uncertainty about the best: ``; B may be as good``, ``; 2 seeds are too few to distinguish methods``."""
+def doubt(seeds: int, others: Sequence[str], what: str = "methods", unit: str = "seed") -> str:
+    """The uncertainty about the best: ``; B may be as good``, ``; 2 seeds are too few to distinguish methods``.
+
+    ``unit`` is what ``seeds`` counts: see ``unit_of``.
+    """
     if seeds < MIN_BLOCKS:
-        return f"; {plural(seeds, 'seed is', 'seeds are')} too few to distinguish {what}"
+        return f"; {plural(seeds, f'{unit} is', f'{unit}s are')} too few to distinguish {what}"
     return f"; {names(others, 3)} may be as good" if others else ""
 
 

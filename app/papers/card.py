@@ -40,7 +40,7 @@ class Card:
 
 
 def card_of(results: Results) -> Card:
-    """Cached until its runs change."""
+    """Cached until its runs or their analyses change."""
     return _card(results.preset.name, results.scale, results.stamp, results)
 
 

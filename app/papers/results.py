@@ -56,9 +56,10 @@ class Results:
         return View(tuple(methods_of(self.runs)), source=self.source)
 
     @property
-    def stamp(self) -> tuple[int, ...]:
-        """Another one for other runs; a finished run does not change."""
-        return tuple(run.id for run in self.now.done)
+    def stamp(self) -> object:
+        """Another one for other runs or analyses: a finished run does not change, but it may be analyzed later."""
+        ids = [run.id for run in self.now.done]
+        return ids, queries.store().analyses.done(ids) if ids and not self.shipped else []
 
     @property
     def seeds(self) -> list[int]:
@@ -148,9 +149,10 @@ class Setting:
         return pd.Series(known_values(found), dtype=float)
 
     def best(self, measure: Measure, labels: Sequence[str], *, is_low: bool = False) -> str:
-        """The label with the highest mean, or the lowest."""
+        """The label with the highest mean, or the lowest; empty, which is no label, if none has a value yet."""
         means = {label: self.by_seed(measure, label).mean() for label in labels}
-        return (min if is_low else max)(means, key=lambda label: means[label])
+        known = [label for label, mean in means.items() if not np.isnan(mean)]
+        return (min if is_low else max)(known, key=lambda label: means[label], default="")
 
 
 def results_of(preset: Preset, scale: str, own: Standing) -> Results:

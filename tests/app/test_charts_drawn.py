@@ -53,6 +53,8 @@ def test_a_dumbbell_names_the_leader_if_it_is_significant() -> None:
     assert dumbbell.finding(dumbbell.data(clear, 0.05)) == "Highest mean: a with 70.00 %."
     assert dumbbell.finding(dumbbell.data(near, 0.05)) == "Highest mean: a with 63.33 %; b may be as good."
     spread = dumbbell.data(clear, 0.05, "spread")
+    of_splits = dumbbell.finding(dumbbell.data(few, 0.05), unit="split")
+    assert of_splits.endswith("; 1 split is too few to distinguish methods.")
     assert dumbbell.finding(spread, "spread") == "Smallest gap between the two tails: b with 20.00 %."
 
 

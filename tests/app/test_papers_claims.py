@@ -1,11 +1,12 @@
 """A paper's claims: the rule by which one holds, and the sentence about it, with known numbers."""
 
+from collections.abc import Callable
 from pkgutil import iter_modules
 
 import numpy as np
 import pytest
 
-from app.data.preset_catalog import PresetRun, known
+from app.data.preset_catalog import PresetRun, experiments, known, preset_runs
 from app.data.shipped import Shipped
 from app.papers import claims as folder
 from app.papers import gallery
@@ -14,8 +15,19 @@ from app.papers.claim import HEADS, Check, Claim, Verdict, above, below, claims,
 from app.papers.preset_progress import Standing
 from app.papers.results import Measure, Results, Setting
 from app.papers.words import data_and_model
+from engine.config.presets import Preset
+from engine.config.schema import RunConfig
 from engine.core.statistics import t_interval
+from storage import Store
 from tests.app.frames import run_record
+
+ACCURACY = {"mean": 0.5, "weighted_mean": 0.5, "std": 0.1, "lowest5": 0.4}
+NUMBERS = {  # those of a shipped run that claims are about
+    "rounds": [0, 5],
+    "means": {"personalized.total_error": 0.5, "personalized.common_accuracy": 0.5},
+    "last": {"diagnostics.statistical_error_local": 0.5},
+    "series": {"personalized.mean": [0.5, 0.5], "personalized.total_error": [0.5, 0.5]},
+}
 
 
 def check(*margins: float) -> Check:
@@ -31,6 +43,34 @@ def setting(**runs: list[float]) -> tuple[Setting, Measure]:
     ids = {(label, seed): 100 * place + seed for place, label in enumerate(runs) for seed in range(len(runs[label]))}
     values = {run_id: runs[label][seed] for (label, seed), run_id in ids.items()}
     return Setting("e", run_record(0, "A", 0), ids), Measure(values, lambda value: f"{value:g}")
+
+
+def planned(preset: Preset, scale: str) -> list[tuple[PresetRun, RunConfig]]:
+    configs = [run for experiment in experiments(preset, scale) for run in experiment.runs()]
+    return list(zip(preset_runs(preset, scale), configs, strict=True))
+
+
+def underway(
+    preset: Preset, scale: str, runs: list[tuple[PresetRun, RunConfig]], is_done: Callable[[PresetRun], bool]
+) -> Results:
+    """The results while only some of the planned ``runs`` are done, all with the same numbers."""
+    found = {
+        want.digest: run_record(
+            run_id,
+            want.label,
+            want.seed,
+            algorithm=want.algorithm,
+            config=config.to_dict(),
+            digest=want.digest,
+            partition={"test_sizes": [10, 10]},
+            summary={"personalized": ACCURACY, "global": ACCURACY},
+        )
+        for run_id, (want, config) in enumerate(runs)
+        if is_done(want)
+    }
+    pairs = tuple((want, found.get(want.digest)) for want, _ in runs)
+    shipped = Shipped("", tuple(found.values()), {run.id: NUMBERS for run in found.values()})
+    return Results(preset, scale, Standing(pairs), shipped)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +130,66 @@ def test_a_missing_method_gives_no_verdict() -> None:
 def test_the_best_label_is_the_one_with_the_highest_mean() -> None:
     own, measure = setting(A=[0.8, 0.6], B=[0.75, 0.75])
     assert own.best(measure, ["A", "B"]) == "B" and own.best(measure, ["A", "B"], is_low=True) == "A"
+
+
+def test_without_values_no_label_is_the_best() -> None:
+    own, measure = setting(A=[0.8])
+    assert own.best(measure, []) == own.best(measure, ["B"], is_low=True) == ""
+    assert own.best(measure, ["B", "A"]) == "A"
+
+
+def test_while_one_run_is_done_only_claims_about_single_runs_have_a_verdict() -> None:
+    tested = set()
+    for preset in known().values():
+        if not claims(preset):
+            continue
+        for scale in preset.scales:
+            runs = planned(preset, scale)
+            for one in {(want.experiment, want.label): want for want, _ in runs}.values():
+                results = underway(preset, scale, runs, lambda want, one=one: want == one)
+                assert len({run.id for run in results.runs}) == 1
+                try:
+                    found = verdicts(results)
+                except Exception as error:
+                    raise AssertionError(f"{preset.name}: only {one.label} of {one.experiment} is done") from error
+                if found:
+                    tested.add(preset.name)
+    assert tested == {"cgpfl-fig4-5"}
+
+
+def test_without_runs_no_claim_has_a_verdict(empty_store: Store) -> None:
+    for preset in known().values():
+        for scale in preset.scales if claims(preset) else ():
+            pairs = tuple((want, None) for want in preset_runs(preset, scale))
+            assert verdicts(Results(preset, scale, Standing(pairs))) == [], (preset.name, scale)
+
+
+def test_until_two_lambdas_are_done_nothing_is_said_about_a_larger_one() -> None:
+    preset = known()["fedprox-fig1"]
+    runs = planned(preset, "paper")
+
+    def says(*labels: str) -> set[str]:
+        found = verdicts(underway(preset, "paper", runs, lambda want: want.label in labels))
+        return {verdict.claim.says for verdict in found}
+
+    larger = "On MNIST, a larger λ brings FedProx closer to one model for all."
+    assert larger not in says("LocalTrain", "GlobalTrain", "FedProx lam=2.5")
+    assert larger in says("FedProx lam=0.5", "FedProx lam=2.5")
+
+
+def test_alike_and_different_clients_are_those_of_the_smallest_and_the_largest_spread_of_the_preset() -> None:
+    preset = known()["fedprox-fig1"]
+    runs = planned(preset, "paper")
+
+    def places(*spreads: float) -> list[set[str]]:
+        names = [f"FedProx figure 1, synthetic R={R:g}" for R in spreads]
+        both = ("LocalTrain", "GlobalTrain")
+        results = underway(preset, "paper", runs, lambda want: want.experiment in names and want.label in both)
+        return [{check.words.partition(":")[0] for check in verdict.checks} for verdict in verdicts(results)]
+
+    assert places(0.25, 2) == []
+    assert places(0, 0.25) == [{"R = 0"}]
+    assert places(0, 0.25, 3) == [{"R = 0", "R = 3"}]
 
 
 def test_a_claim_about_cgpfl_holds_or_fails_with_the_numbers_of_its_runs() -> None:

@@ -10,13 +10,13 @@ import yaml
 from app.actions import exchange
 from app.charts import surface
 from app.data import preset_catalog, queries, shipped
-from app.data.preset_catalog import PresetRun, known
+from app.data.preset_catalog import PresetRun, known, preset_runs
 from app.data.shipped import Shipped
 from app.papers import landscapes
-from app.papers.card import drawn
+from app.papers.card import Card, card_of, drawn
 from app.papers.claim import Verdict, verdicts
-from app.papers.preset_progress import Standing
-from app.papers.results import Results
+from app.papers.preset_progress import Standing, standing
+from app.papers.results import Results, results_of
 from benchmarks import paper_results
 from benchmarks.paper_cards import shipped_results
 from engine.config import presets
@@ -95,6 +95,16 @@ def test_each_model_is_drawn_once_on_one_scale(runs: list[RunRecord], empty_stor
     assert "5 × 5 points along two random directions" in text
     everyone = opened(preset="flat", loss="everyone")
     assert "Ditto, model of client 0 on 40 samples of all clients" in [title.value for title in everyone.subheader]
+
+
+def test_a_card_is_drawn_again_when_an_analysis_of_its_runs_is_done(runs: list[RunRecord], empty_store: Store) -> None:
+    def card() -> Card:
+        preset = known()["flat"]
+        return card_of(results_of(preset, "quick", standing(preset_runs(preset, "quick"))))
+
+    assert card().picture == ""
+    analyse(empty_store, runs, {})
+    assert card().picture.count("<circle") == 1
 
 
 def test_shipped_landscapes_are_those_of_the_shipped_options(

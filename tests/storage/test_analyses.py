@@ -45,6 +45,21 @@ def test_the_oldest_request_is_claimed_first(store: Store, run: RunRecord) -> No
     assert [store.analyses.claim().id for _ in requested] == [analysis.id for analysis in requested]
 
 
+def test_a_result_is_listed_with_its_end_until_it_is_computed_again(store: Store, claimed: AnalysisRecord) -> None:
+    assert store.analyses.done([claimed.run_id]) == []
+    finish(store, claimed)
+    (first,) = store.analyses.done([claimed.run_id])
+    assert first == (claimed.id, store.analyses.get(claimed.id).finished_at)
+    assert store.analyses.done([claimed.run_id + 1]) == []
+    store.analyses.recompute(claimed.id)
+    assert store.analyses.done([claimed.run_id]) == []
+    again = store.analyses.claim()
+    assert again is not None
+    finish(store, again)
+    (second,) = store.analyses.done([claimed.run_id])
+    assert second[0] == first[0] and second[1] != first[1]
+
+
 @pytest.mark.parametrize("stage", ["queued", "running", "done"])
 def test_an_equal_request_returns_the_existing_analysis(store: Store, run: RunRecord, stage: str) -> None:
     requested = store.analyses.request(run.id, "landscape", LANDSCAPE)

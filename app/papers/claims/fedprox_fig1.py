@@ -22,7 +22,8 @@ def large_lambda_is_closer(results: Results) -> Iterator[Check]:
     error = results.common_error()
     for setting in on_mnist(results):
         fixed = sorted(setting.labels("FedProx lam="), key=lambda label: float(label.rpartition("=")[2]))
-        yield below(setting, error, fixed[-1], fixed[0], place=classes(setting.example))
+        if len(fixed) > 1:
+            yield below(setting, error, fixed[-1], fixed[0], place=classes(setting.example))
 
 
 def on_mnist(results: Results) -> list[Setting]:

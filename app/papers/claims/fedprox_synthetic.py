@@ -1,6 +1,7 @@
 """One-stage FedProx, figure 1a."""
 
 from collections.abc import Iterator
+from itertools import product
 
 from app.papers.claim import Check, Claim, below
 from app.papers.results import Results, Setting
@@ -12,14 +13,14 @@ SMALL, LARGE = "FedProx lam=0.02", "FedProx lam=0.5"
 
 
 def sharing_pays_where_alike(results: Results) -> Iterator[Check]:
-    if settings := generated(results):
-        error, alike, apart = results.error(), settings[0], settings[-1]
-        for label in ("GlobalTrain", LARGE):
-            for other in ("LocalTrain", SMALL):
-                yield below(alike, error, label, other, place=spread(alike.example))
-        for label in ("LocalTrain", SMALL):
-            for other in ("GlobalTrain", LARGE):
-                yield below(apart, error, label, other, place=spread(apart.example))
+    error = results.error()
+    planned = [config["dataset"]["R"] for config in results.preset.configs(results.scale) if "R" in config["dataset"]]
+    sharing, alone = ("GlobalTrain", LARGE), ("LocalTrain", SMALL)
+    for lower, higher, R in ((sharing, alone, min(planned)), (alone, sharing, max(planned))):
+        for setting in generated(results):
+            if setting.example.config["dataset"]["R"] == R:
+                for label, other in product(lower, higher):
+                    yield below(setting, error, label, other, place=spread(setting.example))
 
 
 def adaptive_is_low(results: Results) -> Iterator[Check]:
