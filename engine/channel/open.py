@@ -48,7 +48,7 @@ class Open(Channel):
     round: int
     memory: RowMemory = field(default_factory=RowMemory)
     clock: Clock | None = None  # where devices are simulated
-    is_empty_draw: bool = False  # no client was drawn: the one that trains in their place counts as 0
+    is_empty_draw: bool = False  # no client was drawn: the one that trains in their place does not count
     bytes_up: int = 0
     exchanges: int = 0
     fell_back: int = 0
@@ -253,11 +253,11 @@ class Open(Channel):
         if self.releases:
             raise RuntimeError("a second aggregate in a round: client-level privacy does not hold for this method")
         self.releases += 1
+        if self.is_empty_draw:
+            arrived = arrived.part(arrived.rows[:0], arrived.weights[:0])
         clients = cohort.clients[arrived.rows]
         order = clients.argsort()  # so that the sum depends on the clients alone
         matrix = flatten(gather(map_params(torch.sub, arrived.params, reference), order))
-        if self.is_empty_draw:
-            matrix = torch.zeros_like(matrix)
         clip = mechanism.first_clip if self.state.clip is None else self.state.clip
         found = mechanism.release(matrix, clip, self.round)
         self.clip, self.protected = found.next_clip, found.values

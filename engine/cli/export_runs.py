@@ -16,15 +16,18 @@ from engine.export.document import write_export
 from engine.export.model_files import write_models
 from engine.export.saved_models import unpack
 from engine.export.tables import write_tables
-from storage import RunRecord, Store
+from storage import ArtifactRecord, RunRecord, Store
 
 Format = Literal["json", "csv", "parquet", "models", "bundle"]
 
 
 def write_runs(store: Store, path: Path, runs: Sequence[RunRecord], format: Format) -> Sequence[Path]:
-    """Writes the runs and returns the files, or the folder."""
+    """Writes the runs and returns the files, or the folder. Raises InvalidConfig if there is nothing to write."""
     if format == "models":
         check_writable(folder=path)
+        if not _saved_models(store, runs):
+            advice = "wait for those that have not ended, and run the others again"
+            raise InvalidConfig([f"none of these runs has models; {advice}"])
         write_all_models(store, path, runs)
         return (path,)
     check_writable(file=path)
@@ -40,15 +43,20 @@ def write_runs(store: Store, path: Path, runs: Sequence[RunRecord], format: Form
 
 
 def write_all_models(store: Store, folder: Path, runs: Sequence[RunRecord]) -> None:
-    saved = {run.id: store.artifacts.latest(run.id, MODELS_OF["last"]) for run in runs}
+    saved = _saved_models(store, runs)
     print_errors(
         f"run {run.id} ({run.label} {run.seeds_in_words}) has no models: it is {run.status}"
         for run in runs
-        if saved[run.id] is None
+        if run.id not in saved
     )
-    for run_id, path in _model_folders([run for run in runs if saved[run.id] is not None]).items():
-        if (artifact := saved[run_id]) is not None:
-            write_models(folder / path, unpack(store.artifacts.read(artifact)))
+    for run_id, path in _model_folders([run for run in runs if run.id in saved]).items():
+        write_models(folder / path, unpack(store.artifacts.read(saved[run_id])))
+
+
+def _saved_models(store: Store, runs: Sequence[RunRecord]) -> dict[int, ArtifactRecord]:
+    """The models after the last round, by run, of those that have some."""
+    latest = {run.id: store.artifacts.latest(run.id, MODELS_OF["last"]) for run in runs}
+    return {run_id: artifact for run_id, artifact in latest.items() if artifact is not None}
 
 
 def file_name(name: str) -> str:

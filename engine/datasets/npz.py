@@ -1,6 +1,8 @@
 """Reads untrusted NPZ files: limited in size and never unpickled."""
 
+import lzma
 import math
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -9,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 MAX_BYTES = 4 << 30  # unpacked
-# Errors that zipfile and numpy raise for files that are truncated, encrypted, pickled or of false sizes.
+_BROKEN_HEADER = (TypeError, LookupError, SyntaxError, tokenize.TokenError)  # of numpy, where the text makes no sense
+# Errors that zipfile and numpy raise for files that are truncated, encrypted, pickled, damaged or of false sizes.
 BROKEN_ARCHIVE = (
     OSError,
     ValueError,
@@ -17,8 +20,10 @@ BROKEN_ARCHIVE = (
     MemoryError,
     OverflowError,
     RuntimeError,
+    *_BROKEN_HEADER,
     zipfile.BadZipFile,
     zlib.error,
+    lzma.LZMAError,
 )
 
 
@@ -31,6 +36,8 @@ def read_npz(path: Path, names: Iterable[str], max_bytes: int = MAX_BYTES) -> di
             raise ValueError(f"it unpacks to {unpacked:,} bytes, at most {max_bytes:,} are allowed")
         with np.load(path, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in names if name in arrays.files}
+    except _BROKEN_HEADER as error:
+        raise ValueError("the header of an array is damaged; write the file again with numpy.savez") from error
     except BROKEN_ARCHIVE as error:
         raise ValueError(str(error)) from error
     if strange := [name for name, array in found.items() if not isinstance(array, np.ndarray)]:
@@ -51,7 +58,7 @@ def _converted_bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
             version = np.lib.format.read_magic(file)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, _, dtype = read(file)
-        except ValueError:
+        except BROKEN_ARCHIVE:
             return member.file_size
     return 8 * math.prod(shape) if dtype.kind in "buif" else member.file_size
 

@@ -22,9 +22,13 @@ from engine.core.errors import suggestion
 FIRST_ROW = 2
 MAX_NAMED = 20
 _BLOCK_VALUES = 2**20  # per block
-_LONGEST_LINE = 1 << 24  # bytes
+_LONGEST_LINE = 1 << 24  # characters
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _QUOTED = 40  # characters of a value shown in a message
+# What pandas reads as a missing value by default. In text only an empty cell is one: None or NA may be a class.
+_MISSING = frozenset(
+    ["", "NA", "N/A", "n/a", "#NA", "#N/A", "#N/A N/A", "<NA>", "NaN", "nan", "-NaN", "-nan", "None", "NULL", "null"]
+).union(["1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"])
 BROKEN_TABLE = (OSError, ValueError, NotImplementedError, pa.ArrowException)  # parsing errors are ValueErrors
 
 
@@ -58,7 +62,7 @@ class Texts:
     def add(self, distinct: Iterable[Any], codes: np.ndarray, row: int) -> None:
         """Adds rows, starting at ``row``; a code below 0 is a missing value."""
         if (missing := np.flatnonzero(codes < 0)).size:
-            raise ValueError(f"column {self.name}, row {row + missing[0]}: has no value; fill it or remove the row")
+            raise self._no_value(row + int(missing[0]))
         known = np.array([self.numbers.setdefault(str(value), len(self.numbers)) for value in distinct], np.int32)
         start = row - FIRST_ROW
         self.codes[start : start + len(codes)] = known[codes] if len(known) else 0
@@ -71,13 +75,18 @@ class Texts:
         place = {value: i for i, value in enumerate(sorted(set(distinct)))}  # 1 and 1.0 are equal
         return np.array([place[value] for value in distinct], np.int64)[codes], tuple(map(str, place))
 
+    def _no_value(self, row: int) -> ValueError:
+        return ValueError(f"column {self.name}, row {row}: has no value; fill it or remove the row")
+
     def _whole_numbers(self, codes: np.ndarray) -> list[int] | None:
         """The distinct values as numbers, or None if one is text. Raises ValueError for fractions."""
         texts = [*self.numbers]
         if all(map(_WHOLE.fullmatch, texts)):
             return [*map(int, texts)]
         found = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce").to_numpy(np.float64)
-        if np.isnan(found).any():
+        if (text := np.flatnonzero(np.isnan(found))).size:
+            if len(text) < len(texts) and _MISSING.issuperset(texts[i] for i in text):  # a gap among numbers
+                raise self._no_value(int(np.flatnonzero(codes == text[0])[0]) + FIRST_ROW)
             return None
         if (odd := np.flatnonzero(~(np.abs(found) < 2**53) | (found != np.round(found)))).size:
             row = int(np.flatnonzero(codes == odd[0])[0]) + FIRST_ROW
@@ -102,8 +111,9 @@ def read_csv(path: Path, roles: Roles, max_bytes: int) -> Table:
         columns = _csv_columns(path)
         client, features = roles.find(columns)
         text = {name: str for name in (roles.label, client) if name is not None}
+        missing = {name: [""] if name in text else _MISSING for name in columns}
         rows = max(1, _BLOCK_VALUES // len(columns))
-        with pd.read_csv(path, chunksize=rows, dtype=text) as blocks:
+        with pd.read_csv(path, chunksize=rows, dtype=text, na_values=missing, keep_default_na=False) as blocks:
             found = _csv_blocks(blocks, roles.label, client, features)
             return _table(found, roles.label, client, (_most_rows(path, len(columns)), len(features)), max_bytes)
     except UnicodeDecodeError:
@@ -272,11 +282,14 @@ def _quoted(value: object) -> str:
 
 
 def _count(path: Path) -> tuple[int, int]:
-    """The numbers of (commas, lines)."""
+    """The numbers of (commas, lines). Lines end with LF, CR LF, or CR alone, as on old Macs."""
     commas = lines = 0
+    last = b""
     with open(path, "rb") as file:
         while block := file.read(1 << 20):
-            commas, lines = commas + block.count(b","), lines + block.count(b"\n")
+            commas += block.count(b",")
+            lines += block.count(b"\n") + block.count(b"\r") - (last + block).count(b"\r\n")
+            last = block[-1:]
     return commas, lines
 
 
@@ -287,21 +300,29 @@ def _most_rows(path: Path, num_columns: int) -> int:
 
 def _check_header(path: Path) -> None:
     """Rejects rows longer than the header, whose first value pandas would take for a row name."""
-    with open(path, "rb") as file:
+    with open(path, encoding="utf-8", errors="replace") as file:  # in text mode all line ends are read as LF
         first = [file.readline(_LONGEST_LINE) for _ in range(2)]
     if len(max(first, key=len)) == _LONGEST_LINE:
-        raise ValueError(f"one of its first lines has more than {_LONGEST_LINE:,} bytes; expected a header and rows")
-    header, row = (len(next(csv.reader([line.decode(errors="replace")]), [])) for line in first)
+        raise ValueError(f"one of its first lines has {_LONGEST_LINE:,} characters or more; expected a header and rows")
+    header, row = (_num_values(line, number) for number, line in enumerate(first, start=1))
     if row > header > 0:
         raise ValueError(f"row {FIRST_ROW}: has {row} values, the header has {header}")
 
 
+def _num_values(line: str, number: int) -> int:
+    try:
+        return len(next(csv.reader([line]), []))
+    except csv.Error:  # the only one that a single line causes
+        limit = csv.field_size_limit()
+        raise ValueError(f"row {number}: has a value of more than {limit:,} characters; shorten it") from None
+
+
 def _undecodable_row(path: Path) -> int:
-    with open(path, "rb") as file:
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
         for row, line in enumerate(file, start=1):
             try:
-                line.decode()
-            except UnicodeDecodeError:
+                line.encode()
+            except UnicodeEncodeError:
                 return row
     return 1
 

@@ -237,7 +237,7 @@ def build(config: RunConfig, data_dir: Path, device: torch.device, progress: Pro
 def lay_out(
     pool: Pool, partition: Partition, dtype: torch.dtype, device: torch.device, samples: Samples | None = None
 ) -> Federation:
-    """Converts a partitioned pool to tensors on ``device``; the clients hold indices into it.
+    """Converts a partitioned pool to tensors on ``device``; the clients hold indices into it. Raises DataUnavailable.
 
     ``samples`` is the pool as tensors, where another run has converted it.
     """
@@ -300,10 +300,27 @@ def _shifted(pool: Pool, parts: Sequence[np.ndarray], shifts: tuple[Shift, ...])
 
 
 def _samples(x: np.ndarray, y: np.ndarray, dtype: torch.dtype, device: torch.device) -> Samples:
-    """The arrays as tensors, without a copy where they need no conversion."""
+    """The arrays as tensors, without a copy where they need no conversion. Raises DataUnavailable."""
     stored = torch.from_numpy(np.require(x, requirements=("C", "W")))
+    _check_range(stored, dtype)
     labels = torch.from_numpy(np.require(y, np.int64, ("C", "W")))
     return Samples((stored.to(dtype) if stored.is_floating_point() else stored).to(device), labels.to(device))
+
+
+def _check_range(stored: Tensor, dtype: torch.dtype) -> None:
+    """Rejects doubles that would become infinite as floats."""
+    if stored.dtype != torch.float64 or dtype == torch.float64 or not stored.numel():
+        return
+    largest = torch.finfo(dtype).max
+    low, high = stored.aminmax()
+    if not max(-float(low), float(high)) > largest:  # also where values are NaN
+        return
+    places = (stored.abs() > largest).nonzero()
+    at = tuple(places[0].tolist())
+    raise DataUnavailable(
+        f"x[{', '.join(map(str, at))}] is {float(stored[at]):g} ({len(places):,} values of x are beyond "
+        f"±{largest:.2g}, the range of single precision); scale the data, or use training.dtype: float64"
+    )
 
 
 def _in_order(samples: Samples, sizes: Sequence[int] | np.ndarray, scale: float, dtype: torch.dtype) -> ClientData:

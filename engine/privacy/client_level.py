@@ -5,7 +5,7 @@ DP-FedAvg with a fixed denominator (McMahan et al., ICLR 2018, Algorithm 1), q N
     update = ( sum_i Delta_i min(1, C / ||Delta_i||) + N(0, (z C)^2 I) ) / (q N)
 
 Every client counts alike: weights by samples would reveal their numbers and raise the sensitivity. With a population of
-n, the noise is divided by q n instead: that of n clients at the same q and z.
+n, the noise is divided by q n instead: that of n clients at the same q and z. ``sampling: fixed`` rounds q N and q n.
 
 Adaptive C (Andrew et al., NeurIPS 2021): with b_i = 1 if ||Delta_i|| <= C, else 0, and m = q N,
 
@@ -61,8 +61,15 @@ class ClientLevel:
     def expected(self) -> float:
         """q N, or the number of participants where that is fixed."""
         if self.options.sampling == "fixed":
-            return float(max(1, round(self.participation * self.num_clients)))
+            return float(_fixed_size(self.participation, self.num_clients))
         return self.participation * self.num_clients
+
+    @property
+    def expected_of_population(self) -> float:
+        """q n, or the number of participants for which epsilon is computed where that is fixed."""
+        if self.options.sampling == "fixed":
+            return float(_fixed_size(self.participation, self.population))
+        return self.expected * self.population / self.num_clients
 
     @property
     def is_adaptive(self) -> bool:
@@ -97,7 +104,7 @@ class ClientLevel:
         weight = factor / self.expected
         signal = weight @ delta
         drawn = torch.randn(delta.shape[1], generator=torch_stream(self.seed, "privacy", round), dtype=torch.float64)
-        scale = self.update_noise * clip / (self.expected * self.population / self.num_clients)
+        scale = self.update_noise * clip / self.expected_of_population
         noise = (drawn * scale).to(delta)
         values = {
             "privacy.clip": clip,
@@ -144,9 +151,12 @@ def client_level(
 
 
 def _epsilon(options: Privacy, rate: float, population: int, delta: float, releases: int, noise: float) -> float:
-    if options.sampling == "fixed" and rate < 1:
-        participants = max(1, round(rate * population))
-        return accounting.epsilon_of_fixed_size(participants, population, noise, releases, delta)
     if options.sampling == "fixed":
-        return accounting.epsilon_of_fixed_size(population, population, noise, releases, delta)
+        participants = _fixed_size(rate, population)
+        return accounting.epsilon_of_fixed_size(participants, population, noise, releases, delta)
     return accounting.epsilon(rate, noise, releases, delta)
+
+
+def _fixed_size(rate: float, clients: int) -> int:
+    """How many of the clients take part in each round, as ``cohort_of_round`` draws them."""
+    return max(1, round(rate * clients))

@@ -156,6 +156,17 @@ def test_unfinished_runs_are_left_out_of_exports_and_named(call: Call, tmp_path:
     assert "none of these runs has ended" in refused(call, "export", 2)
 
 
+def test_models_are_only_exported_if_a_run_has_some(call: Call, tmp_path: Path) -> None:
+    call("run", write_config(tmp_path), "--quiet")
+    store = Store(f"sqlite:///{tmp_path}/var/fedscape.db")
+    store.queue.rerun([1])
+    words = ("--format", "models", "--output", "out")
+    assert "none of these runs has models" in refused(call, "export", 2, *words)
+    assert not (tmp_path / "out").exists()
+    missing = "run 2 (fedavg seed 0) has no models: it is queued\n"
+    assert call("export", 1, 2, *words) == (0, "wrote out\n", missing)
+
+
 def test_a_database_from_a_newer_version_is_refused(call: Call, tmp_path: Path) -> None:
     store = Store(f"sqlite:///{tmp_path}/new.db")
     store.ensure_schema()

@@ -1,7 +1,9 @@
 """The user's own files: what is read, and that every mistake is reported with the expected format."""
 
+import io
 import os
 import tracemalloc
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +141,51 @@ def test_a_truncated_archive_is_refused(tmp_path):
         load(path)
 
 
+def npz_with_header(folder: Path, header: str) -> Path:
+    """Writes an archive whose x has this text as the header of its array."""
+    text = header.encode() + b"\n"
+    stored = io.BytesIO()
+    np.save(stored, Y)
+    with zipfile.ZipFile(folder / "own.npz", "w") as archive:
+        archive.writestr("x.npy", b"\x93NUMPY\x01\0" + len(text).to_bytes(2, "little") + text + bytes(100))
+        archive.writestr("y.npy", stored.getvalue())
+    return folder / "own.npz"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '<f4', 'shape': (3,",
+        "{[]: 1}",
+        "{1: 1, 'a': 2}",
+        "{'descr': (), 'shape': (3,), 'fortran_order': False}",
+        "{'descr': [('a', '<f4', 1, 2)], 'shape': (3,), 'fortran_order': False}",
+        "{'descr': 5, 'shape': (3,), 'fortran_order': False}",
+        "a\n    b\n  c",
+        "(" * 500,
+    ],
+)
+def test_an_array_with_a_damaged_header_is_refused(tmp_path, header):
+    path = npz_with_header(tmp_path, header)
+    assert memory(path) > 0
+    with pytest.raises(DataUnavailable, match=r"own\.npz: .*Expected: arrays x"):
+        load(path)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_compressed_array_is_refused(tmp_path, method):
+    stored = io.BytesIO()
+    np.save(stored, np.random.default_rng(0).random((100, 2)))
+    with zipfile.ZipFile(tmp_path / "own.npz", "w", method) as archive:
+        archive.writestr("x.npy", stored.getvalue())
+    content = bytearray((tmp_path / "own.npz").read_bytes())
+    content[44:80] = b"\xff" * 36  # behind the header of the member and the properties of LZMA
+    (tmp_path / "own.npz").write_bytes(content)
+    assert memory(tmp_path / "own.npz") > 0
+    with pytest.raises(DataUnavailable, match=r"own\.npz: .*Expected: arrays x"):
+        load(tmp_path / "own.npz")
+
+
 def test_a_file_larger_than_the_limit_is_refused_before_it_is_read(tmp_path, monkeypatch):
     path = npz(tmp_path, x=np.zeros((6, 1000)))
     monkeypatch.setattr("engine.datasets.custom.MAX_BYTES", 30_000)
@@ -176,6 +223,12 @@ def test_a_table_too_large_for_memory_is_refused_before_it_is_read(tmp_path, mon
         ("a,label,who\n1,0,ann\n2,1,\n", {"client": "who"}, "column who, row 3: has no value"),
         ("a,label\n1,0\n2,1,3\n", {}, "row 3: has 3 values, the header has 2"),
         ("a,label\n1,0,5\n2,1,3\n", {}, "row 2: has 3 values, the header has 2"),
+        (f"a,{'b' * 200_000},label\n1,2,0\n", {}, "row 1: has a value of more than 131,072 characters; shorten it"),
+        (f"a,label\n1,{'b' * 200_000}\n", {}, "row 2: has a value of more than 131,072 characters; shorten it"),
+        ("a,label\r1,0\r2,1,3\r", {}, "row 3: has 3 values, the header has 2"),
+        ("a,label\r1,0,5\r2,1,3\r", {}, "row 2: has 3 values, the header has 2"),
+        ("a,label\n1,0\nNA,1\n", {}, "column a, row 3: has no value"),
+        ("a,label\n1,0\n2,NaN\n", {}, "column label, row 3: has no value"),
         ("label\n0\n1\n", {}, r"x has shape \[2, 0\]"),
         ("a,label\n", {}, "no rows"),
     ],
@@ -194,6 +247,7 @@ def test_an_invalid_table_is_refused_with_the_expected_format(tmp_path, text, op
         ("own.csv", "a,label\n1,0\n".encode("utf-16"), "not a CSV file; it looks like UTF-16 text"),
         ("own.csv", b"a\0b", "not a CSV file; it looks like binary data"),
         ("own.csv", b"a,label\n1,caf\xe9\n", "row 2: is not UTF-8"),
+        ("own.csv", b"a,label\r1,x\r2,caf\xe9\r", "row 3: is not UTF-8"),
         ("own.parquet", b"a,label\n1,0\n", "not a Parquet file; it looks like text"),
         ("own.npz", b"\x93NUMPY\x01\0", "not an NPZ file; it looks like a NumPy array"),
     ],
@@ -227,6 +281,35 @@ def test_special_files_are_not_opened(tmp_path):
 def test_labels_of_a_table_are_numbers_if_all_of_them_are(tmp_path, labels, names, y):
     pool = load(csv(tmp_path, "a,label\n" + "".join(f"1,{label}\n" for label in labels)))
     assert (pool.class_names, pool.y.tolist()) == (names, y)
+
+
+@pytest.mark.parametrize("ends", ["\n\n\n\n\n", "\r\r\r\r\r", "\n\n\r\r\r", "\r\r\n\n\n", "\n\r\n\r\n"])
+def test_lines_of_a_table_may_end_as_on_old_macs(tmp_path, monkeypatch, ends):
+    lines = ["a,b,label", "1,2,0", "3,4,1", "5,6,0", "7,8,1"]
+    text = "".join(line + end for line, end in zip(lines, ends, strict=True))
+    (tmp_path / "own.csv").write_bytes(text.encode())
+    for block in (4, 2**20):
+        monkeypatch.setattr("engine.datasets.table._BLOCK_VALUES", block)
+        pool = load(tmp_path / "own.csv")
+        assert pool.x.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8]] and pool.y.tolist() == [0, 1, 0, 1]
+    assert columns(tmp_path / "own.csv") == ("a", "b", "label")
+    (tmp_path / "plain.csv").write_bytes(text.replace("\r", "\n").encode())
+    assert memory(tmp_path / "own.csv") == memory(tmp_path / "plain.csv")
+
+
+def test_lines_that_end_as_on_windows_count_once(tmp_path, monkeypatch):
+    rows = "a,label\r\n" + "1,0\r\n2,1\r\n" * 200_000  # more than one block of bytes
+    (tmp_path / "own.csv").write_bytes(rows.encode())
+    (tmp_path / "plain.csv").write_bytes(rows.replace("\r", "").encode())
+    assert memory(tmp_path / "own.csv") == memory(tmp_path / "plain.csv")
+
+
+@pytest.mark.parametrize("name", ["NA", "None", "null", "nan", "N/A", "NULL"])
+def test_classes_and_clients_may_have_names_that_stand_for_missing_numbers(tmp_path, name):
+    pool = load(csv(tmp_path, f"a,client,label\n1,{name},{name}\n2,z,z\n3,z,{name}\n"))
+    assert pool.class_names == (name, "z") and pool.y.tolist() == [0, 1, 0] and pool.client.tolist() == [0, 1, 1]
+    alone = load(csv(tmp_path, f"a,label\n1,{name}\n2,-nan\n"))
+    assert set(alone.class_names) == {name, "-nan"}
 
 
 def test_a_table_does_not_depend_on_the_block_size(tmp_path, monkeypatch):
@@ -405,4 +488,5 @@ def test_the_columns_of_a_table_are_read_without_its_rows(tmp_path):
 def test_arrays_and_broken_tables_have_no_columns(tmp_path):
     assert columns(npz(tmp_path)) is None
     assert columns(csv(tmp_path, "")) is None
+    assert columns(csv(tmp_path, f"{'a' * 200_000},label\n1,0\n")) is None
     assert columns(tmp_path / "absent.csv") is None

@@ -1,8 +1,11 @@
 """The sample counts of a federation."""
 
+import numpy as np
+import pytest
 import torch
 
 from engine.config.schema import parse_experiment
+from engine.core.errors import DataUnavailable
 from engine.simulation.simulate import Simulation
 from tests.support.builders import federation
 from tests.support.tiny_runs import TINY, tiny_config
@@ -25,3 +28,24 @@ def test_the_data_seed_draws_the_split_and_the_seed_everything_else() -> None:
     start = {draw: task.initial_model()["head.weight"].sum().item() for draw, task in tasks.items()}
     assert start[5, 5] == start[6, 5] == alone.initial_model()["head.weight"].sum().item() != start[5, 9]
     assert tasks[5, 9].participants(1) == tasks[6, 9].participants(1)
+
+
+def own_data(folder, x, dtype: str):
+    np.savez(folder / "own.npz", x=x, y=np.arange(len(x)) % 2)
+    partition = {"name": "iid", "num_clients": 2}
+    training = TINY["training"] | {"dtype": dtype}
+    return tiny_config(
+        dataset={"name": "custom", "path": str(folder / "own.npz")}, partition=partition, training=training
+    )
+
+
+def test_features_beyond_single_precision_are_refused_unless_a_run_is_in_double_precision(tmp_path) -> None:
+    x = np.arange(40.0).reshape(20, 2)
+    x[3, 1], x[7, 0] = -1e39, 1e300
+    words = r"x\[3, 1\] is -1e\+39 \(2 values of x are beyond ±3.4e\+38.*scale the data, or use training.dtype: float64"
+    with pytest.raises(DataUnavailable, match=words):
+        Simulation(own_data(tmp_path, x, "float32"))
+    assert Simulation(own_data(tmp_path, x, "float64")).task.data.train.pool.x.abs().max() == 1e300
+    single = np.finfo(np.float32).max
+    train = Simulation(own_data(tmp_path, x.clip(-single, single), "float32")).task.data.train
+    assert train.pool.x.dtype == torch.float32 and train.pool.x.isfinite().all()

@@ -81,6 +81,33 @@ def test_the_noise_reaches_a_given_epsilon_at_the_end():
     assert found.noise == pytest.approx(0.9934, abs=1e-3) and found.epsilon(40) <= 8
 
 
+@pytest.mark.parametrize(
+    ("num_clients", "participation", "options"),
+    [
+        (10, 0.01, {"noise": 1.0}),
+        (10, 0.16, {"noise": 1.0}),
+        (15, 0.3, {"noise": 1.0}),
+        (10, 0.16, {"epsilon": 8.0}),
+    ],
+)
+def test_a_fixed_number_of_a_population_has_its_noise_and_epsilon(num_clients, participation, options):
+    nothing = torch.zeros(1, 50, dtype=torch.float64)
+    found = mechanism(num_clients, participation, sampling="fixed", population=1000, **options)
+    whole = mechanism(1000, participation, sampling="fixed", **options)
+    assert (found.noise, found.epsilon(5)) == (whole.noise, whole.epsilon(5))
+    assert torch.equal(found.release(nothing, 1.0, 1).update, whole.release(nothing, 1.0, 1).update)
+
+
+@pytest.mark.parametrize("options", [{"noise": 1.0}, {"epsilon": 8.0}])
+@pytest.mark.parametrize(("sampling", "expected"), [("poisson", 1.6), ("fixed", 2.0)])
+def test_a_population_of_all_clients_changes_nothing(sampling, expected, options):
+    some = updates((3.0, 4.0), (0.0, 1.0))
+    plain = mechanism(10, 0.16, sampling=sampling, **options)
+    same = mechanism(10, 0.16, sampling=sampling, population=10, **options)
+    assert (same.noise, same.epsilon(5)) == (plain.noise, plain.epsilon(5)) and plain.expected == expected
+    assert torch.equal(same.release(some, 1.0, 1).update, plain.release(some, 1.0, 1).update)
+
+
 def test_a_population_below_the_number_of_clients_is_refused():
     with pytest.raises(Unsupported, match="population=5, but there are 20 clients"):
         mechanism(20, population=5)
