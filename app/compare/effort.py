@@ -131,7 +131,7 @@ def targets(best: pd.Series, goal: str) -> dict[str, str]:
 
 
 def _rounded_up(value: float) -> str:
-    """Three digits, and never less than the value, which then does not reach its own target."""
+    """Three digits, rounded up: the value itself would miss a lower target."""
     text = f"{value:.3g}"
     return text if float(text) >= value else f"{float(text) + 10 ** (floor(log10(value)) - 2):.3g}"
 

@@ -133,7 +133,7 @@ class Part:
         return points(self.found.lead.mean, self.samples)
 
     def against_second(self) -> str:
-        """What speaks against the first, whose mean is over other seeds than that of the second; else empty."""
+        """What speaks against the first, since the second has other seeds; empty if nothing does."""
         found, gap = self.found, self.found.lead
         if not found.seeds:
             return f"the methods have no {found.unit} in common"

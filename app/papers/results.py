@@ -57,7 +57,7 @@ class Results:
 
     @property
     def stamp(self) -> object:
-        """Another one for other runs or analyses: a finished run does not change, but it may be analyzed later."""
+        """Changes with the runs and their analyses: a finished run stays the same, but may be analyzed later."""
         ids = [run.id for run in self.now.done]
         return ids, queries.store().analyses.done(ids) if ids and not self.shipped else []
 
@@ -149,7 +149,7 @@ class Setting:
         return pd.Series(known_values(found), dtype=float)
 
     def best(self, measure: Measure, labels: Sequence[str], *, is_low: bool = False) -> str:
-        """The label with the highest mean, or the lowest; empty, which is no label, if none has a value yet."""
+        """The label with the highest mean, or the lowest; an empty string if none has a value yet."""
         means = {label: self.by_seed(measure, label).mean() for label in labels}
         known = [label for label, mean in means.items() if not np.isnan(mean)]
         return (min if is_low else max)(known, key=lambda label: means[label], default="")

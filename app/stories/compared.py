@@ -12,7 +12,7 @@ from engine.core.statistics import t_interval
 MIN_GAP = 0.01  # a point: less than that is not seen in whole percents
 NEAR = 0.05  # of two single numbers, as a share of the larger
 
-LEVEL = 0  # neither; 1 is higher and -1 lower
+LEVEL = 0  # 1 is higher, -1 is lower
 
 
 def side(ours: np.ndarray, theirs: np.ndarray) -> int:

@@ -217,7 +217,7 @@ class _Driver:
                 self.close()
 
     def also(self, run_ids: Sequence[int]) -> None:
-        """Computes these runs too, which were queued meanwhile."""
+        """Also computes these runs, which were queued meanwhile."""
         if self._dispatcher is not None:
             self._dispatcher.also(run_ids)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 MAX_BYTES = 4 << 30  # unpacked
-_BROKEN_HEADER = (TypeError, LookupError, SyntaxError, tokenize.TokenError)  # of numpy, where the text makes no sense
+_BROKEN_HEADER = (TypeError, LookupError, SyntaxError, tokenize.TokenError)  # raised by numpy if it cannot parse one
 # Errors that zipfile and numpy raise for files that are truncated, encrypted, pickled, damaged or of false sizes.
 BROKEN_ARCHIVE = (
     OSError,

@@ -66,7 +66,7 @@ class ClientLevel:
 
     @property
     def expected_of_population(self) -> float:
-        """q n, or the number of participants for which epsilon is computed where that is fixed."""
+        """q n, or the number of participants for which epsilon is computed, if that number is fixed."""
         if self.options.sampling == "fixed":
             return float(_fixed_size(self.participation, self.population))
         return self.expected * self.population / self.num_clients

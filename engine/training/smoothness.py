@@ -37,7 +37,7 @@ def note_if_unstable(task: Task, lr: float, lam: float) -> None:
     if not is_linear(task):
         return
     if lr * (_from_curvature(task, _over_clients(task, _trace)) + lam) <= 2:
-        return  # no eigenvalue is above the trace, which takes a fraction of the time
+        return  # no eigenvalue exceeds the trace, which is much cheaper to compute
     steepness = smoothness(task) + lam
     if lr * steepness > 2:
         task.note(

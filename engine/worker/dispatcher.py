@@ -85,7 +85,7 @@ class Dispatcher:
         return not self._tickets
 
     def also(self, run_ids: Collection[int]) -> None:
-        """Claims these runs too, if it only claims given ones."""
+        """Adds runs to those that it may claim, if it is limited to given ones."""
         self._runs.also(run_ids)
 
     def run(self, stop: threading.Event, until_idle: bool = False) -> None:
@@ -181,7 +181,7 @@ class Dispatcher:
             del self._ended[0]
 
     def _drop(self, ticket: Work) -> None:
-        if self._tickets.get(ticket.key) == ticket:  # not if its run was queued, and claimed again, meanwhile
+        if self._tickets.get(ticket.key) == ticket:  # unless its run was claimed again meanwhile
             del self._tickets[ticket.key]
         if ticket.key[0] == "run":
             self._settled.add(ticket.run_id)

@@ -12,7 +12,7 @@ from tests.support.builders import config, federation
 
 
 def empty_round(**privacy) -> tuple[Simulation, dict[str, float], dict]:
-    """A round of four clients of whom none was drawn, with its scalars and arrays."""
+    """Runs a round in which none of the four clients is drawn; also returns its scalars and arrays."""
     raw = config("fedavg", participation=0.01, rounds=1).to_dict() | {"privacy": {"delta": 0.01} | privacy}
     run = Simulation(RunConfig.from_dict(raw), data=federation((6, 6, 6, 6)))
     assert run.task.is_empty_draw(1) and len(run.task.participants(1)) == 1
