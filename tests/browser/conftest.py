@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 import pytest
 from playwright.sync_api import (
@@ -22,9 +23,11 @@ from playwright.sync_api import (
     Request,
     ViewportSize,
     WebError,
+    WebSocket,
     expect,
     sync_playwright,
 )
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from benchmarks.running import free_port
 from engine.config.schema import parse_experiment
@@ -47,15 +50,12 @@ VIEWPORT: ViewportSize = {"width": 1280, "height": 900}
 LOAD_MS = 60_000
 READY = "[data-test-script-state=notRunning]"
 PLACEHOLDER = "[data-testid=stSkeleton]"  # the placeholder of an element that is still loading
-TURN = """address => new Promise(resolve => {
-  const app = document.querySelector('[data-test-script-state]');
-  new MutationObserver((changes, observer) => {
-    const ran = changes.some(change => change.oldValue !== 'notRunning');
-    if (ran && app.dataset.testScriptState === 'notRunning') { observer.disconnect(); resolve(); }
-  }).observe(app, {attributeFilter: ['data-test-script-state'], attributeOldValue: true});
-  history.pushState(null, '', address);
-  dispatchEvent(new PopStateEvent('popstate'));
-})"""
+IS_DARK = "matchMedia('(prefers-color-scheme: dark)').matches"
+TURN = "address => { history.pushState(null, '', address); dispatchEvent(new PopStateEvent('popstate')); }"
+TWO_FRAMES = "() => new Promise(resolve => requestAnimationFrame(() => requestAnimationFrame(resolve)))"
+FINISHED = ForwardMsg.ScriptFinishedStatus.FINISHED_SUCCESSFULLY
+SHORT = 500  # bytes: more than a message without content has
+CONNECTIONS = WeakKeyDictionary[Page, WebSocket]()  # the latest one to the app
 START_S = 100  # on a machine that may be busy
 STOP_S = 20
 TRAIN_S = 100
@@ -178,10 +178,14 @@ def forget(used_page: Page) -> None:
 def emptied(page: Page) -> None:
     """Undoes what a test can do to a page, except adding an init script."""
     page.unroute_all()
+    # The app reloads itself when its color scheme changes. A dark page that was left sometimes came back.
+    if page.evaluate(IS_DARK):
+        page.route("**", lambda route: route.abort("aborted"))
     page.goto("about:blank")
     page.set_viewport_size(VIEWPORT)
     page.emulate_media(media="null", color_scheme="light", reduced_motion="reduce")
     page.mouse.move(0, 0)
+    page.unroute_all()
 
 
 @pytest.fixture
@@ -207,19 +211,31 @@ def new_page(context: BrowserContext, page_problems: PageProblems) -> Page:
 
 def waiting_for_content(page: Page) -> Page:
     page.add_locator_handler(page.locator(PLACEHOLDER).first, lambda: None)  # waits until there is none
+    page.on("websocket", lambda connection: CONNECTIONS.update({page: connection}))
     return page
 
 
 def turn_to(page: Page, url: str) -> None:
     """Opens the address and waits for its script: within the app, as a link does, if the page shows the app.
 
-    Loading a page takes most of its processor time.
+    Loading a page takes most of its processor time. The attribute in ``READY`` does not tell when the script has ended:
+    Streamlit may draw its start and its end at once, and then the attribute does not change.
     """
     if urlsplit(page.url).netloc == urlsplit(url).netloc:
-        page.evaluate(TURN, url)
+        with CONNECTIONS[page].expect_event("framereceived", _ends_a_page, timeout=LOAD_MS):
+            page.evaluate(TURN, url)
+        page.evaluate(TWO_FRAMES)
     else:
         page.goto(url)
     page.wait_for_selector(READY, timeout=LOAD_MS)
+
+
+def _ends_a_page(frame: bytes | str) -> bool:
+    """Whether this message says that a page's whole script has ended, not one of its fragments."""
+    if isinstance(frame, str) or len(frame) > SHORT:
+        return False
+    message = ForwardMsg.FromString(frame)
+    return message.WhichOneof("type") == "script_finished" and message.script_finished == FINISHED
 
 
 @contextmanager
