@@ -15,5 +15,5 @@ VOLUME ["/fedscape/var", "/fedscape/data"]
 ENV HOST=0.0.0.0 PORT=8501
 EXPOSE 8501
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s \
-    CMD ["python", "-c", "import os, urllib.request as r; r.urlopen(f'http://127.0.0.1:{os.environ[\"PORT\"]}/_stcore/health', timeout=4)"]
+    CMD ["python", "-c", "import os, urllib.request as r; r.build_opener(r.ProxyHandler({})).open(f'http://127.0.0.1:{os.environ[\"PORT\"]}/_stcore/health', timeout=4)"]
 CMD ["python", "-m", "app"]

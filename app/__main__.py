@@ -5,6 +5,7 @@ Ctrl-C or SIGTERM stops all of them.
 """
 
 import ctypes
+import http.client
 import os
 import signal
 import subprocess
@@ -31,6 +32,7 @@ SECRETS = (
     "STREAMLIT_SERVER_COOKIE_SECRET",
 )  # of the web server
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # http_proxy cannot reach this machine's servers
 
 
 @dataclass
@@ -109,7 +111,7 @@ class Supervisor:
                     what = "The web server has" if len(self.web) == 1 else "All web servers have"
                     print(f"{what} stopped; see the reason above.", file=sys.stderr, flush=True)
                     return 1
-                if not announced and all(map(_answers, addresses)):
+                if not announced and all(map(answers, addresses)):
                     announced = True
                     print(f"Fedscape is at {' and '.join(addresses)}  (Ctrl-C stops it)", flush=True)
                 for child in children:
@@ -184,11 +186,11 @@ def _end_with_supervisor() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def _answers(address: str) -> bool:
+def answers(address: str) -> bool:
     try:
-        with urllib.request.urlopen(f"{address}/_stcore/health", timeout=1):
+        with DIRECT.open(f"{address}/_stcore/health", timeout=1):
             return True
-    except (urllib.error.URLError, TimeoutError, ConnectionError):
+    except (urllib.error.URLError, TimeoutError, ConnectionError, http.client.HTTPException):
         return False
 
 

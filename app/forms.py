@@ -150,6 +150,8 @@ class Form:
             return st.checkbox(**_labels(parameter), **self.start(key, bool(value)))
         if kinds == {"choice"}:
             return self._choice(parameter, value, key)
+        if len(parameter.choices or ()) > 1:
+            return self._text(parameter, value, key, help=_help_on_words(parameter, stand_in))
         if kinds <= {"int", "float", "choice", "null"}:
             return self._number_or_word(parameter, value, key, stand_in)
         return self._text(parameter, value, key)
@@ -244,10 +246,10 @@ class Form:
         )
         return word if chosen is None else chosen
 
-    def _text(self, parameter: Parameter, value: Any, key: str) -> Any:
+    def _text(self, parameter: Parameter, value: Any, key: str, **look: Any) -> Any:
         """Anything else is typed as in YAML; text is unchanged."""
         shown = "" if value is None else value if isinstance(value, str) else listed(value)
-        typed = st.text_input(**_labels(parameter), **self.start(f"{key}.text", shown))
+        typed = st.text_input(**(_labels(parameter) | look), **self.start(f"{key}.text", shown))
         return typed or None if "str" in parameter.type.split("|") else read_value(typed or "")
 
 
@@ -358,6 +360,13 @@ def _without(text: str, prefixes: Sequence[str]) -> str:
 
 def _labels(parameter: Parameter) -> dict[str, Any]:
     return {"label": plain(label_of(parameter)), "help": plain(parameter.meaning) or None}
+
+
+def _help_on_words(parameter: Parameter, stand_in: Any) -> str:
+    """The help of a field for a number or one of several words; ``stand_in`` is the current value of "training"."""
+    values = {"training": f" ({_plain(stand_in)})"} if stand_in is not None else {}
+    words = ", ".join(f"{word}{values.get(word, '')}" for word in parameter.choices or ())
+    return f"{plain(parameter.meaning)} A number, or one of: {plain(words)}."
 
 
 def _can_show(kinds: set[str], value: Any, parameter: Parameter) -> bool:

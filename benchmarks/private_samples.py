@@ -37,7 +37,7 @@ def seconds(model: str, backend: str, noise: float | None, rounds: int, data: Fe
     taken = []
     for number in range(1, rounds + 2):
         started = time.perf_counter()
-        task, _ = run.protected(number)
+        task, _ = run.prepare(number)
         run.state, _ = run.algorithm.round(run.state, task.cohort(number), task)
         taken.append(time.perf_counter() - started)
     return statistics.median(taken[1:])

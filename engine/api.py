@@ -104,11 +104,11 @@ def _run_study(study: Study, progress: Progress | None) -> Iterator[tuple[RunRes
 
 
 def _validation(result: RunResult, study: Study) -> Validation | None:
-    arrays, sizes = result.rounds[-1].arrays, (result.partition or {})["val_sizes"]
     if result.status != "done":
         return None
-    accuracy, loss = (arrays[f"{study.tune.model}.val_{what}"].astype(float) for what in ("accuracy", "loss"))
-    return Validation(accuracy, loss, np.array(sizes, float))
+    arrays, partition = result.rounds[-1].arrays, result.partition or {}
+    accuracy, loss = (arrays[f"{study.tune.model}.val_{what}"] for what in ("accuracy", "loss"))
+    return Validation.of_benign(accuracy, loss, np.array(partition["val_sizes"], float), partition.get("malicious"))
 
 
 def _run_all(configs: Iterable[RunConfig], progress: Progress | None) -> Iterator[tuple[RunResult, Models]]:

@@ -48,7 +48,7 @@ class Analyses:
     def find(self, run_id: int, kind: str, params: dict[str, Any]) -> AnalysisRecord | None:
         """The analysis with exactly these ``params``, or None."""
         with self._database.read() as connection:
-            return _find_equal(_records(connection, _select_of_run(run_id, kind)), params)
+            return find_analysis(connection, run_id, kind, params)
 
     def for_runs(self, run_ids: Sequence[int], kind: str) -> list[AnalysisRecord]:
         """The analyses of several runs in one query, oldest first."""
@@ -83,7 +83,7 @@ class Analyses:
         with self._database.write() as connection:
             if connection.scalar(sa.select(Run.id).where(Run.id == run_id).with_for_update()) is None:
                 raise RunNotFound([run_id])  # the lock serializes requests on PostgreSQL
-            existing = _find_equal(_records(connection, _select_of_run(run_id, kind)), params)
+            existing = find_analysis(connection, run_id, kind, params)
             if existing is None:
                 new = {"run_id": run_id, "kind": kind, "params": params, "created_at": now(), "epoch": 0}
                 return _write_one(connection, sa.insert(Analysis).values(new | INITIAL))
@@ -194,9 +194,15 @@ class Analyses:
                     link = sa.update(Analysis).where(Analysis.id == analysis_id)
                     connection.execute(link.values(artifact_id=artifact.id))
         except Fenced:
-            if result is not None and not self._artifacts.is_registered(result):
-                self._artifacts.remove_files([result.path])
+            if result is not None:
+                self._artifacts.remove_unregistered(result)
             raise
+
+
+def find_analysis(connection: sa.Connection, run_id: int, kind: str, params: dict[str, Any]) -> AnalysisRecord | None:
+    """The analysis with equal ``params``, compared as JSON, in which a tuple is a list."""
+    records, stored = _records(connection, _select_of_run(run_id, kind)), json.loads(to_json(params))
+    return next((record for record in records if record.params == stored), None)
 
 
 def insert_analysis(
@@ -224,12 +230,6 @@ def _records(connection: sa.Connection, query: sa.Select) -> list[AnalysisRecord
 
 def _write_one(connection: sa.Connection, written: sa.Insert | sa.Update) -> AnalysisRecord:
     return AnalysisRecord(**connection.execute(written.returning(*COLUMNS)).one()._mapping)
-
-
-def _find_equal(records: list[AnalysisRecord], params: dict[str, Any]) -> AnalysisRecord | None:
-    """The record whose stored ``params`` are equal. Compared as JSON, in which a tuple is a list."""
-    stored = json.loads(to_json(params))
-    return next((record for record in records if record.params == stored), None)
 
 
 def _update_owned(connection: sa.Connection, analysis_id: int, epoch: int, **values: Any) -> Control:

@@ -26,7 +26,8 @@ CHUNK = 2**20
 MAX_MANIFEST_BYTES = 2**27
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")  # no .., no root, no backslash
 ENCRYPTED = 0x1
-# Errors raised by a manipulated zip; a damaged length can request more memory than there is.
+# Errors raised by a manipulated zip: a damaged length can request more memory than there is, and an unknown version
+# is a NotImplementedError, a RuntimeError.
 DAMAGE_ERRORS = (KeyError, EOFError, RuntimeError, ValueError, OverflowError, MemoryError, zipfile.BadZipFile)
 
 BACKUP, BUNDLE = "Fedscape backup", "Fedscape bundle"  # the kinds
@@ -248,7 +249,7 @@ def _open_zip(path: Path, kind: str) -> zipfile.ZipFile:
         return zipfile.ZipFile(path)
     except OSError as error:
         raise ArchiveInvalid(f"{path}: cannot be read ({error.strerror or error})") from error
-    except (*DAMAGE_ERRORS, NotImplementedError) as error:
+    except DAMAGE_ERRORS as error:
         raise ArchiveInvalid(f"{path}: is not a {kind}, or incomplete ({error})") from error
 
 

@@ -71,6 +71,11 @@ class ArtifactStore:
         with self._database.read() as connection:
             return connection.scalar(sa.select(Artifact.id).where(Artifact.path == file.path)) is not None
 
+    def remove_unregistered(self, file: NewArtifact) -> None:
+        """Deletes a file after its registration failed, unless it was registered all the same."""
+        if not self.is_registered(file):
+            self.remove_files([file.path])
+
     def read(self, record: ArtifactRecord) -> bytes:
         """The content of an artifact, verified by its SHA-256. Raises ArtifactDamaged."""
         what = f"the {record.kind} of run {record.run_id}, round {record.round},"
@@ -150,6 +155,11 @@ class ArtifactStore:
                 self.files.remove(path)
             except OSError as error:
                 log.warning("cannot remove %s (%s); check the folder's owner", self.folder / path, error.strerror)
+
+
+def has_artifact(connection: sa.Connection, run_id: int, kind: str) -> bool:
+    stored = sa.select(Artifact.id).where(Artifact.run_id == run_id, Artifact.kind == kind)
+    return connection.scalar(stored.limit(1)) is not None
 
 
 def insert_artifact(connection: sa.Connection, run_id: int, new: NewArtifact) -> ArtifactRecord:

@@ -130,6 +130,11 @@ class Database(ABC):
         """The URL for messages, without the password."""
         return self.url.render_as_string(hide_password=True)
 
+    @property
+    def exists(self) -> bool:
+        """False for a file that the first transaction would create."""
+        return True
+
     @abstractmethod
     def open(self) -> sa.Engine: ...
 

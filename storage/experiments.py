@@ -2,17 +2,18 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import sqlalchemy as sa
 
-from storage.analyses import insert_analysis
-from storage.artifacts import ArtifactStore, insert_artifact
+from storage.analyses import find_analysis, insert_analysis
+from storage.artifacts import ArtifactStore, has_artifact, insert_artifact
 from storage.database import Database
-from storage.errors import ExperimentNotFound
+from storage.errors import ExperimentNotFound, StorageError
 from storage.metrics import PackedRounds, insert_rounds, pack_rounds
 from storage.models import Event, Experiment, Run, now
-from storage.records import ExperimentRecord, FinishedRun, NewRun
+from storage.records import ExperimentRecord, FinishedAnalysis, FinishedFile, FinishedRun, NewRun
 from storage.run_queue import MAX_ID, NOT_DELETED, delete_runs, insert_partition, insert_run
 
 COLUMNS = tuple(Experiment.__table__.columns)
@@ -66,16 +67,31 @@ class Experiments:
             raise
         return self.get(experiment_id)
 
-    def add_files(self, run_id: int, run: FinishedRun) -> None:
-        """Stores models and analyses. Each file is on disk before its row is written, outside the transaction."""
-        for kind, round, read in run.models:
-            self._artifacts.register(run_id, None, self._artifacts.write_file(run_id, kind, round, read()))
-        for analysis in run.analyses:
-            kind, round, read = analysis.result
-            written = self._artifacts.write_file(run_id, kind, round, read())
+    def add_files(self, run_id: int, run: FinishedRun) -> int:
+        """Stores the models and analyses that the run lacks. Returns how many.
+
+        Each file is on disk before its row is written, outside the transaction; one without a row is deleted.
+        """
+        models = sum(self._add_file(run_id, model) for model in run.models)
+        return models + sum(self._add_file(run_id, analysis.result, analysis) for analysis in run.analyses)
+
+    def _add_file(self, run_id: int, file: FinishedFile, analysis: FinishedAnalysis | None = None) -> bool:
+        """Stores a model, or the result of an analysis, unless another import just did. Returns whether it is new."""
+        written = self._artifacts.write_file(run_id, file.kind, file.round, file.read())
+        try:
             with self._database.write() as connection:
-                artifact = insert_artifact(connection, run_id, written)
-                insert_analysis(connection, run_id, analysis.kind, analysis.params, artifact.id)
+                connection.execute(sa.select(Run.id).where(Run.id == run_id).with_for_update())  # against other imports
+                if is_new := _is_missing(connection, run_id, file.kind, analysis):
+                    artifact = insert_artifact(connection, run_id, written)
+                    if analysis is not None:
+                        insert_analysis(connection, run_id, analysis.kind, analysis.params, artifact.id)
+        except BaseException:
+            with suppress(StorageError):  # the database may be gone
+                self._artifacts.remove_unregistered(written)
+            raise
+        if not is_new:
+            self._artifacts.remove_files([written.path])
+        return is_new
 
     def list(self, include_archived: bool = False) -> list[ExperimentRecord]:
         """Experiments, newest first, without those whose runs are all in the trash."""
@@ -157,6 +173,12 @@ def _insert_finished(
     if finished.events:
         connection.execute(sa.insert(Event), [event._asdict() | {"run_id": run_id} for event in finished.events])
     return run_id
+
+
+def _is_missing(connection: sa.Connection, run_id: int, kind: str, analysis: FinishedAnalysis | None) -> bool:
+    if analysis is None:
+        return not has_artifact(connection, run_id, kind)
+    return find_analysis(connection, run_id, analysis.kind, analysis.params) is None
 
 
 def _select() -> sa.Select:

@@ -189,6 +189,7 @@ class TrialRecord:
     loss: np.ndarray | None  # [N]
     sizes: np.ndarray | None  # [N] validation samples
     gradients: float
+    malicious: np.ndarray | None = None  # [N], where there is an attack
 
     @property
     def entry(self) -> str:

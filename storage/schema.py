@@ -32,31 +32,33 @@ def stored_revision(connection: sa.Connection) -> str | None:
 
 def needs_migration(database: Database) -> bool:
     """Whether the tables are out of date. Raises SchemaTooNew if the revision is unknown."""
-    with database.read() as connection:
-        revision = stored_revision(connection)
-    if revision is not None and revision not in revisions():
-        raise SchemaTooNew(
-            f"{database.name} was written by a newer version (schema {revision}, this program supports up to "
-            f"{revisions()[-1]}); update the program, or set DATABASE_URL to another database"
-        )
-    return revision != revisions()[-1]
+    return _known_revision(database) != revisions()[-1]
 
 
 def check(database: Database) -> None:
-    """Raises SchemaTooNew or SchemaOutdated unless the tables are those of this program."""
-    if needs_migration(database):
+    """Raises SchemaTooNew or SchemaOutdated unless the tables are those of this program. Creates no file."""
+    revision = _known_revision(database) if database.exists else None
+    if revision is None:
         raise SchemaOutdated(
-            f"the tables of {database.name} are out of date; the dispatcher migrates them when it starts: "
-            "wait a moment if it is starting, or restart the app"
+            f"there is no Fedscape database at {database.name}; check --db (or DATABASE_URL), or run an experiment "
+            "first"
         )
+    if revision != revisions()[-1]:
+        raise outdated(database)
+
+
+def outdated(database: Database) -> SchemaOutdated:
+    return SchemaOutdated(
+        f"the tables of {database.name} are out of date; the dispatcher migrates them when it starts: "
+        "wait a moment if it is starting, or restart the app"
+    )
 
 
 def migrate(database: Database) -> None:
     """Migrates to the current schema after a backup, in one transaction: a kill changes nothing."""
-    if not needs_migration(database):
+    revision = _known_revision(database)
+    if revision == revisions()[-1]:
         return
-    with database.read() as connection:
-        revision = stored_revision(connection)
     if revision is not None:
         database.back_up(revision)
     upgrade(database)
@@ -84,6 +86,17 @@ def definitions_of(revision: str) -> frozenset[Definition]:
             return frozenset(map(normalized, connection.exec_driver_sql(DEFINITIONS).all()))
     finally:
         engine.dispose()
+
+
+def _known_revision(database: Database) -> str | None:
+    with database.read() as connection:
+        revision = stored_revision(connection)
+    if revision is not None and revision not in revisions():
+        raise SchemaTooNew(
+            f"{database.name} was written by a newer version (schema {revision}, this program supports up to "
+            f"{revisions()[-1]}); update the program, or set DATABASE_URL to another database"
+        )
+    return revision
 
 
 def _upgrade(connection: sa.Connection, revision: str) -> None:

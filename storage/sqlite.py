@@ -77,6 +77,14 @@ class SQLite(Database):
         self.path = Path(url.database).absolute()
         super().__init__(url.set(database=str(self.path)), timeout_s, writing, before_commit)
 
+    @property
+    def exists(self) -> bool:
+        try:
+            self.path.stat()
+        except OSError as error:  # opening it explains all others
+            return not isinstance(error, FileNotFoundError)
+        return True
+
     def open(self) -> sa.Engine:
         self._make_folder()
         refuse_network_file_system(self.path)

@@ -77,7 +77,12 @@ class Store:
 
     @staticmethod
     def default_url(root: Path) -> str:
-        return f"sqlite:///{root / 'var' / 'fedscape.db'}"
+        return Store.url_of(root / "var" / "fedscape.db")
+
+    @staticmethod
+    def url_of(path: Path) -> str:
+        """The URL of an SQLite file."""
+        return sa.URL.create("sqlite", database=str(path)).render_as_string()
 
     @property
     def url(self) -> str:
@@ -101,17 +106,19 @@ class Store:
         schema.migrate(self._database)
 
     def ensure_schema(self, wait_s: float = 0.0) -> None:
-        """Migrates if needed, or waits up to ``wait_s`` for a running dispatcher to do so; then checks."""
+        """Migrates if needed, or waits up to ``wait_s`` for a running dispatcher to do so.
+
+        Raises SchemaOutdated if that takes longer, and SchemaTooNew.
+        """
         deadline = time.monotonic() + wait_s
         while self.needs_migration():
             if (lock := self.try_dispatcher_lock()) is not None:
                 with lock:
                     self.migrate()
             elif time.monotonic() >= deadline:
-                break
+                raise schema.outdated(self._database)
             else:
                 time.sleep(RETRY_S)
-        self.check_schema()
 
     def activity(self) -> Activity:
         """The current activity: runs in progress, analyses and engines, in one statement."""
@@ -171,4 +178,6 @@ def _database(url: str, timeout_s: float, writing: WriteGuard, before_commit: Be
     kind = parsed.get_backend_name()
     if kind not in kinds:
         raise StorageError(f"{kind!r} databases are not supported; use sqlite:///... or postgresql://...")
+    if kind == "sqlite" and "?" in url:  # SQLAlchemy would cut off the path there
+        raise StorageError(f"{url!r} has a ?, but SQLite URLs have no options; write a ? in the path as %3F")
     return kinds[kind](parsed, timeout_s, writing, before_commit)

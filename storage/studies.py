@@ -7,6 +7,7 @@ unique position of a run make each of them happen at most once, whoever is kille
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -87,15 +88,24 @@ class StudyTransaction:
         query = select_runs(with_partition=False).where(Run.experiment_id == self.experiment_id)
         return run_records(self.connection, query.order_by(Run.id))
 
+    @property
+    def is_imported(self) -> bool:
+        """Whether a run was computed elsewhere; deleted ones count too."""
+        is_imported = Run.provenance["imported"].as_boolean()
+        query = sa.select(Run.id).where(Run.experiment_id == self.experiment_id, is_imported)
+        return self.connection.scalar(query.limit(1)) is not None
+
     def measured(self, trials: Sequence[RunRecord], model: str) -> list[TrialRecord]:
         """The trials with their last evaluations of a model."""
         ids, until = [run.id for run in trials], {run.id: run.round for run in trials}
         accuracy, loss = (arrays_at(self.connection, ids, f"{model}.val_{what}") for what in ("accuracy", "loss"))
         spent = totals(self.connection, until, [GRADIENTS])
         query = sa.select(Partition.run_id, Partition.partition).where(Partition.run_id.in_(ids))
-        sizes = {run_id: np.array(found["val_sizes"], float) for run_id, found in self.connection.execute(query)}
+        partitions: dict[int, dict[str, Any]] = dict(self.connection.execute(query).all())
+        sizes = {i: np.array(found["val_sizes"], float) for i, found in partitions.items()}
+        malicious = {i: np.array(found["malicious"]) for i, found in partitions.items() if found.get("malicious")}
         return [
-            TrialRecord(run, accuracy.get(i), loss.get(i), sizes.get(i), spent[i].get(GRADIENTS, 0.0))
+            TrialRecord(run, accuracy.get(i), loss.get(i), sizes.get(i), spent[i].get(GRADIENTS, 0.0), malicious.get(i))
             for i, run in zip(ids, trials, strict=True)
         ]
 

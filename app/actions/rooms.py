@@ -62,10 +62,12 @@ def leave(store: Store, secret: str, code: str) -> None:
             store.rooms.leave(code, reader_id(secret, code))
 
 
-def answer(store: Store, secret: str, code: str, question: str, text: str | None) -> None:
-    if is_counted():
-        with permits.allow("answer", store):
-            store.rooms.answer(code, reader_id(secret, code), question, text)
+def answer(store: Store, secret: str, code: str, question: str, text: str | None) -> bool:
+    """Whether nothing is left to store: False if the room is at another question, or does not have this browser."""
+    if not is_counted():
+        return True
+    with permits.allow("answer", store):
+        return store.rooms.answer(code, reader_id(secret, code), question, text)
 
 
 def renew(store: Store, secret: str, room: RoomRecord) -> None:

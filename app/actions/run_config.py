@@ -6,10 +6,10 @@ from typing import Any
 
 import yaml
 
-from engine.config.schema import Machine, file_label
+from engine.config.schema import DIAL_KEYS, Machine, file_label
 from storage import RunRecord
 
-PARTS = ("dataset", "partition", "model", "training", "evaluation")
+PARTS = ("dataset", "partition", "model", "training", "evaluation", *DIAL_KEYS)
 
 
 def experiment_of(run: RunRecord) -> dict[str, Any]:
@@ -19,23 +19,34 @@ def experiment_of(run: RunRecord) -> dict[str, Any]:
         parts["training"] = {name: value for name, value in parts["training"].items() if value is not None}
     machine = {name: run.config[name] for name in Machine.model_fields if run.config.get(name) is not None}
     method = run.config["algorithm"] | {"label": run.label}
-    splits = {"splits": [run.config["data_seed"]]} if "data_seed" in run.config else {}
-    return {"name": run.experiment_name, **parts, "algorithms": [method], **splits, "seeds": [run.seed], **machine}
+    return {"name": run.experiment_name, **parts, "algorithms": [method], **seeds_of([run]), **machine}
 
 
 def experiment_of_all(runs: Sequence[RunRecord]) -> dict[str, Any]:
-    """One experiment with the methods of several runs on the same data and seeds, each with its own training."""
+    """One experiment with the methods of several runs on the same data, each with its own training and dials."""
     first, *_ = every = [experiment_of(run) for run in runs]
     methods = [
         own["algorithms"][0]
         | ({"training": training} if (training := _apart(own["training"], first["training"])) else {})
+        | _apart(_dials(own), _dials(first))
         for own in every
     ]
-    return first | {"algorithms": methods, "seeds": sorted({run.seed for run in runs})}
+    return first | {"algorithms": methods, **seeds_of(runs)}
+
+
+def seeds_of(runs: Sequence[RunRecord]) -> dict[str, list[int]]:
+    """The seeds of runs of one experiment, and their splits if these have seeds of their own."""
+    splits = {"splits": sorted({run.split for run in runs})} if "data_seed" in runs[0].config else {}
+    return {**splits, "seeds": sorted({run.seed for run in runs})}
+
+
+def _dials(experiment: Mapping[str, Any]) -> dict[str, Any]:
+    return {dial: experiment[dial] for dial in DIAL_KEYS if dial in experiment}
 
 
 def _apart(own: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in own.items() if first.get(name) != value}
+    """The settings that differ from the first ones; None for those that are only in the first."""
+    return {name: own.get(name) for name in {**first, **own} if own.get(name) != first.get(name)}
 
 
 def as_yaml(run: RunRecord) -> str:

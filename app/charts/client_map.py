@@ -105,18 +105,18 @@ def _traces(
     traces = [_trail(df, at) if trails else go.Scatter(x=[], y=[], showlegend=False)]
     now = df[df["round"] == at]
     for i, (group, color) in enumerate(zip(groups, cluster_colors(len(groups)), strict=True)):
-        own = now[now[by].isin([group, ""]) if not i else now[by] == group]
+        own = now[now[by] == group]
         other = own["context"] if by == "cluster" else own["cluster"]
         traces.append(
             go.Scatter(
                 x=own["x"].astype("float32"),
                 y=own["y"].astype("float32"),
                 mode="markers",
-                name=f"{GROUPS[by]} {group}" if group else "clients",
+                name=f"{GROUPS[by]} {group}" if group else "no cluster yet" if i else "clients",
                 showlegend=True,
                 customdata=np.stack([own["client"].astype(str), [_also(by, o) for o in other]], axis=1),
                 marker={
-                    "color": color,
+                    "color": color if group or not i else shade.muted,
                     "symbol": _hollow_or_filled(group_symbol(i), own["is_malicious"]),
                     "size": 11,
                     "opacity": 0.85,
@@ -184,8 +184,8 @@ def _trail(df: pd.DataFrame, at: int) -> go.Scatter:
 
 
 def _groups(df: pd.DataFrame, by: str) -> list[str]:
-    found = sorted({*df[by]} - {""}, key=lambda name: (len(name), name))
-    return found or [""]
+    """Clusters or contexts in order; ``""`` comes last, for the rounds before there are any."""
+    return sorted({*df[by]}, key=lambda name: (not name, len(name), name))
 
 
 def _also(by: str, other: str) -> str:

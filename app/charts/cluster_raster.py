@@ -129,17 +129,18 @@ def figure(df: pd.DataFrame, at: int | None = None, chosen: Sequence[int] = ()) 
         col=1,
         hovertemplate="round %{x}, client %{customdata}<extra></extra>",
     )
-    moves = df.groupby("round")["moved"].sum().loc[list(grid.columns)]
+    moves = _moves(df, grid.columns)
     fig.add_bar(
         x=moves.index,
-        y=moves,
+        y=moves["moved"],
         marker={"color": ground().accent},
+        customdata=moves["rounds"],
         row=2,
         col=1,
-        hovertemplate="round %{x}: %{y} moved<extra></extra>",
+        hovertemplate="%{customdata}: %{y} moved<extra></extra>",
     )
     base_layout(fig, height=int(np.clip(170 + 9 * min(num_clients, MAX_CLIENTS), 360, 760)))
-    _name_groups(fig, grid, num_clusters)
+    _name_groups(fig, grid, df.loc[df["round"] == grid.columns[-1], "cluster"].value_counts(), num_clusters)
     fig.update_yaxes(
         title_text="clients, by final cluster",
         showticklabels=False,
@@ -154,7 +155,7 @@ def figure(df: pd.DataFrame, at: int | None = None, chosen: Sequence[int] = ()) 
         fig.add_vline(x=at, line={"color": ground().ink, "width": 1.4, "dash": "dot"}, row="all", col=1)
     if chosen:
         _fade(fig, ~client_of.isin(chosen).to_numpy())
-    top = max(1, int(moves.max()))
+    top = max(1, int(moves["moved"].max()))
     fig.update_yaxes(title_text="moved", tickvals=[0, top], range=[0, 1.15 * top], row=2, col=1)
     fig.update_xaxes(title_text="round", row=2, col=1)
     return fig.update_layout(showlegend=False, bargap=0.1, margin_r=72)
@@ -165,8 +166,17 @@ def _listed(sizes: list[int]) -> str:
     return f"{', '.join(some)} and {last}" if some else last
 
 
-def _name_groups(fig: go.Figure, grid: pd.DataFrame, num_clusters: int) -> None:
-    """``A · 12`` next to the rows whose final cluster is A."""
+def _moves(df: pd.DataFrame, drawn: pd.Index) -> pd.DataFrame:
+    """A row per drawn round: how many clients moved since the drawn round before, and these rounds in words."""
+    moved = df.groupby("round")["moved"].sum()
+    group = drawn[np.searchsorted(drawn, moved.index)]
+    spans = pd.Series(moved.index, group).groupby(level=0).agg(["first", "last"])
+    words = [f"round {b}" if a == b else f"rounds {a} to {b}" for a, b in spans.itertuples(index=False)]
+    return pd.DataFrame({"moved": moved.groupby(group).sum(), "rounds": words})
+
+
+def _name_groups(fig: go.Figure, grid: pd.DataFrame, sizes: pd.Series, num_clusters: int) -> None:
+    """``A · 12`` next to the rows whose final cluster is A; ``sizes`` also counts clients that are not drawn."""
     final, colors = grid.iloc[:, -1], cluster_colors(num_clusters)
     annotate(
         fig,
@@ -178,7 +188,7 @@ def _name_groups(fig: go.Figure, grid: pd.DataFrame, num_clusters: int) -> None:
                 "y": float(np.mean(rows.index)),
                 "xanchor": "left",
                 "xshift": 6,
-                "text": f"<b>{letter(int(cluster))}</b> · {len(rows)}",
+                "text": f"<b>{letter(int(cluster))}</b> · {sizes[cluster]}",
                 "showarrow": False,
                 "font": {"color": colors[int(cluster)], "size": 13},
             }

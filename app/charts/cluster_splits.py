@@ -15,17 +15,22 @@ from app.charts.plot.palette import HUES, base_layout, ground, is_dark
 from app.wording import number, plural
 
 
-def data(mean: Mapping[int, np.ndarray], largest: Mapping[int, np.ndarray]) -> pd.DataFrame:
-    """Norms of each cluster by round -> [round, mean, largest]: the shortest mean and the longest update of a cluster.
+def data(mean: Mapping[int, np.ndarray], largest: Mapping[int, np.ndarray], eps1: float, eps2: float) -> pd.DataFrame:
+    """Norms of each cluster by round -> [round, mean, largest, met], with the shortest mean and the longest update.
 
-    Rounds in which no cluster had participants are omitted.
+    ``met``: one of the clusters meets both thresholds. Rounds in which no cluster had participants are omitted.
     """
     rows = [
-        {"round": at, "mean": float(np.nanmin(mean[at])), "largest": float(np.nanmax(largest[at]))}
+        {
+            "round": at,
+            "mean": float(np.nanmin(mean[at])),
+            "largest": float(np.nanmax(largest[at])),
+            "met": bool(((mean[at] < eps1) & (largest[at] > eps2)).any()),
+        }
         for at in sorted(mean)
         if np.isfinite(mean[at]).any()
     ]
-    return pd.DataFrame(rows, columns=["round", "mean", "largest"])
+    return pd.DataFrame(rows, columns=["round", "mean", "largest", "met"])
 
 
 def figure(df: pd.DataFrame, eps1: float, eps2: float, at: int) -> go.Figure:
@@ -63,17 +68,16 @@ def figure(df: pd.DataFrame, eps1: float, eps2: float, at: int) -> go.Figure:
 
 
 def finding(df: pd.DataFrame, eps1: float, eps2: float, warmup: int) -> str:
-    """Name the condition that prevents a split, or count how often both were met."""
+    """Name the condition that prevents a split, or count how often a cluster met both."""
     late = df[df["round"] > warmup]
     if late.empty:
         return f"Clusters may split after round {warmup}, which the run has not reached."
-    is_short, is_long = late["mean"] < eps1, late["largest"] > eps2
-    if (is_short & is_long).any():
-        return f"After the warm-up both thresholds are met in {plural(int((is_short & is_long).sum()), 'round')}."
-    if not is_short.any():
+    if late["met"].any():
+        return f"After the warm-up a cluster meets both thresholds in {plural(int(late['met'].sum()), 'round')}."
+    if not (late["mean"] < eps1).any():
         least = number(float(late["mean"].min()))
         return f"The mean update is never below ε₁ = {eps1:g}: its smallest norm is {least}, so no cluster splits."
-    if not is_long.any():
+    if not (late["largest"] > eps2).any():
         most = number(float(late["largest"].max()))
         return f"No update is above ε₂ = {eps2:g}: the largest norm is {most}, so no cluster splits."
-    return "Both thresholds are met, but never in the same round, so no cluster splits."
+    return "Both thresholds are met, but never in the same cluster and round, so no cluster splits."

@@ -16,7 +16,7 @@ from app.charts.plot import log_axis
 from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout
 from app.charts.plot.point_labels import Point, name_points
-from app.data.comparison import doubt, per_method, ranking
+from app.data.comparison import doubt, per_method, ranking, unit_of
 from app.wording import count, names, number, plural
 
 Spent = Literal["rounds", "megabytes", "simulated_s"]
@@ -41,6 +41,8 @@ def reached(series: pd.DataFrame, target: float, falls: bool = False) -> dict[in
 def data(runs: pd.DataFrame, until: Mapping[int, int], spent: pd.DataFrame) -> pd.DataFrame:
     """A row per method: the mean cost to reach the target, over the ``seeds`` of all ``seeds_run`` that reached it.
 
+    If the data have seeds of their own, the ``unit`` is ``split``: both count runs, and ``splits`` the splits of these.
+
     ``runs`` [run, method, algorithm, split, seed, options]; ``spent`` [run, megabytes, gradient_evaluations], with
     simulated_s if runs record it; it counts only if all do.
 
@@ -53,6 +55,7 @@ def data(runs: pd.DataFrame, until: Mapping[int, int], spent: pd.DataFrame) -> p
     given = runs.drop_duplicates("method").set_index("method")["options"]
     seeds_run = runs.groupby("method").size()
     rows["path"] = [f"{r.algorithm} {_without_work(given[r.method])}" for r in rows.itertuples()]
+    rows["splits"], rows["unit"] = rows["seeds"], unit_of(runs)
     rows["seeds"] = rows["method"].map(there.groupby("method").size())
     rows["seeds_run"] = rows["method"].map(seeds_run)
     rows["is_complete"] = rows["seeds"] == rows["seeds_run"]
@@ -61,12 +64,12 @@ def data(runs: pd.DataFrame, until: Mapping[int, int], spent: pd.DataFrame) -> p
         least = ranking(whole, cost, is_higher_better=False).tied if len(whole) else ()
         rows[f"few_{cost}"] = rows["method"].isin(least)
     few = [f"few_{cost}" for cost in known]
-    columns = ["method", "algorithm", "path", *known, "seeds", "seeds_run", "is_complete", *few]
+    columns = ["method", "algorithm", "path", *known, "seeds", "seeds_run", "is_complete", "splits", "unit", *few]
     return rows[columns].sort_values(["path", "gradient_evaluations"], kind="stable").reset_index(drop=True)
 
 
 def figure(df: pd.DataFrame, spent: Spent, target: str) -> go.Figure:
-    """A marker per method, joined if they differ only in local work per round; hollow if a seed missed the target."""
+    """A marker per method, joined if they differ only in local work per round; hollow if a run missed the target."""
     fig, look = go.Figure(), looks(df)
     for _, own in df.groupby("path", sort=False):
         style, whole = look[own["method"].iloc[0]], own[own["is_complete"]]
@@ -89,7 +92,7 @@ def figure(df: pd.DataFrame, spent: Spent, target: str) -> go.Figure:
                 "symbol": [style.symbol + ("" if r.is_complete else "-open") for r in own.itertuples()],
                 "color": [look[m].color for m in own["method"]],
             },
-            customdata=[f"{r.seeds} of {plural(r.seeds_run, 'seed')}" for r in own.itertuples()],
+            customdata=[f"{r.seeds} of {plural(r.seeds_run, _counted(df))}" for r in own.itertuples()],
             hovertemplate=f"%{{text}}<br>%{{y:,.4g}} {TITLES[spent]}, %{{x:,.4g}} gradient evaluations<br>"
             "mean of %{customdata}<extra></extra>",
         )
@@ -113,12 +116,12 @@ def figure(df: pd.DataFrame, spent: Spent, target: str) -> go.Figure:
 
 
 def finding(df: pd.DataFrame, spent: Spent, target: str) -> str:
-    """Name the method with the least of each cost, among those that reach the target with every seed."""
+    """Name the method with the least of each cost, among those that reach the target with every run."""
     whole = df[df["is_complete"]]
     if df.empty:
         return f"No method reaches {target}."
     if whole.empty:
-        return f"No method reaches {target} with every seed."
+        return f"No method reaches {target} with every {_counted(df)}."
     fewest = f"Fewest {TITLES[spent]} to {target}: {_least(whole, spent, number)}"
     return f"{fewest}. Fewest gradient evaluations: {_least(whole, 'gradient_evaluations', count)}."
 
@@ -127,16 +130,23 @@ def _least(whole: pd.DataFrame, cost: str, write: Callable[[float], str]) -> str
     """``m5 (20); m1 may need as few``."""
     least = whole.loc[whole[cost] == whole[cost].min(), "method"]
     others = [method for method in whole.loc[whole[f"few_{cost}"], "method"] if method not in set(least)]
-    unsure = doubt(int(whole["seeds"].max()), others) if len(whole) > len(least) else ""
+    unsure = doubt(int(whole["splits"].max()), others, unit=whole["unit"].iloc[0]) if len(whole) > len(least) else ""
     return f"{names(least)} ({write(whole[cost].min())}){unsure}"
 
 
 def missed(methods: list[str], df: pd.DataFrame) -> str:
-    """Name the methods that never reach the target, and those that miss it with some seed."""
+    """Name the methods that never reach the target, and those that miss it with some run."""
     never = [name for name in methods if name not in set(df["method"])]
     partly = df.loc[~df["is_complete"], "method"]
     parts = [f"Target never reached: {names(never)}."] if never else []
-    return " ".join([*parts, *([f"Hollow, not reached with every seed: {names(partly)}."] if len(partly) else [])])
+    if len(partly):
+        parts.append(f"Hollow, not reached with every {_counted(df)}: {names(partly)}.")
+    return " ".join(parts)
+
+
+def _counted(df: pd.DataFrame) -> str:
+    """What ``seeds`` counts: ``seed``, or ``run`` where a split may have several."""
+    return "seed" if (df["unit"] == "seed").all() else "run"
 
 
 def _without_work(options: Mapping[str, Any]) -> dict[str, Any]:

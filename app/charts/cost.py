@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -9,9 +10,9 @@ from app.charts.plot.bands import whiskers
 from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout, ground
 from app.charts.plot.point_labels import Point, name_points
-from app.data.comparison import FEW_SEEDS, pareto_front, per_method
+from app.data.comparison import FEW_SEEDS, pareto_front, per_method, unit_of
 from app.data.costs import AXIS_TITLES, Cost
-from app.wording import count, number, percent_pm, points
+from app.wording import count, names, number, percent_pm, points
 from engine.core.statistics import MIN_BLOCKS
 
 UNITS: dict[Cost, str] = {
@@ -26,17 +27,18 @@ MAX_NAMED = 8  # labeled points at most
 def data(runs: pd.DataFrame, cost: Cost) -> pd.DataFrame:
     """[run, method, algorithm, split, seed, mean, lowest, <cost>] -> a row per method: its cost, whether on the front.
 
-    A method is on the Pareto front if none is both at least as cheap and at least as accurate, and better in one.
+    A method is on the Pareto front if none is both at least as cheap and at least as accurate, and better in one; one
+    of unknown cost, NaN, is not. ``unit`` is what ``seeds`` counts (``comparison.unit_of``).
     """
     rows = per_method(runs, ("mean", "lowest", cost)).rename(columns={cost: "cost"})
-    rows["front"] = pareto_front(rows["cost"], rows["mean"])
-    columns = ["method", "algorithm", "cost", "mean", "mean_pm", "lowest", "seeds", "front", "samples"]
-    return rows[columns].sort_values("cost", kind="stable").reset_index(drop=True)
+    rows["front"] = np.logical_and(pareto_front(rows["cost"], rows["mean"]), rows["cost"].notna())
+    columns = ["method", "algorithm", "cost", "mean", "mean_pm", "lowest", "seeds", "front", "samples", "unit"]
+    return rows.assign(unit=unit_of(runs))[columns].sort_values("cost", kind="stable").reset_index(drop=True)
 
 
 def figure(df: pd.DataFrame, cost: Cost) -> go.Figure:
-    """A point per method with its whisker over seeds; the steps of the Pareto front behind them."""
-    look, fig, front = looks(df), go.Figure(), df[df["front"]]
+    """A point per method of known cost with its whisker over seeds; the steps of the Pareto front behind them."""
+    look, fig, front, df = looks(df), go.Figure(), df[df["front"]], df.dropna(subset=["cost"])
     fig.add_scatter(
         x=front["cost"],
         y=100 * front["mean"],
@@ -57,8 +59,8 @@ def figure(df: pd.DataFrame, cost: Cost) -> go.Figure:
         hovertemplate=f"%{{text}}<br>%{{customdata}} for %{{x:,.4g}} {AXIS_TITLES[cost]}<extra></extra>",
     )
     base_layout(fig, height=370)
-    names = named_methods(df, "front", "mean")
-    points = [(names.get(r.method, ""), r.cost, 100 * r.mean, look[r.method].color) for r in df.itertuples()]
+    shown = named_methods(df, "front", "mean")
+    points = [(shown.get(r.method, ""), r.cost, 100 * r.mean, look[r.method].color) for r in df.itertuples()]
     name_points(fig, [Point(*point) for point in points], from_zero=True)
     fig.update_xaxes(title_text=AXIS_TITLES[cost], rangemode="tozero")
     fig.update_yaxes(title_text="mean test accuracy, %")
@@ -72,11 +74,16 @@ def named_methods(df: pd.DataFrame, front: str, gain: str) -> dict[str, str]:
 
 
 def heading(df: pd.DataFrame, tied: Sequence[str], cost: Cost) -> str:
-    """``CGPFL K=4 gains 1.3 points over LocalTrain, the cheapest``; ``tied`` are the methods that may be the best."""
+    """``CGPFL K=4 gains 1.3 points over LocalTrain, the cheapest``; ``tied`` are the methods that may be the best.
+
+    A question if the cost of the best is unknown, or that of all others.
+    """
     best = df.loc[df["mean"].idxmax()]
+    if pd.isna(best["cost"]) or df["cost"].count() < 2:
+        return "How fast, and at what cost?"
     cheapest = df.loc[df["cost"] == df["cost"].min()].sort_values("mean").iloc[-1]
     is_few = best["seeds"] < MIN_BLOCKS
-    over = f", over {FEW_SEEDS[int(best['seeds'])]}" if is_few else ""
+    over = f", over {FEW_SEEDS[int(best['seeds'])].replace('seed', best['unit'])}" if is_few else ""
     if best["method"] == cheapest["method"]:
         is_clear = not is_few and len(tied) == 1
         most = "is the most accurate" if is_clear else "has the highest mean accuracy"
@@ -90,8 +97,12 @@ def heading(df: pd.DataFrame, tied: Sequence[str], cost: Cost) -> str:
 
 def finding(df: pd.DataFrame, cost: Cost) -> str:
     """The methods on the front: no other is better at the same or lower cost."""
-    front = df[df["front"]]
-    rest = len(df) - len(front)
-    beaten = {0: "", 1: "; the other costs at least as much for less accuracy"}
-    others = beaten.get(rest, f"; the other {rest} cost at least as much for less accuracy")
-    return f"On the Pareto front of mean accuracy against {AXIS_TITLES[cost]}: {', '.join(front['method'])}{others}."
+    front, unknown = df[df["front"]], df[df["cost"].isna()]
+    if front.empty:
+        return f"No run recorded this cost: {AXIS_TITLES[cost]}."
+    rest = len(df) - len(front) - len(unknown)
+    beaten = {0: "", 1: "; the other costs at least as much for no more accuracy"}
+    others = beaten.get(rest, f"; the other {rest} cost at least as much for no more accuracy")
+    left_out = f". Cost not recorded: {names(unknown['method'])}" if len(unknown) else ""
+    on_front = ", ".join(front["method"])
+    return f"On the Pareto front of mean accuracy against {AXIS_TITLES[cost]}: {on_front}{others}{left_out}."

@@ -9,7 +9,7 @@ from app.charts.plot.annotations import annotate
 from app.charts.plot.bands import whiskers
 from app.charts.plot.method_styles import Look, looks
 from app.charts.plot.palette import base_layout, ground, translucent
-from app.data.comparison import doubt, per_method, per_run, ranking
+from app.data.comparison import doubt, per_method, per_run, ranking, unit_of
 from app.wording import decimals, names, percent, percent_pm, plural
 
 MAX_ROOMY = 14  # with more methods, the means have no numbers above them
@@ -30,13 +30,14 @@ def data(clients: pd.DataFrame, share: float, by: SortKey = "mean", other: pd.Da
 
     ``other`` holds the same clients under the methods' other model; its mean becomes the column ``other``.
     ``spread`` is the distance of the two tails, least first. ``may_be_best`` by ``by``: see ``comparison.ranking``.
+    ``unit`` is what ``seeds`` counts (``comparison.unit_of``).
     """
     runs = per_run(clients, share)
     runs["spread"] = runs["top"] - runs["lowest"]
     rows = per_method(runs)
     rows["spread"] = rows["top"] - rows["lowest"]
     rows["may_be_best"] = rows["method"].isin(ranking(runs, by, is_higher_better=by != "spread").tied)
-    rows = rows.assign(other=float("nan"), other_samples=float("nan"))
+    rows = rows.assign(other=float("nan"), other_samples=float("nan"), unit=unit_of(runs))
     if other is not None and len(other):
         found = per_method(per_run(other, share)).set_index("method")
         rows = rows.assign(other=rows["method"].map(found["mean"]), other_samples=rows["method"].map(found["samples"]))
@@ -58,16 +59,17 @@ def data(clients: pd.DataFrame, share: float, by: SortKey = "mean", other: pd.Da
         "tail",
         "samples",
         "tail_samples",
+        "unit",
     ]
     return rows.sort_values(by, ascending=by == "spread", kind="stable")[columns].reset_index(drop=True)
 
 
-def finding(df: pd.DataFrame, by: SortKey = "mean", share: float = 0.05, unit: str = "seed") -> str:
+def finding(df: pd.DataFrame, by: SortKey = "mean", share: float = 0.05) -> str:
     """``Highest mean: Ditto with 97.41 %; CGPFL may be as good.``, also for screen readers."""
     first, what = df.iloc[0], MEANING[by].format(share=f"{100 * share:g}").capitalize()
     value = percent(first[by], samples=first["samples" if by == "mean" else "tail_samples"])
     others = list(df.loc[df["may_be_best"], "method"])[1:]
-    unsure = doubt(int(df["seeds"].max()), others, unit=unit) if len(df) > 1 else ""
+    unsure = doubt(int(df["seeds"].max()), others, unit=first["unit"]) if len(df) > 1 else ""
     return f"{what}: {first['method']} with {value}{unsure}."
 
 
@@ -246,8 +248,8 @@ def _hover(row: Any, share: float) -> list[str]:
         ("mean", "mean", row.clients, row.samples),
         (f"top {tail}", "top", row.tail, row.tail_samples),
     )
-    texts = []
+    texts, over = [], plural(row.seeds, row.unit)
     for title, name, count, samples in parts:
         value = percent_pm(getattr(row, name), getattr(row, f"{name}_pm"), samples=samples)
-        texts.append(f"{row.method}: {title} {value}<br>{count} of {row.clients} clients, {plural(row.seeds, 'seed')}")
+        texts.append(f"{row.method}: {title} {value}<br>{count} of {row.clients} clients, {over}")
     return texts

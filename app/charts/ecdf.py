@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from app.charts.plot.curve_labels import Curve, name_curves
 from app.charts.plot.method_styles import Look, looks
 from app.charts.plot.palette import base_layout, ground
-from app.data.comparison import REFERENCES
+from app.data.comparison import REFERENCES, unit_of
 from app.data.thinning import evenly
 from app.wording import clients as in_words
 from app.wording import names, percent
@@ -24,14 +24,15 @@ HEIGHTS = (0.0, 102.0)
 def data(clients: pd.DataFrame) -> pd.DataFrame:
     """[method, algorithm, seed, client, accuracy, ...] -> the same clients by accuracy, with the ``share`` at or below.
 
-    Seeds are pooled: every client of every seed is one step.
+    Seeds are pooled: every client of every seed is one step. ``split`` is a column where data have seeds of their own.
     """
     known = clients.dropna(subset=["accuracy"])
     ordered = [
         own.sort_values(["accuracy", "seed", "client"]).assign(share=np.arange(1, len(own) + 1) / len(own))
         for _, own in known.groupby("method", sort=False)
     ]
-    columns = ["run", "method", "algorithm", "seed", "client", "accuracy", "share", "test_size"]
+    split = ["split"] if "split" in known and unit_of(known) == "split" else []
+    columns = ["run", "method", "algorithm", *split, "seed", "client", "accuracy", "share", "test_size"]
     return pd.concat(ordered)[columns].reset_index(drop=True) if ordered else pd.DataFrame(columns=columns)
 
 
@@ -116,9 +117,8 @@ def _stairs(name: str, own: pd.DataFrame, line: dict[str, object], symbol: str, 
         marker={"opacity": 0, "size": 8, "symbol": symbol},
         **({"selected": unseen, "unselected": unseen} if can_select else {}),
         customdata=np.insert(who, 0, who[0], axis=0).astype(np.int32),
-        text=_percents(own.iloc[[0, *range(len(own))]]),
-        hovertemplate=f"{name}: client %{{customdata[0]}}, seed %{{customdata[1]}}<br>"
-        "%{text}; %{y:.0f} % of clients at or below<extra></extra>",
+        text=_texts(own.iloc[[0, *range(len(own))]]),
+        hovertemplate=f"{name}: %{{text}}; %{{y:.0f}} % of clients at or below<extra></extra>",
     )
 
 
@@ -130,16 +130,18 @@ def _marks(name: str, own: pd.DataFrame, color: str) -> go.Scatter:
         mode="markers",
         marker={"color": color, "size": 9, "line": {"width": 1.5, "color": ground().paper}},
         customdata=own[["client", "seed", "run"]].to_numpy(),
-        hovertext=[
-            f"{name}: client {row.client}, seed {row.seed}<br>{percent(row.accuracy, samples=row.test_size)}"
-            for row in own.itertuples()
-        ],
+        hovertext=[f"{name}: {text}" for text in _texts(own)],
         hoverinfo="text",
     )
 
 
-def _percents(own: pd.DataFrame) -> list[str]:
-    return [percent(row.accuracy, samples=row.test_size) for row in own.itertuples()]
+def _texts(own: pd.DataFrame) -> list[str]:
+    """``client 3, seed 0<br>97 %``, with its split where that is a column."""
+    splits = [f"split {split}, " for split in own["split"]] if "split" in own else [""] * len(own)
+    return [
+        f"client {row.client}, {split}seed {row.seed}<br>{percent(row.accuracy, samples=row.test_size)}"
+        for split, row in zip(splits, own.itertuples(), strict=True)
+    ]
 
 
 def mark(fig: go.Figure, accuracy: float, name: str) -> None:

@@ -15,7 +15,7 @@ from app.charts.plot.bands import whiskers
 from app.charts.plot.line_labels import End, label_ends
 from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout
-from app.data.comparison import REFERENCES, per_method, ranking
+from app.data.comparison import REFERENCES, per_method, ranking, unit_of
 from app.wording import names, number
 from engine.core.statistics import MIN_BLOCKS
 
@@ -32,20 +32,20 @@ CLASSES = Difference("s", "s, classes per client")
 
 
 def data(runs: pd.DataFrame, of: Difference = SPREAD) -> pd.DataFrame:
-    """[method, algorithm, split, seed, R, error] -> [method, algorithm, R, error, error_pm, seeds, best, may_be_best].
+    """[method, algorithm, split, seed, R, error] -> a row per method and R: its error with ±, whether it is the best.
 
-    ``method`` is what the runs of all R have in common; ± is the deviation over seeds. ``best`` and ``may_be_best``
-    (``comparison.ranking``) are per R.
+    ``unit`` is what ``seeds`` counts (``comparison.unit_of``), and ± is the deviation over these. ``method`` is what
+    the runs of all R have in common. ``best`` and ``may_be_best`` (``comparison.ranking``) are per R.
     """
     known = runs.dropna(subset=["error"])
     parts = []
     for x, own in known.groupby(of.symbol):
         part = per_method(own, ("error",)).assign(**{of.symbol: x})
         parts.append(part.assign(may_be_best=part["method"].isin(ranking(own, "error", is_higher_better=False).tied)))
-    columns = ["method", "algorithm", of.symbol, "error", "error_pm", "seeds", "best", "may_be_best"]
+    columns = ["method", "algorithm", of.symbol, "error", "error_pm", "seeds", "best", "may_be_best", "unit"]
     if not parts:
         return pd.DataFrame(columns=columns)
-    rows = pd.concat(parts, ignore_index=True)
+    rows = pd.concat(parts, ignore_index=True).assign(unit=unit_of(known))
     rows["best"] = rows["error"] == rows.groupby(of.symbol)["error"].transform("min")
     order = {name: at for at, name in enumerate(known["method"].unique())}
     return rows.sort_values(["method", of.symbol], key=lambda c: c.map(order) if c.name == "method" else c)[
@@ -54,8 +54,13 @@ def data(runs: pd.DataFrame, of: Difference = SPREAD) -> pd.DataFrame:
 
 
 def figure(df: pd.DataFrame, title: str, of: Difference = SPREAD) -> go.Figure:
-    """A line per method with whiskers over seeds, the references dashed; a star at the best of each R."""
+    """A line per method with whiskers over seeds, the references dashed; a star at the best of each R.
+
+    The axis is logarithmic, as ``title`` says, unless an error is zero.
+    """
     fig, look, ends = go.Figure(), looks(df), []
+    low, high = df["error"].min(), df["error"].max()
+    is_log = bool(low > 0)
     for method, own in df.groupby("method", sort=False):
         style = look[method]
         fig.add_scatter(
@@ -74,13 +79,15 @@ def figure(df: pd.DataFrame, title: str, of: Difference = SPREAD) -> go.Figure:
             hovertemplate=f"{method}, {of.symbol} = %{{x:g}}<br>error %{{y:.3g}}<extra></extra>",
         )
         last = own.iloc[-1]
-        ends.append(End(str(method), None, float(np.log10(last["error"])), style.color))
+        ends.append(End(str(method), None, _height(last["error"], is_log), style.color))
     base_layout(fig, height=430)
-    low, high = df["error"].min(), df["error"].max()
-    label_ends(fig, ends, float(np.log10(low)), float(np.log10(high)))
+    label_ends(fig, ends, _height(low, is_log), _height(high, is_log))
     fig.update_xaxes(title_text=of.title, tickvals=sorted(df[of.symbol].unique()))
-    fig.update_yaxes(title_text=title)
-    log_axis.apply(fig.layout.yaxis, low, high)
+    if is_log:
+        fig.update_yaxes(title_text=title)
+        log_axis.apply(fig.layout.yaxis, low, high)
+    else:
+        fig.update_yaxes(title_text=title.removesuffix(", log scale"), rangemode="tozero")
     return fig.update_layout(showlegend=False)
 
 
@@ -95,8 +102,12 @@ def finding(df: pd.DataFrame, of: Difference = SPREAD) -> str:
         is_doubtful |= is_few
         who = best["method"] if is_few else names([best["method"], *others], 3, "or")
         parts.append(f"{who} at {of.symbol} = {number(x)} ({number(best['error'])})")
-    doubt = "; fewer than three seeds are too few to distinguish methods" if is_doubtful else ""
-    return f"Lowest error: {', '.join(parts)}{doubt}."
+    few = f"; fewer than three {df['unit'].iloc[0]}s are too few to distinguish methods" if is_doubtful else ""
+    return f"Lowest error: {', '.join(parts)}{few}."
+
+
+def _height(error: float, is_log: bool) -> float:
+    return float(np.log10(error) if is_log else error)
 
 
 def _is_reference(own: pd.DataFrame) -> bool:

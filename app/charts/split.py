@@ -18,7 +18,7 @@ DIAMETER = 17
 
 
 def data(partition: Mapping[str, Any]) -> pd.DataFrame:
-    """``partition`` of a run -> a row per client: sizes, true context (a letter or None), a column per class.
+    """``partition`` of a run -> a row per client: sizes, true context (a number or None), a column per class.
 
     Class columns are named ``class <name>``.
     """
@@ -31,7 +31,7 @@ def data(partition: Mapping[str, Any]) -> pd.DataFrame:
             "train": partition["train_sizes"],
             "val": partition["val_sizes"],
             "test": partition["test_sizes"],
-            "context": [None] * len(counts) if contexts is None else [letter(g) for g in contexts],
+            "context": [None] * len(counts) if contexts is None else list(contexts),
         }
     )
     classes = pd.DataFrame(counts, columns=[f"class {name}" for name in named])
@@ -88,16 +88,6 @@ def sentence(df: pd.DataFrame) -> str:
     return f"{plural(len(df), 'client')} with {samples} and {_span(held)} of {of} each{contexts}."
 
 
-def letter(context: int) -> str:
-    """0 -> A, 25 -> Z, 26 -> AA, as contexts are lettered on every page."""
-    letters = ""
-    number = int(context) + 1
-    while number:
-        number, rest = divmod(number - 1, 26)
-        letters = chr(ord("A") + rest) + letters
-    return letters
-
-
 def _sizes(fig: go.Figure, df: pd.DataFrame) -> None:
     accent = ground().accent
     for part, opacity, pattern in (("train", 1.0, ""), ("val", 0.6, "/"), ("test", 0.3, "")):
@@ -114,7 +104,7 @@ def _sizes(fig: go.Figure, df: pd.DataFrame) -> None:
 
 
 def _bubbles(fig: go.Figure, df: pd.DataFrame, counts: np.ndarray) -> None:
-    """The area of a bubble is the number of samples; colors and letters are true contexts, if known."""
+    """The area of a bubble is the number of samples; colors are true contexts, if known."""
     y, x = np.nonzero(counts)
     values = counts[y, x]
     largest = values.max() if len(values) else 1.0
@@ -160,18 +150,18 @@ def _heat_map(fig: go.Figure, df: pd.DataFrame, counts: np.ndarray) -> None:
     )
 
 
-def _context_colors(df: pd.DataFrame) -> dict[str | None, str]:
+def _context_colors(df: pd.DataFrame) -> dict[int, str]:
     known = _shown_contexts(df)
     return dict(zip(known, cluster_colors(len(known)), strict=True))
 
 
-def _shown_contexts(df: pd.DataFrame) -> list[str]:
-    known = sorted(df["context"].dropna().unique(), key=lambda name: (len(name), name))
+def _shown_contexts(df: pd.DataFrame) -> list[int]:
+    known = sorted(df["context"].dropna().unique())
     return known if len(known) <= min(COLORS, len(df) - 1) else []
 
 
 def _axis_title(df: pd.DataFrame) -> str:
-    """Letters as well as colors for the contexts."""
+    """With the contexts, as well as their colors."""
     shown = _shown_contexts(df)
     if not shown:
         return "client"

@@ -98,6 +98,7 @@ def finding(df: pd.DataFrame) -> str:
 
 
 def _sizes(cost: pd.Series) -> np.ndarray:
-    """Diameters; areas grow with the cost."""
-    share = np.sqrt(cost.to_numpy(float) / (cost.max() or 1.0))
+    """Diameters; areas grow with the cost, and an unknown one is as small as none."""
+    known = cost.fillna(0.0)
+    share = np.sqrt(known.to_numpy(float) / (known.max() or 1.0))
     return MIN_SIZE + (MAX_SIZE - MIN_SIZE) * share

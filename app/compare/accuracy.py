@@ -13,9 +13,11 @@ from app.compare.section import Part
 from app.compare.view import METHOD, SORTS, View, more
 from app.components import page
 from app.components.shown import Shown, with_finding
-from app.data.comparison import REFERENCES, unit_of
+from app.data.column_heads import Head
+from app.data.comparison import REFERENCES
 from app.state import url_state
 from app.state.choice import Choice, Choices
+from app.wording import capital
 
 SORT = Choice("Sort by", SORTS, "sort", "mean")
 SHAPE = Choice("Every client", {"ecdf": "Cumulative", "histogram": "Histogram"}, "shape", "ecdf")
@@ -90,11 +92,12 @@ def low_mean_top(view: View, by: dumbbell.SortKey, clients: Sequence[int]) -> Sh
             dumbbell.figure, rows, view.share, view.other_model, chosen_clients.accuracies(view, clients)
         ),
         tables.for_download(rows),
-        dumbbell.finding(rows, by, view.share, unit_of(view.per_run())),
+        dumbbell.finding(rows, by, view.share),
         f"Lowest {view.tail} % ◂ mean ▸ top {view.tail} %",
         f"{view.tail_words(rows).capitalize()}; {view.rule}; whisker: ± over {view.spread}{ring}{dots}.",
         key="dumbbell",
         name="low-mean-top",
+        heads={"seeds": Head(capital(view.spread))},
     )
 
 

@@ -8,7 +8,7 @@ import streamlit as st
 
 from app.charts import cost, curves_over_seeds
 from app.charts.plot import figure_cache
-from app.compare import effort, own_and_others
+from app.compare import effort, own_and_others, tables
 from app.compare.section import Part
 from app.compare.view import View, more
 from app.components import page
@@ -69,13 +69,16 @@ def against_cost(view: View, price: Cost) -> Shown:
     unnamed = f" {cost.MAX_NAMED} points are labeled." if len(points) > cost.MAX_NAMED else ""
     return with_finding(
         figure_cache.figure(cost.figure, points, price),
-        points,
+        tables.for_download(points),
         cost.finding(points, price),
         key="cost",
         name=f"accuracy-against-{price}",
         title="Accuracy against cost",
         also=f"{view.rule.capitalize()}, total cost up to that round.{unnamed}",
-        heads={"cost": column_heads.Head(capital(AXIS_TITLES[price]))},
+        heads={
+            "cost": column_heads.Head(capital(AXIS_TITLES[price])),
+            "seeds": column_heads.Head(capital(view.spread)),
+        },
     )
 
 
@@ -94,7 +97,10 @@ def curves(view: View, x: Axis) -> Shown:
         f"{view.model.capitalize()} model, mean over clients and {view.spread}. {_left_out(view, x)}",
         key="curves",
         name=f"accuracy-over-{x}",
-        heads={"x": column_heads.Head(f"Axis: {AXIS_TITLES[x]}")},
+        heads={
+            "x": column_heads.Head(f"Axis: {AXIS_TITLES[x]}"),
+            "seeds": column_heads.Head("Seeds" if view.spread == "seeds" else "Runs"),
+        },
     )
 
 

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from app.charts import sweep
+from app.compare import tables
 from app.compare.section import Part
 from app.compare.view import View
 from app.components import page
@@ -50,7 +51,7 @@ def figure(view: View, parameter: str) -> Shown:
     symbol, axis, meaning = _words(view, rows, parameter)
     return with_finding(
         sweep.figure(rows, symbol, axis),
-        rows,
+        tables.for_download(rows),
         sweep.finding(rows, symbol, unit_of(view.per_run())),
         key="sweep",
         name=f"sweep-{parameter}",

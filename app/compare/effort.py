@@ -10,10 +10,12 @@ import streamlit as st
 
 from app.charts import communication
 from app.charts.plot import figure_cache
+from app.compare import tables
 from app.compare.section import Part
 from app.compare.view import View
 from app.components import page
 from app.components.shown import Shown, with_finding
+from app.data.column_heads import Head, Heads
 from app.data.comparison import with_methods
 from app.data.costs import AXIS_CHOICES, offered
 from app.state import url_state
@@ -23,6 +25,7 @@ from app.wording import number, plain
 HEADING = "More rounds, or more work in each?"
 GOALS = {"accuracy": "Mean accuracy", "error": "Distance from the true model"}
 MAX_TARGETS = 25
+RUNS: Heads = {"seeds": Head("Runs"), "seeds_run": Head("All runs")}  # where a split may have several
 
 
 @dataclass(frozen=True)
@@ -95,13 +98,14 @@ def figure(view: View, goal: Goal, spent: communication.Spent, target: str) -> S
         return finding
     return with_finding(
         figure_cache.figure(communication.figure, points, spent, shown),
-        points,
+        tables.for_download(points),
         finding,
         key="effort",
         name="communication-computation",
         title="Communication against computation",
         also="Lines join settings that differ only in local work per round. "
         f"{communication.missed([m.name for m in view.methods], points)}".strip(),
+        heads=RUNS if (points["unit"] == "split").any() else None,
     )
 
 

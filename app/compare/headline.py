@@ -117,6 +117,7 @@ class Part:
 
     def __init__(self, runs: pd.DataFrame, column: str, samples: str) -> None:
         self.found: Ranking = ranking(runs, column)
+        self.blocks = runs.pivot_table(index="split", columns="method", values=column)
         self.means = runs.groupby("method")[column].mean()
         self.samples = float(runs.groupby("method")[samples].sum().min())
 
@@ -145,6 +146,13 @@ class Part:
             return f"{found.second} is level where both have results"
         return ""
 
+    def won(self) -> tuple[int, int]:
+        """The number of seeds in which the first is ahead of all others, and of those that it shares with any other."""
+        own = self.blocks[self.found.first]
+        rivals = self.blocks.drop(columns=self.found.first).max(axis=1)
+        is_contested = own.notna() & rivals.notna()
+        return int((own - rivals > ROUNDING)[is_contested].sum()), int(is_contested.sum())
+
     def reach(self, gap: Interval) -> str:
         digits = decimals(self.samples, limit=1)
         return f"95 % interval {100 * gap.low:.{digits}f} to {100 * gap.high:.{digits}f}".replace("-", "−")
@@ -161,6 +169,7 @@ class Part:
 def _too_few(mean: Part, tail: Part, worst: str, clients: pd.DataFrame, are_benign: bool) -> str:
     """The result of one or two seeds, with the note that these are too few for a conclusion."""
     found, gap = mean.found, mean.found.lead
+    won, contested = mean.won()
     if not gap.n:
         return f"{found.first} has the highest mean accuracy, but {mean.against_second()}."
     if doubt := mean.against_second():
@@ -171,11 +180,11 @@ def _too_few(mean: Part, tail: Part, worst: str, clients: pd.DataFrame, are_beni
         here = of_these_clients(clients, found.first, found.second)
         over = f" ({mean.reach(here)} over these {in_words(here.n, are_benign)})" if here.n > 1 else ""
         seen = f"{found.first} is ahead of {found.second} by {mean.lead} on mean accuracy{over}"
-    elif found.standing.won == found.standing.blocks:
+    elif won == contested == gap.n:
         seen = f"{found.first} is ahead in both {found.unit}s, by {mean.lead} on mean accuracy"
     else:
-        lead = f"{found.first} is ahead of {found.second} by {mean.lead} on mean accuracy"
-        seen = f"{lead}, but not first in both {found.unit}s"
+        but = f", but not first in {'both' if contested == 2 else 'all'} {found.unit}s" if won < contested else ""
+        seen = f"{found.first} is ahead of {found.second} by {mean.lead} on mean accuracy{but}"
     if not tail.found.lead.mean > ROUNDING:
         low = ""
     elif tail.found.first == found.first:

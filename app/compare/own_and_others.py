@@ -6,7 +6,7 @@ import pandas as pd
 
 from app.charts import sweep, tradeoff
 from app.charts.cost import MAX_NAMED
-from app.compare import generalization
+from app.compare import generalization, tables
 from app.compare.section import Part
 from app.compare.view import View
 from app.components import page
@@ -60,12 +60,12 @@ def plane(view: View, runs: pd.DataFrame, whose: str, price: Cost, parameter: st
     unnamed = f" {MAX_NAMED} points are labeled." if len(points) > MAX_NAMED else ""
     return with_finding(
         tradeoff.figure(points, AXIS_TITLES[price]),
-        points,
+        tables.for_download(points),
         tradeoff.finding(points),
         key="tradeoff",
         name="trade-off",
         title="The trade-off plane",
         also=f"Vertical: the same models on {whose}. Both accuracies are of the {view.rule}; "
         f"marker size: cost.{unnamed}",
-        heads={"cost": Head(capital(AXIS_TITLES[price]))},
+        heads={"cost": Head(capital(AXIS_TITLES[price])), "seeds": Head(capital(view.spread))},
     )

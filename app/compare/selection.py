@@ -65,7 +65,7 @@ def chooser(runs: Sequence[RunRecord], chosen: Sequence[RunRecord], experiments:
     titles = {key: _title(method) for key, method in methods.items()}
     drawn = [key for key in methods if ids & set(key)]
     st.multiselect(
-        "Methods (with all seeds)",
+        "Methods (with all runs)",
         list(methods),
         drawn,
         titles.__getitem__,
@@ -86,7 +86,8 @@ def _go_to_methods(methods: Sequence[tuple[int, ...]]) -> None:
 
 
 def _title(method: Method) -> str:
-    return f"{method.name} · {method.runs[0].experiment_name} · {plural(len(method.runs), 'seed')}"
+    unit = "seed" if all(split == seed for split, seed in method.draws) else "run"
+    return f"{method.name} · {method.runs[0].experiment_name} · {plural(len(method.runs), unit)}"
 
 
 def _by_experiment(runs: Sequence[RunRecord]) -> dict[int, list[RunRecord]]:

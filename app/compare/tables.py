@@ -70,7 +70,7 @@ def _bars(percent: np.ndarray) -> list[float]:
 
 def for_download(rows: pd.DataFrame) -> pd.DataFrame:
     """The table of a chart, without the columns that only the page uses."""
-    return rows.drop(columns=[*INTERNAL, "other_samples"], errors="ignore")
+    return rows.drop(columns=[*INTERNAL, "other_samples", "splits"], errors="ignore")
 
 
 def to_csv(table: pd.DataFrame) -> str:

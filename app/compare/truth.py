@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from app.charts import error_over_R
+from app.compare import tables
 from app.compare.section import Part
 from app.compare.view import View
 from app.components import page
@@ -73,7 +74,7 @@ def _by_spread(view: View, rows: pd.DataFrame, solved: pd.Series, shown: str) ->
     solution = " Methods: at the exact minimizer of their objective; FedAvg and LocalTrain: as trained."
     return with_finding(
         error_over_R.figure(points, "squared error, log scale"),
-        points,
+        tables.for_download(points),
         error_over_R.finding(points),
         key="error_over_R",
         name="error-over-R",
@@ -94,7 +95,7 @@ def _over_classes(view: View) -> Iterator[Part]:
             continue
         shown = with_finding(
             error_over_R.figure(points, "error on the common test set, %, log scale", of),
-            points,
+            tables.for_download(points),
             error_over_R.finding(points, of),
             key=f"errors_{model}",
             name=f"error-over-classes-{model}",

@@ -7,7 +7,7 @@ from app.charts import client_curve, client_data, confusion
 from app.charts.plot import figure_cache
 from app.components import page
 from app.inside import analysis
-from app.inside.view import REFERENCES, RunView, at_round
+from app.inside.view import REFERENCES, RunView
 from app.state import url_state, widgets
 from app.wording import ordinal, percent, plain, plural, signed_points
 
@@ -63,7 +63,12 @@ def chooser(view: RunView, now: np.ndarray) -> None:
         )
         for title, place in (("Lowest", 0), ("Median", len(ranked) // 2), ("Highest", len(ranked) - 1)):
             st.button(
-                title, key=f"client_{title.lower()}", type="tertiary", on_click=open_client, args=(int(ranked[place]),)
+                title,
+                key=f"client_{title.lower()}",
+                type="tertiary",
+                on_click=open_client,
+                disabled=not len(ranked),
+                args=(int(ranked[place]) if len(ranked) else None,),
             )
 
 
@@ -75,7 +80,7 @@ def open_client(client: int | None) -> None:
 def standing(view: RunView, now: np.ndarray, client: int) -> str:
     """``Client 17: 91 % in round 40, 3rd lowest of 40; +3 points over learning alone ...``"""
     if not np.isfinite(now[client]):
-        return f"Client {client} has no test samples, or its model is not finite in round {view.round}."
+        return without_accuracy(view, client)
     samples = view.test_sizes[client] if view.test_sizes else None
     accuracy = percent(float(now[client]), samples=samples)
     who = f"Client {client} (malicious)" if client in view.malicious else f"Client {client}"
@@ -83,19 +88,28 @@ def standing(view: RunView, now: np.ndarray, client: int) -> str:
     rank = f"{who}: {accuracy} in round {view.round}, {rank_words(others, client)}"
     gains: list[str] = []
     absent: list[str] = []
-    lines = view.reference_lines
     for name, words in AGAINST.items():
         if name == view.run.algorithm:
             continue
-        values = at_round(lines[name].rounds, lines[name].accuracy, view.round) if name in lines else None
-        if values is None:
+        values = view.reference_accuracy(name, view.round)
+        if values is None or not np.isfinite(values[client]):
             absent.append(REFERENCES[name])
         else:
             unit = " points" if not gains else ""
             gain = signed_points(float(now[client]) - float(values[client]), samples)
             gains.append(f"{gain}{unit} {words}")
-    missing = f" No {' and no '.join(absent)} run with this seed to compare with." if absent else ""
+    runs = f"{' and no '.join(absent)} run with this seed and these settings"
+    missing = f" No {runs} to compare with in round {view.round}." if absent else ""
     return f"{'; '.join([rank, ', '.join(gains)] if gains else [rank])}.{missing}"
+
+
+def without_accuracy(view: RunView, client: int) -> str:
+    """Why a client has no accuracy in the round shown."""
+    num_evaluated = (view.run.config.get("evaluation") or {}).get("clients")
+    is_tested = not view.test_sizes or view.test_sizes[client] > 0
+    if num_evaluated is not None and is_tested and not np.isfinite(view.accuracy()[1][:, client]).any():
+        return f"Client {client} is not among the evaluated clients (evaluation.clients = {num_evaluated})."
+    return f"Client {client} has no test samples, or its model is not finite in round {view.round}."
 
 
 def rank_words(accuracy: np.ndarray, client: int) -> str:

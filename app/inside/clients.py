@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from app.charts import client_heat_map, ecdf, split
+from app.charts import client_heat_map, ecdf
 from app.charts.plot import figure_cache
 from app.charts.plot.palette import is_presenting
 from app.components import page, terms
@@ -129,7 +129,9 @@ def listing(view: RunView, now: np.ndarray) -> None:
     )
     caption = f"{view.model.capitalize()} model, round {view.round}; gains in points; select a row to open the client."
     if absent:
-        caption += f" No {names(absent)} run with these clients and {view.run.seeds_in_words} to compare with."
+        caption += (
+            f" No {names(absent)} run with {view.run.seeds_in_words} and these settings to compare with in this round."
+        )
     terms.caption(caption)
     page.files(table, key="clients", name="clients", caption=caption, heads=HEADS)
 
@@ -144,7 +146,7 @@ def client_rows(partition: dict[str, Any], now: np.ndarray, references: dict[str
     if counts := partition.get("class_counts"):
         table["labels"] = (np.asarray(counts) > 0).sum(axis=1)
     if partition.get("contexts") is not None:
-        table["context"] = [split.letter(g) for g in partition["contexts"]]
+        table["context"] = list(partition["contexts"])
     if malicious := malicious_of(partition):
         table["malicious"] = np.isin(table["client"], malicious)
     table["accuracy"] = 100 * now.astype(float)
@@ -155,12 +157,8 @@ def client_rows(partition: dict[str, Any], now: np.ndarray, references: dict[str
 
 def reference_accuracies(view: RunView) -> dict[str, np.ndarray]:
     """[N] for LocalTrain and FedAvg in the round shown, where they ran on the same clients."""
-    found = {}
-    for name, line in view.reference_lines.items():
-        values = at_round(line.rounds, line.accuracy, view.round)
-        if values is not None:
-            found[name] = values.astype(float)
-    return found
+    known = {name: view.reference_accuracy(name, view.round) for name in REFERENCES}
+    return {name: values.astype(float) for name, values in known.items() if values is not None}
 
 
 def reference_words(view: RunView, name: str) -> str:
@@ -208,15 +206,19 @@ def headline(view: RunView) -> str:
     """The finding of the run in its last round, and how many clients would do better alone."""
     now = view.benign(view.accuracy("personalized")[1][-1])
     found = client_heat_map.finding(now, view.test_sizes, view.malicious)
-    alone = view.reference_lines.get("local_train")
-    other = None if alone is None else at_round(alone.rounds, alone.accuracy, int(view.rounds[-1]))
-    return found if other is None else f"{found} {better_alone(now, other, bool(view.malicious))}"
+    alone = view.reference_accuracy("local_train", int(view.rounds[-1]))
+    return found if alone is None else f"{found} {better_alone(now, alone, bool(view.malicious))}".rstrip()
 
 
 def better_alone(now: np.ndarray, alone: np.ndarray, are_benign: bool = False) -> str:
-    """``3 of 20 clients would do better alone (LocalTrain).``; NaN in ``now`` for clients that are not counted."""
+    """``3 of 20 clients would do better alone (LocalTrain).``; NaN in ``now`` for clients that are not counted.
+
+    Empty if no client is counted.
+    """
     known = np.isfinite(now) & np.isfinite(alone)
     better, clients = int((alone > now)[known].sum()), int(known.sum())
+    if not clients:
+        return ""
     everyone = in_words(clients, are_benign)
     who = f"All {everyone}" if better == clients else f"{better or 'None'} of {everyone}"
     return f"{who} would do better alone (LocalTrain)."

@@ -19,10 +19,10 @@ def splitting(view: RunView) -> None:
         return
     rounds = queries.clusters(view.run.id)[0].tolist()
     mean, largest = (_by_round(queries.store().url, view.run.id, name, tuple(rounds)) for name in NORMS)
-    table = cluster_splits.data(mean, largest)
+    eps1, eps2, warmup = float(given["eps1"]), float(given["eps2"]), int(given["warmup"])
+    table = cluster_splits.data(mean, largest, eps1, eps2)
     if table.empty:
         return
-    eps1, eps2, warmup = float(given["eps1"]), float(given["eps2"]), int(given["warmup"])
     st.header("When does a cluster split?", anchor=False)
     page.finding_chart(
         cluster_splits.figure(table, eps1, eps2, view.round),
@@ -31,8 +31,13 @@ def splitting(view: RunView) -> None:
         key="cluster_splits",
         name="splits",
         title="Update norms and their thresholds",
-        also="A cluster splits when its mean update is below ε₁ and some update is above ε₂.",
-        heads={"mean": Head("Shortest mean update"), "largest": Head("Longest update")},
+        also="A cluster splits when its mean update is below ε₁, some update is above ε₂, and more than two of its "
+        "clients take part.",
+        heads={
+            "mean": Head("Shortest mean update"),
+            "largest": Head("Longest update"),
+            "met": Head("Both met in one cluster"),
+        },
     )
 
 

@@ -33,7 +33,8 @@ def options(run: RunRecord) -> pd.DataFrame:
     rows += _rows("Machine", machine, Machine, {})
     if "data_seed" in run.config:
         rows.append(_row("Run", "data_seed", run.split, "", "Seed of the data, the split and held-out clients.", True))
-    rows.append(_row("Run", "seed", run.seed, "", "Seed of the split, the initial model and the batches.", True))
+    drawn = "initial model" if "data_seed" in run.config else "split, the initial model"
+    rows.append(_row("Run", "seed", run.seed, "", f"Seed of the {drawn} and the batches.", True))
     return pd.DataFrame(rows, columns=COLUMNS).sort_values("differs", ascending=False, kind="stable", ignore_index=True)
 
 

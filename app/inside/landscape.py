@@ -9,6 +9,7 @@ import streamlit as st
 from app.charts import model_plane, sharpness, surface
 from app.components import page, terms
 from app.inside.analysis import findings
+from app.inside.client import open_client
 from app.inside.tab import Tab
 from app.inside.view import RunView
 from app.state import widgets
@@ -43,10 +44,15 @@ TAB = Tab("Landscape", order=30, panel=panel)
 
 def controls(view: RunView) -> tuple[dict[str, Any], int]:
     """The choices shared by all panels of this tab: the client, the round of the models, and the samples."""
-    clients = {str(i): f"client {i}" for i in range(view.num_clients)}
+    client = view.client or 0
     with st.container(horizontal=True, vertical_alignment="bottom", key="landscape_controls"):
-        with st.container(width=180):
-            client = int(widgets.pick("Client", clients, "client", "0"))
+        st.selectbox(
+            "Client",
+            range(view.num_clients),
+            format_func="client {}".format,
+            width=180,
+            key=widgets.key("landscape_client", client, open_client),
+        )
         which = widgets.switch("Models", WHICH, "which", "last")
         data = widgets.switch("Samples", DATA, "on", "test")
     chosen = {"client": (client, 0), "which": (which, "last"), "data": (data, "test")}

@@ -1,5 +1,6 @@
 """The state that the tabs of a run share: the run, and the round and client in the address."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -11,6 +12,7 @@ from app.data import queries
 from app.data.averages import benign, malicious_of
 from app.data.comparison import method_name, run_name
 from app.state import url_state
+from engine.config.schema import DIAL_KEYS
 from engine.core.vocabulary import MODEL_KINDS, ModelKind
 from storage import RunRecord
 
@@ -92,28 +94,35 @@ class RunView:
     def references(self) -> dict[str, RunRecord]:
         """LocalTrain and FedAvg on the same clients, if they were run in this or another experiment: by algorithm.
 
-        They have the same data, split, model and seed. Of several, one trained like this run comes first, then one of
-        this experiment, then the newest.
+        They have the same data, split, model, seed and training, for any number of rounds. Of several, one that
+        reaches the last round of this run comes first, then one with the same dials, a finished one, one of this
+        experiment, and the newest.
         """
         algorithms = [name for name in REFERENCES if name != self.run.algorithm]
         others = queries.runs(
             algorithms=algorithms, seeds=[self.run.seed], include_archived=True, limit=MAX_REFERENCES, newest_first=True
         )
         found: dict[str, RunRecord] = {}
-        for run in sorted((run for run in others if self._has_same_clients(run)), key=self._unlikeness):
+        for run in sorted((run for run in others if self._is_comparable(run)), key=self._unlikeness):
             found.setdefault(run.algorithm, run)
         return found
 
-    def _has_same_clients(self, other: RunRecord) -> bool:
-        parts_are_equal = all(other.config.get(name) == self.run.config.get(name) for name in SAME_CLIENTS)
-        return other.round >= 0 and parts_are_equal and other.split == self.run.split
+    def _is_comparable(self, other: RunRecord) -> bool:
+        """Whether a run has the same clients and training. LocalTrain sends nothing, so its dials may differ."""
+        parts = SAME_CLIENTS if other.algorithm == "local_train" else (*SAME_CLIENTS, *DIAL_KEYS)
+        is_alike = self._shares(parts, other) and _training(other) == _training(self.run)
+        return is_alike and other.split == self.run.split and other.round >= 0 and other.status != "diverged"
 
     def _unlikeness(self, other: RunRecord) -> tuple[bool, ...]:
         return (
-            other.config.get("training") != self.run.config.get("training"),
+            other.round < self.run.round,
+            not self._shares(DIAL_KEYS, other),
             other.status != "done",
             other.experiment_id != self.run.experiment_id,
         )
+
+    def _shares(self, parts: Sequence[str], other: RunRecord) -> bool:
+        return all(other.config.get(name) == self.run.config.get(name) for name in parts)
 
     @cached_property
     def reference_lines(self) -> dict[str, Line]:
@@ -127,8 +136,19 @@ class RunView:
                 found[name] = Line(title, name, False, model == "global", rounds, accuracy)
         return found
 
+    def reference_accuracy(self, name: str, round: int) -> np.ndarray | None:
+        """[N] accuracies of a reference in a round; None if there is none that reaches it."""
+        line = self.reference_lines.get(name)
+        return None if line is None or round > line.rounds[-1] else at_round(line.rounds, line.accuracy, round)
+
 
 def at_round(rounds: np.ndarray, values: np.ndarray, round: int) -> np.ndarray | None:
     """The row of the last of ``rounds`` that is not after ``round``; None if all are."""
     place = int(np.searchsorted(rounds, round, side="right")) - 1
     return values[place] if place >= 0 else None
+
+
+def _training(run: RunRecord) -> dict[str, Any]:
+    """The training of a run without its number of rounds, which only matters to a cosine schedule."""
+    training = run.config.get("training") or {}
+    return {n: v for n, v in training.items() if n != "rounds" or training.get("lr_schedule") == "cosine"}

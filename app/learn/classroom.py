@@ -159,9 +159,22 @@ class Classroom:
         question = question_id(reader, place)
         guess = reader.desk.guess_at(place)
         text = None if guess is None else answer_text(guess)
-        if question and question == room.question and text != self._answers.get(question):
-            actions.answer(queries.store(), self.secret, self.code, question, text)
+        is_due = question and question == room.question and text != self._answers.get(question)
+        if is_due and self._is_stored(question, text):
             self._answers[question] = text
+
+    def _is_stored(self, question: str, text: str | None) -> bool:
+        """Store an answer; False if the lecturer has moved on meanwhile. Join again if another tab left the room."""
+        store = queries.store()
+        if actions.answer(store, self.secret, self.code, question, text):
+            return True
+        room = store.rooms.get(self.code)
+        if room is None:
+            raise RoomNotFound(self.code)
+        if room.question != question:
+            return False
+        actions.join(store, self.secret, self.code)
+        return actions.answer(store, self.secret, self.code, question, text)
 
     @contextmanager
     def _errors_shown(self) -> Iterator[None]:

@@ -1,6 +1,6 @@
 """Exports the selected runs: their numbers, or a bundle with models and logs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import streamlit as st
@@ -14,25 +14,29 @@ MAX_BYTES = 10**9  # more is too large to download in a browser
 
 
 def buttons(runs: Sequence[RunRecord]) -> None:
-    """Each file is made when its button is pressed."""
-    ids, name = [run.id for run in runs], exchange.file_name(runs)
-    for title, write, mime in (("JSON", exchange.json_of, "application/json"), ("CSV", exchange.csv_of, "text/csv")):
-        st.download_button(
-            f"Export {title}",
-            partial(write, ids),
-            f"{name}.{title.lower()}",
-            mime,
-            key=title.lower(),
-            on_click="ignore",
-        )
-    if ended := [run.id for run in runs if run.is_finished]:
+    """Each file is made when its button is pressed. Only runs that have ended can be imported again."""
+    ended, begun = [run for run in runs if run.is_finished], [run for run in runs if run.round >= 0]
+    of = f"the {len(ended)} of {len(runs)} runs that have ended" if len(ended) < len(runs) else ""
+    if ended:
+        json_of = partial(exchange.json_of, [run.id for run in ended])
+        file_button("JSON", json_of, ended, "application/json", wording.capital(of) or None)
+    if begun:
+        file_button("CSV", partial(exchange.csv_of, [run.id for run in begun]), begun, "text/csv")
+    if ended:
         with st.popover("Export bundle", key="bundle"):
-            bundle(ended, name, len(runs) - len(ended))
+            bundle(ended, of or wording.plural(len(ended), "run"))
 
 
-def bundle(ids: Sequence[int], name: str, left: int) -> None:
+def file_button(
+    title: str, write: Callable[[], bytes], runs: Sequence[RunRecord], mime: str, help: str | None = None
+) -> None:
+    name = f"{exchange.file_name(runs)}.{title.lower()}"
+    st.download_button(f"Export {title}", write, name, mime, key=title.lower(), help=help, on_click="ignore")
+
+
+def bundle(runs: Sequence[RunRecord], several: str) -> None:
+    ids = [run.id for run in runs]
     size = queries.store().artifacts.models_bytes(ids)
-    several = f"the {len(ids)} of {len(ids) + left} runs that have ended" if left else wording.plural(len(ids), "run")
     st.write(
         f"One ZIP file with {several}: rounds, {wording.size_bytes(size)} of models, analyses and logs. "
         "You can import it into another Library."
@@ -41,7 +45,7 @@ def bundle(ids: Sequence[int], name: str, left: int) -> None:
         st.download_button(
             "Download bundle",
             partial(exchange.bundle_of, ids),
-            f"{name}.zip",
+            f"{exchange.file_name(runs)}.zip",
             "application/zip",
             key="zip",
             type="primary",

@@ -4,6 +4,8 @@ import json
 import zipfile
 from io import BytesIO
 
+from storage.archive import DAMAGE_ERRORS
+
 CONFIG_BYTES = 10**6  # larger than any configuration
 STARTS = (
     (b"SQLite format 3\0", "a database: start the app on it with DATABASE_URL"),
@@ -41,7 +43,7 @@ def _kind_of_zip(data: bytes) -> str | None:
     """The kind of an archive; None if the import checks its contents itself."""
     try:
         names = zipfile.ZipFile(BytesIO(data)).namelist()
-    except (zipfile.BadZipFile, ValueError):
+    except DAMAGE_ERRORS:
         return "an incomplete or damaged ZIP file: export or download it again"
     return ENDINGS["npz"] if any(name.endswith(".npy") for name in names) else None
 

@@ -66,7 +66,8 @@ def read(name: str, data: bytes, on_progress: Progress) -> Imported:
 
 
 def load_examples() -> Notice:
-    return outcome(exchange.load_examples())
+    loaded = exchange.load_examples()
+    return outcome(loaded) if loaded else Notice("The examples were already loaded.")
 
 
 def outcome(experiments: Sequence[ExperimentRecord], known: int = 0, problems: Sequence[str] = ()) -> Notice:
@@ -78,7 +79,7 @@ def outcome(experiments: Sequence[ExperimentRecord], known: int = 0, problems: S
         if known:
             sentences.append(f"{wording.plural(known, 'run was', 'runs were')} already imported.")
     elif not problems:
-        sentences.append("Everything was already imported.")
+        sentences.append("Everything was already imported." if known else "The file has no runs.")
     return Notice(wording.lines([*problems, *sentences]), "error" if problems else "success")
 
 

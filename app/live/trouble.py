@@ -10,7 +10,7 @@ import streamlit as st
 
 from app import wording
 from app.access import permits
-from app.actions.run_config import experiment_of
+from app.actions.run_config import experiment_of, seeds_of
 from app.charts.plot import palette
 from app.components import page
 from app.data import queries
@@ -137,13 +137,13 @@ def retry(runs: Sequence[RunRecord], key: str) -> None:
 
 
 def gentler_links(runs: Sequence[RunRecord]) -> None:
-    """Set up with a third of the learning rate, once for all seeds of a method."""
+    """Set up with a third of the learning rate, once for all splits and seeds of a method."""
     by_method: dict[tuple[int, str], list[RunRecord]] = {}
     for run in runs:
         by_method.setdefault((run.experiment_id, run.label), []).append(run)
     for own in list(by_method.values())[:MAX_NAMED]:
         of_it = f": {method_name(own[0].label, own[0].algorithm)}" if len(by_method) > 1 else ""
-        config = gentler(own[0]) | {"seeds": sorted({run.seed for run in own})}
+        config = gentler(own[0]) | seeds_of(own)
         page.link("setup", plain(f"Try lr / 3 in Set up{of_it}"), config=links.pack_config(config))
 
 

@@ -1,6 +1,6 @@
 """The report of a comparison: the finding, the figures of all sections, the numbers and their provenance."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import urlencode
@@ -9,8 +9,9 @@ import pandas as pd
 
 from app.charts.plot import palette
 from app.compare import tables
-from app.compare.comparability import conflicts, notes
+from app.compare.comparability import conflicts
 from app.compare.numbers import EVERY_RULE, about, rows_of
+from app.compare.remarks import remarks
 from app.compare.section import Part
 from app.compare.view import View
 from app.data import config_fields
@@ -25,6 +26,7 @@ from app.wording import plural
 class Comparison:
     """The input of a report. ``rows`` is the view as pooled, ``parts`` makes the figures of all sections of the page,
     ``choices`` has the choices of the page when the report is made, and ``address`` is the page's without its choices.
+    ``absent`` are the sentences on chosen runs without results (``comparability.missing``).
     """
 
     view: View
@@ -34,6 +36,7 @@ class Comparison:
     address: str
     title: str
     finding: str
+    absent: Sequence[str] = ()
 
 
 def report(comparison: Comparison, now: datetime | None = None) -> str:
@@ -48,7 +51,7 @@ def report(comparison: Comparison, now: datetime | None = None) -> str:
         html.paragraph(comparison.finding, "lead"),
         *_source(comparison, choices, now or datetime.now(UTC)),
         "</header>",
-        html.items([*conflicts(view.methods), *notes(view.methods)], "warnings"),
+        html.items([*conflicts(view.methods), *remarks(view, comparison.absent)], "warnings"),
         *(html.section(part.heading, *(html.figure(one, number[id(one)]) for one in part.figures)) for part in parts),
         html.section("All numbers", *_numbers(rows)),
         html.section("Settings that differ", *_settings(view)),
@@ -98,11 +101,11 @@ def _whole(view: View) -> list[str]:
 
 def _origins(view: View) -> list[str]:
     rows = [
-        (run.id, method.name, run.seed, run.status, f"{run.round} of {run.rounds}", run.digest)
+        (run.id, method.name, run.split, run.seed, run.status, f"{run.round} of {run.rounds}", run.digest)
         for method in view.methods
         for run in method.runs
     ]
-    runs = pd.DataFrame(rows, columns=["Run", "Method", "Seed", "Status", "Rounds", "Digest"])
+    runs = pd.DataFrame(rows, columns=["Run", "Method", "Split", "Seed", "Status", "Rounds", "Digest"])
     return [
         html.table(origins(run for method in view.methods for run in method.runs)),
         html.folded(f"{plural(len(rows), 'run')}, with digests (equal digests mean equal numbers)", html.table(runs)),

@@ -34,11 +34,11 @@ def report(study: Study, choices: Choices, address: str, now: datetime | None = 
         f"<header>{html.paragraph(kicker(study.experiment.config), 'kicker')}<h1>{html.escape(found.title)}</h1>",
         html.paragraph(found.procedure, "lead"),
         html.paragraph(" ".join(found.sentences), "lead"),
-        html.paragraph(" ".join([progress.opened(study), *progress.caveats(study)]), "source"),
+        html.paragraph(progress.test_data(study), "source"),
         _source(study, choices, address, now or datetime.now(UTC)),
         "</header>",
         html.section(
-            finals.heading(table, study.reference),
+            finals.heading(study.final_runs, study.reference),
             html.table(_written(table[[*finals.COLUMNS]], finals.heads(study.reference))),
             html.folded(
                 "All columns", html.table(_written(table.drop(columns="algorithm"), finals.heads(study.reference)))
@@ -51,6 +51,7 @@ def report(study: Study, choices: Choices, address: str, now: datetime | None = 
             if figures
         ),
         *_pairs(study, choices),
+        *_probabilities(study, choices),
         *_equal_cost(study, choices),
         html.section("The chosen settings", html.table(settings.chosen(study))),
         html.section("How it was done", *_protocol(study)),
@@ -84,13 +85,22 @@ def _pairs(study: Study, choices: Choices) -> list[str]:
     return [html.section("Pairs of methods", shown, html.paragraph(ranks.about(study, rows, family), "source"))]
 
 
+def _probabilities(study: Study, choices: Choices) -> list[str]:
+    rope = ranks.ROPES.made_in(choices)
+    rows = ranks.posterior_within(study, rope)
+    if rows.empty:
+        return []
+    shown = html.table(rows)
+    return [html.section("Better, equal or worse", shown, html.paragraph(ranks.about_posterior(study, rope), "source"))]
+
+
 def _equal_cost(study: Study, choices: Choices) -> list[str]:
     cost = equal_cost.cost_of(equal_cost.AXIS.made_in(choices))
     rows = equal_cost.table(study, cost)
     if rows.empty:
         return []
     shown = html.table(equal_cost.as_shown(rows, cost))
-    return [html.section("Accuracy at equal cost", shown, html.paragraph(equal_cost.about(cost), "source"))]
+    return [html.section("Accuracy at equal cost", shown, html.paragraph(equal_cost.about(study, cost), "source"))]
 
 
 def _protocol(study: Study) -> list[str]:

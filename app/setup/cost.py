@@ -161,13 +161,13 @@ def _one_round(run: RunConfig, data: Federation) -> Timed:
             raise _Enough
 
     simulation = Simulation(run, data=data, tick=tick)
-    task, method = simulation.task, simulation.algorithm
-    state, _ = method.round(simulation.state, task.cohort(1), task)
-    started = budget_start = time.perf_counter()  # the budget restarts
-    _, diagnostics = method.round(state, task.cohort(2), task)
+    state_bytes = float(len(simulation.checkpoint()))
+    for round in (1, 2):
+        task, _ = simulation.prepare(round)
+        started = budget_start = time.perf_counter()  # the budget restarts
+        simulation.state, diagnostics = simulation.train(task.cohort(round), task)
     diagnostics.train_loss.tolist()  # waits for a GPU
     seconds = time.perf_counter() - started
-    state_bytes = float(len(simulation.checkpoint()))
     return Timed(seconds, max(diagnostics.gradient_evaluations, 1), state_bytes)
 
 

@@ -73,7 +73,7 @@ def split_panel(run: RunConfig | None) -> list[str]:
         alt=finding,
         title=SPLIT,
         name="split",
-        caption=f"{finding} {_heterogeneity(partition)} Seed {run.split}.",
+        caption=f"{finding} {_heterogeneity(np.asarray(partition['class_counts']))} Seed {run.split}.",
     )
     for note in partition["notes"]:
         st.info(plain(f"{wording.capital(note)}."))
@@ -256,8 +256,9 @@ def _located(error: FedscapeError, run: RunConfig) -> str:
     return f"{section}.{named[1]}: {error}"
 
 
-def _heterogeneity(partition: Mapping[str, Any]) -> str:
-    counts = np.asarray(partition["class_counts"])
+@st.cache_data(show_spinner=False, max_entries=20)
+def _heterogeneity(counts: np.ndarray) -> str:
+    """Cached, since the distance takes time quadratic in the number of clients."""
     return (
         f"Label entropy of a client {label_entropy(counts).mean():.2f} of {np.log2(counts.shape[1]):.2f} bits, "
         f"mean Jensen–Shannon distance {mean_js_distance(counts):.2f} (0 alike, 1 disjoint)."

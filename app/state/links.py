@@ -16,7 +16,7 @@ MAX_IDS = 10_000  # that a database takes in one query
 MAX_BYTES = 1 << 20  # unpacked; an experiment has a few kilobytes
 
 
-def link(page: str, **params: object) -> str:
+def link(page: str, /, **params: object) -> str:
     """``/page?name=value``, for a link in a text."""
     given = {name: value for name, value in params.items() if value is not None}
     return f"/{page}" + (f"?{urlencode(given)}" if given else "")

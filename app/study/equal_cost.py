@@ -12,7 +12,7 @@ from app.state.choice import Choice
 from app.statistics.equal_cost import SHARES, accuracy_at, budgets
 from app.study.numbers import TUNED
 from app.study.study import Study
-from app.wording import MISSING, number
+from app.wording import MISSING, names, number
 from engine.core.vocabulary import megabytes
 
 NOT_YET = "not yet"
@@ -20,39 +20,57 @@ AXIS = Choice("Cost", {k: COST_CHOICES[k] for k in ("megabytes", "gradient_evalu
 
 
 def data(series: pd.DataFrame, runs: pd.DataFrame, cost: Cost) -> pd.DataFrame:
-    """[run, round, name, value] of the tuned runs -> [method, budget, accuracy], means over runs; NaN: not yet.
+    """[run, round, name, value] of the tuned runs -> [method, budget, accuracy]; NaN: not yet.
 
-    Round 0, the untrained model, does not count.
+    Seeds are averaged inside splits, and then the splits on which all methods have results. Round 0, the untrained
+    model, does not count.
 
-    ``runs`` [run, method]. Budgets are the total of the cheapest method that spends anything, a half and a quarter.
+    ``runs`` [run, method, split]. Budgets are the total of the cheapest method that spends anything, a half and a
+    quarter.
     """
+    runs = runs[runs["split"].isin(shared_splits(runs))]
     wide = series.pivot_table(index=["run", "round"], columns="name", values="value").sort_index()
-    names = list(recorded(cost))
-    wide = wide.reindex(columns=[*names, "personalized.mean"])
-    spent = wide[names].fillna(0.0).groupby(level="run").cumsum()
+    costs = list(recorded(cost))
+    wide = wide.reindex(columns=[*costs, "personalized.mean"])
+    spent = wide[costs].fillna(0.0).groupby(level="run").cumsum()
     wide["cost"] = megabytes(spent) if cost == "megabytes" else spent[cost]
     trained = wide[wide.index.get_level_values("round") > 0]
     of = runs.drop_duplicates("run").set_index("run")["method"]
     totals = wide["cost"].groupby(level="run").last().groupby(of).mean()
-    rows = []
-    for method in dict.fromkeys(of):
-        for budget in budgets(list(totals)):
-            reached = [
-                accuracy_at(budget, own["cost"].to_numpy(float), own["personalized.mean"].to_numpy(float))
-                for run, own in trained.groupby(level="run")
-                if of.get(run) == method
-            ]
-            rows.append({"method": method, "budget": budget, "accuracy": float(np.mean(reached))})
-    return pd.DataFrame(rows, columns=["method", "budget", "accuracy"])
+    parts = [pd.DataFrame(columns=["method", "accuracy", "budget"])]
+    for budget in budgets(list(totals)):
+        reached = {
+            run: accuracy_at(budget, own["cost"].to_numpy(float), own["personalized.mean"].to_numpy(float))
+            for run, own in trained.groupby(level="run")
+        }
+        of_run = runs.assign(accuracy=runs["run"].map(reached)).groupby(["method", "split"], sort=False)["accuracy"]
+        means = of_run.agg(_mean).groupby(level="method", sort=False).agg(_mean)
+        parts.append(means.reset_index().assign(budget=budget))
+    return pd.concat(parts[1:] or parts, ignore_index=True)[["method", "budget", "accuracy"]]
+
+
+def _mean(values: pd.Series) -> float:
+    """NaN if a value is."""
+    return float(values.mean(skipna=False))
+
+
+def shared_splits(runs: pd.DataFrame) -> list[int]:
+    """[run, method, split] -> the splits on which all methods have results."""
+    methods = runs.groupby("split")["method"].nunique()
+    return list(methods.index[methods == runs["method"].nunique()])
+
+
+def tuned_runs(study: Study) -> pd.DataFrame:
+    return study.final_runs[study.final_runs["setting"] == TUNED]
 
 
 def table(study: Study, cost: Cost) -> pd.DataFrame:
     """``data`` of the tuned final runs."""
-    runs = study.final_runs
-    own = runs[runs["setting"] == TUNED]
+    own = tuned_runs(study)
     ids = set(own["run"])
-    names = ["personalized.mean", *recorded(cost)]
-    series = queries.scalar_series([run for run in study.finals if run.id in ids], names)
+    series = queries.scalar_series(
+        [run for run in study.finals if run.id in ids], ["personalized.mean", *recorded(cost)]
+    )
     return data(series, own, cost)
 
 
@@ -76,7 +94,8 @@ def panel(study: Study) -> None:
     cost = cost_of(AXIS.switch())
     rows = table(study, cost)
     if rows.empty:
-        st.info(f"No method of this study spends any {AXIS_TITLES[cost]}.")
+        spends_nothing = f"No method of this study spends any {AXIS_TITLES[cost]}."
+        st.info(spends_nothing if shared_splits(tuned_runs(study)) else "No split has results of all methods.")
         return
     shown = as_shown(rows, cost)
     st.dataframe(
@@ -87,16 +106,18 @@ def panel(study: Study) -> None:
         placeholder=MISSING,
         alt="Accuracy at equal cost",
     )
-    terms.caption(about(cost), "equal_cost")
+    terms.caption(about(study, cost), "equal_cost")
 
 
 def cost_of(axis: str) -> Cost:
     return "gradient_evaluations" if axis == "gradient_evaluations" else "megabytes"
 
 
-def about(cost: Cost) -> str:
+def about(study: Study, cost: Cost) -> str:
+    splits = shared_splits(tuned_runs(study))
+    left = f" Only {names(f'split {split}' for split in splits)}: the others lack results of some methods."
     parts = ", ".join("all" if share == 1 else f"{100 * share:g} %" for share in SHARES)
     return (
         f"Mean test accuracy at the last evaluated round within the budget: {parts} of what the cheapest method spends "
-        f"({AXIS_TITLES[cost]}). Settings were chosen at full length."
+        f"({AXIS_TITLES[cost]}). Settings were chosen at full length.{left if len(splits) < len(study.splits) else ''}"
     )

@@ -7,8 +7,9 @@ import streamlit as st
 from app.components import page, terms
 from app.data.column_heads import Head, Heads, percent
 from app.data.latex import booktabs, escape, number
+from app.study import numbers
 from app.study.study import Study
-from app.wording import MISSING, decimals, names, signed_points
+from app.wording import MISSING, decimals, names, plural, signed_points
 
 COLUMNS = (
     "method",
@@ -71,7 +72,7 @@ def heads(reference: str | None) -> Heads:
 
 def panel(study: Study, table: pd.DataFrame) -> None:
     reference, formats = study.reference, heads(study.reference)
-    page.section(heading(table, reference))
+    page.section(heading(study.final_runs, reference))
     shown = table[[name for name in COLUMNS if table[name].notna().any()]]
     titles = {name: formats[name].title if name in formats else "Method" for name in shown}
     columns = {
@@ -98,16 +99,15 @@ def panel(study: Study, table: pd.DataFrame) -> None:
     downloads(table, reference, caption)
 
 
-def heading(table: pd.DataFrame, reference: str | None) -> str:
-    """``9 of 10 methods have defaults below LocalTrain; tuned, 4 have``."""
-    if reference is None or reference not in set(table["method"]):
+def heading(runs: pd.DataFrame, reference: str | None) -> str:
+    """``With defaults, 9 of 10 methods are below LocalTrain; tuned, 4``, compared on the splits that both have."""
+    if reference is None:
         return "Final runs"
-    own = table[table["method"] == reference].iloc[0]
-    if own[["default", "tuned"]].isna().any():
+    (before, of), (after, of_tuned) = (numbers.below(runs, reference, name) for name in ("default", numbers.TUNED))
+    if not of or not of_tuned:
         return "Final runs"
-    others = table[table["method"] != reference]
-    before, after = (int((others[name] < own[name]).sum()) for name in ("default", "tuned"))
-    return f"With defaults, {before} of {len(others)} methods are below {reference}; tuned, {after}"
+    some, others = plural(of, "method is", "methods are"), "" if of == of_tuned else f" of {of_tuned}"
+    return f"With defaults, {before} of {some} below {reference}; tuned, {after}{others}"
 
 
 def about(study: Study) -> str:

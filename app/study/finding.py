@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 import pandas as pd
 
@@ -80,12 +81,15 @@ def _verdicts(differences: Mapping[str, Difference], reference: str, samples: fl
         found.append(f"{_with_intervals(ahead, samples)} {_verb(ahead, 'leads', 'lead')} {reference}.")
     if level:
         found.append(f"{_named(level)} {_verb(level, 'is', 'are')} level with {reference}, within half a point.")
-    if unclear:
-        low, high = min(one.interval.low for one in unclear), max(one.interval.high for one in unclear)
+    if known := [one for one in unclear if isfinite(one.interval.low)]:
+        low, high = min(one.interval.low for one in known), max(one.interval.high for one in known)
         reach = ends(Interval(0, low, high, 1), samples)
-        found.append(f"{_named(unclear)} cannot be told apart from {reference} (between {reach} points).")
+        found.append(f"{_named(known)} cannot be told apart from {reference} (between {reach} points).")
     if behind:
         found.append(f"{_with_intervals(behind, samples)} {_verb(behind, 'is', 'are')} behind.")
+    for splits, shared in ((1, "only one split"), (0, "no split")):
+        if group := [one for one in unclear if one.interval.n == splits]:
+            found.append(f"{_named(group)} {_verb(group, 'has', 'have')} {shared} in common with {reference}.")
     return found
 
 

@@ -12,7 +12,7 @@ from app.statistics.hurt import HurtAndHelped, hurt_and_helped
 from app.statistics.pairs import Pair, to_reference
 from app.statistics.verdicts import Relation, difference_in_words, relation, tail_in_words
 from app.study.study import SHARE, Study
-from engine.core.statistics import Interval, t_interval
+from engine.core.statistics import ROUNDING, Interval, t_interval
 from engine.metrics import tail_size
 
 TUNED = "tuned"
@@ -36,6 +36,15 @@ def blocks(runs: pd.DataFrame, column: str, setting: str = TUNED) -> pd.DataFram
     own = runs[runs["setting"] == setting]
     methods = list(dict.fromkeys(own["method"]))
     return own.pivot_table(index="split", columns="method", values=column).reindex(columns=methods)
+
+
+def below(runs: pd.DataFrame, reference: str, setting: str) -> tuple[int, int]:
+    """How many methods are below the reference with this setting, of how many that share a split with it."""
+    table = blocks(runs, "mean", setting)
+    if reference not in table:
+        return 0, 0
+    gaps = table.drop(columns=reference).sub(table[reference], axis=0).mean()
+    return int((gaps < -ROUNDING).sum()), int(gaps.count())
 
 
 def differences(runs: pd.DataFrame, clients: pd.DataFrame, reference: str) -> dict[str, Difference]:
@@ -90,6 +99,11 @@ def floors_of(clients: pd.DataFrame) -> pd.DataFrame:
         rows.append({"method": method, "floor": found.mean, "floor_low": found.low, "floor_high": found.high})
     columns = ["method", "floor", "floor_low", "floor_high"]
     return pd.DataFrame(rows, columns=columns).groupby("method", as_index=False, sort=False).mean()
+
+
+def known_ends(interval: Interval) -> tuple[float, float]:
+    """Both ends; NaN for an interval without ends, as over a single split."""
+    return (interval.low, interval.high) if np.isfinite([interval.low, interval.high]).all() else (np.nan, np.nan)
 
 
 def _values(table: pd.DataFrame, method: str) -> np.ndarray:
@@ -161,22 +175,23 @@ def _table(study: Study) -> pd.DataFrame:
     for row in rows.to_dict("records"):
         method = row["method"]
         own, tail = gaps.get(method), t_interval(_values(lowest, method))
+        low, high = known_ends(own.interval) if own else (np.nan, np.nan)
+        lowest_low, lowest_high = known_ends(tail)
         hurt = hurt_against(clients, method, reference) if reference and method != reference else None
         of_global = hurt_against(shared, method, GLOBAL) if len(shared) else None
         floor = Interval(row["floor"], row["floor_low"], row["floor_high"], 1)
         found.append(
             row
             | {
-                "gain": row["tuned"] - row["default"],
                 "difference": own.interval.mean if own else np.nan,
-                "low": own.interval.low if own else np.nan,
-                "high": own.interval.high if own else np.nan,
+                "low": low,
+                "high": high,
                 "verdict": own.words if own else "",
                 "p": own.p if own else np.nan,
                 "holm": own.holm if own else np.nan,
                 "lowest": tail.mean,
-                "lowest_low": tail.low,
-                "lowest_high": tail.high,
+                "lowest_low": lowest_low,
+                "lowest_high": lowest_high,
                 "tail": tail_in_words(tail.mean, floor),
                 "named": named.get(method, np.nan),
                 "hurt": hurt.hurt if hurt else np.nan,

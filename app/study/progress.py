@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from app.data import queries
 from app.data.comparison import run_name
 from app.study.study import Study
 from app.study.time_left import left_s
@@ -40,6 +41,13 @@ def opened(study: Study) -> str:
         f"The test data was opened once, on {at.day} {at:%b %Y} at {at:%H:%M} UTC, "
         f"by {plural(len(study.finals), 'final run')}."
     )
+
+
+def test_data(study: Study) -> str:
+    """When the test data was opened, which runs were evaluated on it before, and what else to know."""
+    runs = queries.runs(include_archived=True)
+    origin = "Example results that ship with Fedscape." if study.experiment.example else opened(study)
+    return " ".join(filter(None, [origin, seen_before(study, runs), *caveats(study)]))
 
 
 def caveats(study: Study) -> list[str]:

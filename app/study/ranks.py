@@ -1,6 +1,5 @@
 """Methods over splits: the critical difference diagram, and verdicts on pairs."""
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -14,7 +13,7 @@ from app.statistics.bayesian import MIN_BLOCKS, ROPE, signed_rank_posterior
 from app.statistics.critical_difference import ALPHA
 from app.statistics.pairs import all_pairs, to_reference
 from app.statistics.verdicts import difference_in_words, too_few_blocks
-from app.study.numbers import TUNED, blocks
+from app.study.numbers import TUNED, blocks, known_ends
 from app.study.study import Study
 from app.wording import plural
 
@@ -66,14 +65,15 @@ def pairs(study: Study, family: str) -> pd.DataFrame:
             "a": methods[pair.a],
             "b": methods[pair.b],
             "difference": pair.interval.mean,
-            "low": pair.interval.low if np.isfinite(pair.interval.low) else np.nan,
-            "high": pair.interval.high if np.isfinite(pair.interval.high) else np.nan,
+            "low": low,
+            "high": high,
             "p": pair.p,
             "holm": pair.holm,
             "effect": pair.effect,
             "verdict": difference_in_words(pair.interval, samples),
         }
         for pair in found
+        for low, high in [known_ends(pair.interval)]
     ]
     return pd.DataFrame(rows, columns=list(HEADS)).sort_values("difference", ascending=False, kind="stable")
 
@@ -91,6 +91,11 @@ def posterior(study: Study, rope: float) -> pd.DataFrame:
             shown = {name.capitalize(): f"{100 * getattr(found, name):.1f} %" for name in ("better", "equal", "worse")}
             rows.append({"Method": method, **shown})
     return pd.DataFrame(rows)
+
+
+def posterior_within(study: Study, rope: str) -> pd.DataFrame:
+    """``posterior`` of this study; ``rope`` is the name of one of ``ROPES``."""
+    return study.keep(f"posterior {rope}", lambda: posterior(study, float(rope) / 100))
 
 
 def family_control(study: Study) -> Choice:
@@ -144,7 +149,7 @@ def panel(study: Study) -> None:
 def probabilities(study: Study) -> None:
     """How probable it is that each method is better than the reference, equal in practice, or worse."""
     rope = ROPES.switch()
-    rows = study.keep(f"posterior {rope}", lambda: posterior(study, float(rope) / 100))
+    rows = posterior_within(study, rope)
     st.dataframe(
         rows,
         hide_index=True,
@@ -152,10 +157,13 @@ def probabilities(study: Study) -> None:
         key="posterior",
         alt="Probabilities of being better, equal or worse",
     )
-    terms.caption(
+    terms.caption(about_posterior(study, rope), "posterior")
+
+
+def about_posterior(study: Study, rope: str) -> str:
+    return (
         f"Bayesian signed-rank test over {plural(len(study.splits), 'split')} against {study.reference}: the "
-        f"probability that better, equal within {rope} points, or worse is the most frequent outcome.",
-        "posterior",
+        f"probability that better, equal within {rope} points, or worse is the most frequent outcome."
     )
 
 

@@ -9,6 +9,7 @@ from app.components.shown import Shown, with_finding
 from app.state import url_state
 from app.state.choice import Choice, Choices
 from app.statistics.best_of import chance_to_meet
+from app.study import finals
 from app.study.numbers import floors
 from app.study.study import SELECT, SHARE, Study
 from app.wording import capital, plural
@@ -27,6 +28,7 @@ def worth(study: Study) -> Shown:
         tuned.finding(rows),
         key="tuned",
         name="defaults-and-tuned",
+        heads=finals.heads(study.reference),
         title="Defaults ▸ tuned, on test data",
         also=tuned.note(SHARE, clients, band is not None, study.has_malicious),
     )
@@ -57,14 +59,16 @@ def budget(study: Study, axis: str) -> Shown:
 def panel(study: Study) -> None:
     page.section("How much did tuning help?")
     axis = AXIS.switch() if len(study.trial_values) else AXIS.default
-    columns = iter(st.columns(2, gap="large"))
-    if len(study.final_runs):
-        with next(columns):
-            page.show(worth(study))
-    if len(study.trial_values):
-        with next(columns):
-            page.show(budget(study, axis))
+    for column, one in zip(st.columns(2, gap="large"), _known(study, axis), strict=False):
+        with column:
+            page.show(one)
 
 
 def figures(study: Study, choices: Choices) -> list[Shown]:
-    return [worth(study), budget(study, AXIS.made_in(choices))]
+    return _known(study, AXIS.made_in(choices))
+
+
+def _known(study: Study, axis: str) -> list[Shown]:
+    """The figures of final runs and of trials, as far as there are results."""
+    of_finals = [worth(study)] if len(study.final_runs) else []
+    return of_finals + ([budget(study, axis)] if len(study.trial_values) else [])

@@ -9,8 +9,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.charts.plot.palette import is_presenting
 from app.compare import accuracy, chosen_clients, sections, selection
-from app.compare.comparability import conflicts, missing, notes
+from app.compare.comparability import conflicts, missing
 from app.compare.headline import by_value, headline, title, title_by_value
+from app.compare.remarks import remarks
 from app.compare.section import Part
 from app.compare.sharing import sharing
 from app.compare.view import METHOD, ROUNDS, TAILS, View
@@ -23,7 +24,7 @@ from app.papers import compare_section
 from app.report.comparison import Comparison, report
 from app.state import url_state, widgets
 from app.state.choice import Choices
-from app.wording import MODELS, kicker, lines, names, plain, plural
+from app.wording import MODELS, kicker, lines, plain, plural
 from storage import RunRecord
 
 QUESTION = "Who gains, who is left behind?"
@@ -39,7 +40,7 @@ def render() -> None:
         too_few(selection.with_rounds(runs), chosen, missing(named))
         return
     view = View.from_address(methods)
-    clashes = conflicts(methods)
+    clashes, absent = conflicts(methods), missing(named)
     titles = groupings(view)
     rows = view.pooled(url_state.value("by", titles, METHOD))
     found = None if view.clients().empty else finding(rows)
@@ -47,8 +48,8 @@ def render() -> None:
     row = controls(selection.with_rounds(runs), chosen, titles)
     if found is not None and not is_presenting():
         with row:
-            report_button(view, rows, *found)
-    cautions(view, clashes, missing(named))
+            report_button(view, rows, *found, absent)
+    cautions(view, clashes, absent)
     if found is None:
         st.info(f"None of these methods has a {view.model} model; switch to {MODELS[view.other_model]}.")
         return
@@ -134,9 +135,9 @@ def controls(runs: list[RunRecord], chosen: list[RunRecord], titles: dict[str, s
     return row
 
 
-def report_button(view: View, rows: View, heading: str, found: str) -> None:
+def report_button(view: View, rows: View, heading: str, found: str, absent: list[str]) -> None:
     """A button that downloads all sections with the current choices as an HTML file."""
-    here = Comparison(view, rows, parts, url_state.address(), st.context.url or "", heading, found)
+    here = Comparison(view, rows, parts, url_state.address(), st.context.url or "", heading, found, absent)
     st.download_button(
         "Export report (HTML)",
         partial(report, here),
@@ -152,15 +153,8 @@ def cautions(view: View, clashes: list[str], absent: list[str]) -> None:
     """Warn where these numbers are not comparable, and list other notes."""
     for sentence in clashes:
         st.warning(plain(sentence))
-    captions = notes(view.methods) + absent
-    with_model = set(view.clients()["method"])
-    without = [method.name for method in view.methods if method.name not in with_model]
-    if without and with_model:
-        captions.append(f"{names(without)} {'has' if len(without) == 1 else 'have'} no {view.model} model.")
-    if any(run.example for run in view.runs.values()):
-        captions.append("Example results that ship with Fedscape.")
-    if captions:
-        st.caption(lines(captions))
+    if known := remarks(view, absent):
+        st.caption(lines(known))
 
 
 with url_state.page("compare"):

@@ -9,7 +9,6 @@ from app.components import page, paper_figure, terms
 from app.components.examples import study_button
 from app.components.shown import Shown
 from app.components.timed import timed
-from app.data import queries
 from app.report.study import report
 from app.state import url_state
 from app.state.choice import Choices
@@ -77,14 +76,7 @@ def results(study: Study) -> None:
     found = finding.of(study)
     header(study, found.title, found.procedure)
     terms.paragraph(" ".join(found.sentences))
-    terms.caption(opened(study))
-
-
-def opened(study: Study) -> str:
-    """When the test data was opened, which runs were evaluated on it before, and what else to know."""
-    runs = queries.runs(include_archived=True)
-    origin = "Example results that ship with Fedscape." if study.experiment.example else progress.opened(study)
-    return " ".join(filter(None, [origin, progress.seen_before(study, runs), *progress.caveats(study)]))
+    terms.caption(progress.test_data(study))
 
 
 def panels(study: Study) -> None:

@@ -2,6 +2,9 @@
 
 from typing import Any, Protocol, runtime_checkable
 
+from jaxtyping import Int
+from torch import Tensor
+
 from engine.federation.batches import Cohort
 from engine.models import Model
 from engine.task import Diagnostics, Forward, Predictor, Shared, Task
@@ -39,6 +42,22 @@ class PredictsItsOwnWay(Protocol):
 
     def forward(self, model: Model) -> Forward | None:
         """The ``forward`` of its personalized predictors; None if it equals the model's."""
+
+
+@runtime_checkable
+class SendsUnequally(Protocol):
+    """The additional interface of methods whose clients do not all receive what ``shared`` says."""
+
+    def bytes_down(self, state: Any) -> Int[Tensor, "N"]:
+        """What each client would receive in the next round."""
+
+
+def keeps_places(algorithm: Algorithm) -> bool:
+    """Whether a number of an upload means the same in each round, so that what is left of it can be sent later.
+
+    A method whose uploads are about other samples in each round has the attribute ``keeps_places = False``.
+    """
+    return bool(getattr(algorithm, "keeps_places", True))
 
 
 def special_forward(algorithm: Algorithm, model: Model) -> Forward | None:

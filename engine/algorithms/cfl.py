@@ -45,7 +45,7 @@ from pydantic import Field
 from torch import Tensor
 
 from engine.channel import Arrived
-from engine.core.params import ClientParams, gather, squared_distance
+from engine.core.params import ClientParams, SharedParams, broadcast, gather, row, scatter, squared_distance
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
@@ -135,7 +135,7 @@ class Cfl(ClusterModels):
         if cohort.round > h.warmup:
             may_split = (norms.mean < h.eps1) & (norms.largest > h.eps2) & (norms.participants > 2)
             for k in may_split.nonzero()[:, 0].tolist():
-                new = _split(new, k, arrived, updates, cohort, task)
+                new = _split(new, k, row(old.models, k), arrived, updates, cohort, task)
         values = agreement(new.assigned, task.data.contexts)
         values |= {"mean_update_norm": norms.mean, "max_update_norm": norms.largest}
         return State(new), Diagnostics(trained.loss, trained.gradient_evaluations, values, new.assigned)
@@ -152,22 +152,35 @@ def _norms(old: ClientParams, new: ClientParams, updates: ClientParams, labels: 
     return _Norms(mean, largest, participants)
 
 
-def _split(contexts: Contexts, k: int, arrived: Arrived, updates: ClientParams, cohort: Cohort, task: Task) -> Contexts:
-    """Split cluster k in two: the half of its first participant keeps the number k, the other gets the next one."""
+def _split(
+    contexts: Contexts,
+    k: int,
+    received: SharedParams,
+    arrived: Arrived,
+    updates: ClientParams,
+    cohort: Cohort,
+    task: Task,
+) -> Contexts:
+    """Split cluster k in two: the half of its first participant keeps the number k, the other gets the next one.
+
+    ``received``: the model from which its clients trained.
+    """
     K, clients = len(next(iter(contexts.models.values()))), cohort.clients[arrived.rows]
     labels = contexts.assigned[clients]
     rows = (labels == k).nonzero()[:, 0]
     rows = rows[clients[rows].argsort()]
     labels[rows[bipartition(gather(updates, rows))]] = K
-    both = gather(contexts.models, torch.tensor([*range(K), k], device=clients.device))
-    models = task.channel.combine_inside(arrived, both, labels, cohort)
+    both = torch.tensor([k, K], device=clients.device)
+    start = gather(contexts.models, torch.tensor([*range(K), k], device=clients.device))
+    start = scatter(start, broadcast(received, 2), both)
+    models = task.channel.combine_inside(arrived, start, labels, cohort, only=(k, K))
     assigned = contexts.assigned.clone()
     assigned[clients] = labels
     sat_out = contexts.assigned == k
     sat_out[clients] = False
     if bool(sat_out.any()):
-        halves = gather(models, torch.tensor([k, K], device=clients.device))
-        assigned[sat_out & (least_loss(training_losses(task, halves)) == 1)] = K
+        losses = training_losses(task, gather(models, both))
+        assigned[sat_out & (least_loss(losses) == 1)] = K
     return Contexts(models, assigned)
 
 

@@ -29,13 +29,14 @@ Newcomers: their z_i from zero, trained for one participation together with a co
 server's w.
 
 Deviations: the factor 1/2 is the published code's. The training before round 1 is on the cross-entropy alone; its
-models are dropped. It is left out if kappa is 0, as nothing else uses z^. The recorded loss is the cross-entropy.
+models are dropped. It is left out if kappa is 0, as nothing else uses z^. If no r_i arrives, there is no pull, and the
+next round repeats it. The recorded loss is the cross-entropy.
 
 Pitfalls: a small momentum weakens the pull by the same factor, and r_i starts at zero without a correction. PFLlib's
 defaults (kappa 0) are the memory alone. The global model has no z_i: its accuracy is not the personalized one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -81,7 +82,7 @@ class State:
     global_params: SharedParams  # w
     personal_params: ClientParams  # z_i; empty without memory
     consensus: Float[Tensor, "F"]  # z^
-    is_ready: bool  # whether the consensus has been computed
+    is_ready: bool  # whether the consensus has been computed; there is no pull before
 
 
 @ALGORITHMS.register(
@@ -106,23 +107,29 @@ class FedDbe(PersonalModels):
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         size = sum(p.nbytes for p in state.global_params.values())
         consensus, cost, up, down = state.consensus, 0, cohort.size * size, cohort.size * size
-        if self.hparams.kappa and not state.is_ready:
+        is_ready = state.is_ready or not self.hparams.kappa
+        if not is_ready:
             consensus, cost = self._consensus(state, task)
+            is_ready = consensus is not state.consensus
             up += task.num_clients * consensus.nbytes
-            down += task.num_clients * (size + consensus.nbytes)
-        trained = self._train(state, consensus, gather(state.personal_params, cohort.clients), cohort, task)
+            down += task.num_clients * (size + is_ready * consensus.nbytes)
+        start = replace(state, consensus=consensus, is_ready=is_ready)
+        trained = self._train(start, gather(state.personal_params, cohort.clients), cohort, task)
         uploads = part(trained.params, task.model.names)
         new = State(
             task.channel.aggregate(uploads, state.global_params, cohort, cohort.weights),
             scatter(state.personal_params, trained.params, cohort.clients),
             consensus,
-            is_ready=True,
+            is_ready,
         )
         evaluations = trained.gradient_evaluations + cost
         return new, Diagnostics(trained.loss, evaluations, bytes_up=up, bytes_down=down)
 
     def _consensus(self, state: State, task: Task) -> tuple[Float[Tensor, "F"], int]:
-        """z^, and its cost in gradient evaluations: a local training of all clients, whose models are dropped."""
+        """z^, and its cost in gradient evaluations: a local training of all clients, whose models are dropped.
+
+        Without uploads, that of the state.
+        """
         everyone = task.cohort_of(list(range(task.num_clients)), 0, "dbe init")
         sgd, share = SGD.of(task), self.hparams.momentum
 
@@ -136,13 +143,14 @@ class FedDbe(PersonalModels):
         received = task.channel.aggregate(uploads, {"consensus": state.consensus}, everyone, everyone.weights)
         return received["consensus"], everyone.plan.gradient_evaluations
 
-    def _train(self, state: State, consensus: Tensor, memories: ClientParams, cohort: Cohort, task: Task) -> Trained:
+    def _train(self, state: State, memories: ClientParams, cohort: Cohort, task: Task) -> Trained:
         """Local training of w_i and z_i, from w and the given memories."""
-        kappa, share, sgd = self.hparams.kappa, self.hparams.momentum, SGD.of(task)
+        kappa, share, sgd = self.hparams.kappa if state.is_ready else 0.0, self.hparams.momentum, SGD.of(task)
         start = broadcast(state.global_params, cohort.size) | memories
         if not kappa and not memories:
             return local_sgd(task, start, cohort)
-        objective, fixed = OnFeatures(partial(_loss, kappa, share)), broadcast({"consensus": consensus}, cohort.size)
+        objective = OnFeatures(partial(_loss, kappa, share))
+        fixed = broadcast({"consensus": state.consensus}, cohort.size)
 
         def step(c: Live, batch: Batch) -> Tensor:
             extras = {"consensus": c.consensus}
@@ -151,7 +159,7 @@ class FedDbe(PersonalModels):
                 c.mean.lerp_(_mean(c.task.backend.features(c.w, batch.x), batch_weight(batch)), share)
             return sgd.step(c, "w", batch, objective=objective, extras=extras)
 
-        mean, same = self._zeros(task, cohort), ("feddbe", sgd.options, self.hparams)
+        mean, same = self._zeros(task, cohort), ("feddbe", sgd.options, self.hparams, kappa)
         out = for_each_client(task, cohort.plan, {"w": start, "mean": mean}, step, fixed=fixed, same=same)
         return Trained(out.w, out.loss, cohort.plan.gradient_evaluations)
 
@@ -165,7 +173,7 @@ class FedDbe(PersonalModels):
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         if not self.hparams.memory:
             return self.personalized(state, task)
-        trained = self._train(state, state.consensus, {MEMORY: self._zeros(task, newcomers)}, newcomers, task)
+        trained = self._train(state, {MEMORY: self._zeros(task, newcomers)}, newcomers, task)
         own = in_client_order(part(trained.params, [MEMORY]), newcomers.clients)
         return self._predictor(state, own, task)
 

@@ -147,8 +147,7 @@ class FedFomo(PersonalModels):
             state.affinity.index_copy(0, clients, affinity),
             state.has_uploaded.index_fill(0, senders, True),
         )
-        model_bytes = sum(p.nbytes for p in start.values()) // own.size
-        bytes_down = model_bytes * sum(map(len, chosen))
+        bytes_down = int(self.bytes_down(state)[clients].sum())
         return new, Diagnostics(theta.loss, theta.gradient_evaluations, cohort=own, bytes_down=bytes_down)
 
     def _chosen(
@@ -172,6 +171,11 @@ class FedFomo(PersonalModels):
     def shared(self, state: State) -> Shared:
         one = row(state.personal_params, 0)
         return Shared(down=(one,) * self.hparams.models, up=(one,))
+
+    def bytes_down(self, state: State) -> Int[Tensor, "N"]:
+        """A client asks for models of others that have uploaded, and for none in its first participation."""
+        others = int(state.has_uploaded.sum()) - 1
+        return state.has_uploaded * (self.shared(state).bytes_up * min(self.hparams.models, others))
 
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         kept, measured = split(task, newcomers.clients, self.hparams.val_share)
@@ -205,8 +209,7 @@ def split(task: Task, clients: Int[Tensor, "S"], val_share: float) -> tuple[Task
     def on(chosen: Bool[Tensor, "S M"]) -> Task:
         counts = torch.zeros_like(data.sizes).index_copy(0, ascending, chosen.sum(1))
         offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        train = replace(data, rows=data.rows[places[chosen]], offsets=offsets)
-        return replace(task, data=replace(task.data, train=train))
+        return replace(task, data=replace(task.data, train=data.selected(places[chosen], offsets)))
 
     return on(is_sample & ~is_held), on(is_sample & (is_held | (held == 0)[:, None]))
 

@@ -91,6 +91,8 @@ class State:
 )
 @dataclass(frozen=True)
 class FedMd(PersonalModels):
+    keeps_places: ClassVar[bool] = False  # of an upload: each round takes other public samples
+
     hparams: Hparams
 
     def init(self, task: Task) -> State:

@@ -119,7 +119,8 @@ class FedOpt(OneGlobalModel):
         local = local_sgd(task, broadcast(state.global_params, cohort.size), cohort)
         mean = task.channel.aggregate(local.params, state.global_params, cohort, cohort.weights)
         update = map_params(torch.sub, mean, state.global_params)  # D
-        new = self._step(state, update)
+        is_lost = mean is state.global_params  # all uploads are: no step
+        new = state if is_lost else self._step(state, update)
         values: dict[str, float | Tensor] = {"server_update_norm": _flat(update).norm()}
         if self.hparams.server != "sgd":
             values["mean_sqrt_v"] = _flat(new.mean_square).sqrt().mean()

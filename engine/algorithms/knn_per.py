@@ -160,9 +160,9 @@ class KnnPer(OneGlobalModel):
         order = permutation_prefix(key(task.seed, "memory"), clients, sizes, int(sizes.max()), most)
         place = torch.arange(most, device=task.device)
         chosen = order.masked_fill(place >= stored[:, None], int(sizes.max())).sort(1).values  # in their own order
-        rows = (train.offsets[clients][:, None] + chosen)[place < stored[:, None]]
+        places = (train.offsets[clients][:, None] + chosen)[place < stored[:, None]]
         bounds = torch.cat([stored.new_zeros(1), stored.cumsum(0)])
-        return replace(train, rows=train.rows[rows], offsets=bounds), torch.arange(len(clients), device=task.device)
+        return train.selected(places, bounds), torch.arange(len(clients), device=task.device)
 
     def _best_lam(self, predictor: Predictor, clients: Int[Tensor, "n"], task: Task) -> Float[Tensor, "n"]:
         """The lam of the grid with the least loss on each client's validation samples; the least one of equals."""

@@ -132,6 +132,8 @@ class State:
 )
 @dataclass(frozen=True)
 class KtPfl(PersonalModels):
+    keeps_places: ClassVar[bool] = False  # of an upload: each round takes other public samples
+
     hparams: Hparams
 
     def init(self, task: Task) -> State:

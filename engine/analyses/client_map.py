@@ -69,7 +69,7 @@ class ClientMap:
 
     def compute(self, subject: Subject) -> Findings:
         plane, replay_rounds = (
-            fit(subject.models.personalized),
+            fit(subject.models.different),
             chosen_rounds(subject.config.evaluation.every, subject.round),
         )
         replayed, models = ReplayedRounds(), subject.models
@@ -102,11 +102,12 @@ def chosen_rounds(every: int, last: int) -> set[int]:
 
 
 def add(replayed: ReplayedRounds, plane: Plane, round: int, models: Models) -> None:
-    clients = np.stack([plane.place(params) for params in models.personalized])
+    places = np.stack([plane.place(params) for params in models.different])
+    clients = np.repeat(places, len(models.personalized) // len(places), axis=0)
     replayed.rounds.append(round)
     replayed.clients.append(clients)
     replayed.shared.append(_shared(plane, models))
-    replayed.shown.append(_share_shown(clients, models.personalized))
+    replayed.shown.append(_share_shown(clients, models.different))
 
 
 def _share_shown(clients: np.ndarray, models: Sequence[SharedParams]) -> float:
@@ -126,10 +127,13 @@ def _shared(plane: Plane, models: Models) -> np.ndarray:
     return np.stack([plane.place(p) for p in given]) if plane.holds(given[0]) else np.zeros((0, 2))
 
 
-def difference(stored: Sequence[SharedParams], again: Sequence[SharedParams]) -> float:
+def difference(stored: Models, again: Models) -> float:
     """max_i ||again_i - stored_i|| / max_i ||stored_i||."""
-    gaps = [{n: p.double() - old[n].double() for n, p in new.items()} for new, old in zip(again, stored, strict=True)]
-    return max(map(norm, gaps)) / (max(map(norm, stored)) or 1.0)
+    pairs = zip(again.personalized, stored.personalized, strict=True)
+    if stored.is_common and again.is_common:
+        pairs = zip(again.different, stored.different, strict=True)
+    gaps = [{n: p.double() - old[n].double() for n, p in new.items()} for new, old in pairs]
+    return max(map(norm, gaps)) / (max(map(norm, stored.different)) or 1.0)
 
 
 def _findings(replayed: ReplayedRounds, plane: Plane, stored: Models, again: Models) -> Findings:
@@ -143,4 +147,4 @@ def _findings(replayed: ReplayedRounds, plane: Plane, stored: Models, again: Mod
         arrays["shared"] = np.stack(replayed.shared).astype(np.float32)
     if plane.holds(stored.initial):
         arrays["start"] = plane.place(stored.initial).astype(np.float32)
-    return Findings(arrays, {"difference": difference(stored.personalized, again.personalized)})
+    return Findings(arrays, {"difference": difference(stored, again)})

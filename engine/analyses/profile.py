@@ -213,12 +213,12 @@ def _operators(simulation: ClockedSimulation) -> tuple[list[dict[str, Any]], int
             raise _EnoughSteps
         steps += 1
 
-    task, algorithm = simulation._with_round_rates(simulation.round + 1)
-    task = Task(**_fields(Task, task) | {"tick": tick})
+    prepared, _ = simulation.prepare(simulation.round + 1)
+    task = Task(**_fields(Task, prepared) | {"tick": tick})
     cohort = task.cohort(simulation.round + 1)
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # silences its messages
     with profile(activities=[ProfilerActivity.CPU]) as profiler, suppress(_EnoughSteps):
-        algorithm.round(simulation.state, cohort, task)
+        simulation.train(cohort, task)
     found = sorted(profiler.key_averages(), key=lambda event: -event.self_cpu_time_total)[:MAX_OPERATORS]
     return [{"name": e.key, "calls": e.count, "self_ms": e.self_cpu_time_total / 1000} for e in found], steps
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from engine.analyses import AnalysisOptions
 from engine.analyses.support.layouts import Layout
@@ -41,16 +42,18 @@ class TradeOff:
             raise Unsupported("the run has a single client; choose a run with two clients or more")
         own, others = np.full(task.num_clients, np.nan), np.full(task.num_clients, np.nan)
         sizes = task.data.test.sizes.cpu().numpy().astype(float)
+        rest = _sums_of_others(sizes)
         for i in range(task.num_clients):
             subject.progress(i / task.num_clients)
             if i == 0 or personalized.is_per_client:  # otherwise it is the same model
                 model = Predictor(personalized.of_client(i), is_per_client=False, forward=personalized.forward)
                 accuracy, _ = evaluate(task, model, task.data.test)
-            own[i], others[i] = accuracy[i], _pooled(np.delete(accuracy, i), np.delete(sizes, i))
+                correct = _sums_of_others(np.where(sizes > 0, accuracy * sizes, 0.0))
+            own[i], others[i] = accuracy[i], correct[i] / rest[i] if rest[i] else np.nan
         return Findings({"own": own, "others": others})
 
 
-def _pooled(accuracy: np.ndarray, sizes: np.ndarray) -> float:
-    """Accuracy over all samples of some clients; clients without samples are ignored."""
-    known = sizes > 0
-    return float((accuracy[known] * sizes[known]).sum() / sizes[known].sum()) if known.any() else float("nan")
+def _sums_of_others(values: Float[np.ndarray, "N"]) -> Float[np.ndarray, "N"]:
+    """For each client the sum over all others, without the total: it may be NaN because of this client alone."""
+    before, after = (np.cumsum(np.append(0.0, ordered[:-1])) for ordered in (values, values[::-1]))
+    return before + after[::-1]

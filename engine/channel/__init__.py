@@ -5,6 +5,7 @@ them. A method passes its uploads and a ``reference`` from which they are measur
 ``None`` is a reference of 0, for uploads that are changes already, or if clients received nothing to measure from.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -54,9 +55,17 @@ class Channel(Protocol):
         """The aggregate of uploads that were delivered: reference + rule(Delta). With no uploads, the reference."""
 
     def combine_inside(
-        self, arrived: Arrived, models: ClientParams, labels: Int[Tensor, "A"], cohort: Cohort
+        self,
+        arrived: Arrived,
+        models: ClientParams,
+        labels: Int[Tensor, "A"],
+        cohort: Cohort,
+        only: Collection[int] | None = None,
     ) -> ClientParams:
-        """``combine`` inside each cluster, with its model of [K, ...] as the reference. ``labels``: the clusters."""
+        """``combine`` inside each cluster, with its model of [K, ...] as the reference. ``labels``: the clusters.
+
+        ``only``: the clusters to combine, where the models of the others already are those of these uploads.
+        """
 
     def aggregate(
         self,
@@ -66,7 +75,7 @@ class Channel(Protocol):
         weights: Float[Tensor, "S"],
         out_of: int | None = None,
     ) -> SharedParams:
-        """``deliver``, then ``combine`` all that arrived.
+        """``deliver``, then ``combine`` all that arrived. With no uploads, ``reference`` itself.
 
         ``out_of``: scales the aggregate by A / out_of for A uploads; for uploads that are changes.
         """

@@ -17,7 +17,7 @@ from math import inf
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from engine.federation.batches import Cohort
@@ -31,7 +31,8 @@ class Clock:
     systems: Systems
     round: int
     participation: float
-    bytes_down: int  # of one participant, for one message
+    sampled: int  # clients, over-selected ones included
+    bytes_down: Int[np.ndarray, "N"]  # of each client, for one message
     gradients: int = 0
     messages: int = 0
     _at: int = -1  # gradients at the last message
@@ -65,7 +66,7 @@ class Clock:
         """t_i of the participants, after what they have computed and sent so far."""
         clients = np.array(cohort.numbers)
         up = np.array([self._bytes_up.get(client, 0.0) for client in cohort.numbers])
-        down = np.full(len(clients), float(self.messages * self.bytes_down))
+        down = self.messages * self.bytes_down[clients].astype(float)
         compute = self.systems.compute_s(clients, self._samples(cohort, self.gradients))
         return compute + self.systems.send_s(clients, down, up)
 
@@ -89,7 +90,7 @@ class Clock:
             "late": float(len(lost) - dropped),
             "dropped": float(dropped),
             "wasted_gradients": float(self._samples(cohort, self.gradients)[is_lost].sum()),
-            "wasted_bytes": float(sent + len(lost) * self.messages * self.bytes_down),
+            "wasted_bytes": float(sent + self.messages * self.bytes_down[lost].sum()),
         }
 
     def _keep(self, cohort: Cohort) -> Bool[np.ndarray, "S"]:
@@ -98,16 +99,19 @@ class Clock:
         may_arrive = ~np.isin(clients, self.systems.dropped(self.round)) & ~np.isin(clients, list(self._out))
         may_arrive &= t <= self._deadline
         first = np.lexsort((clients, t))
-        first = first[may_arrive[first]][: self.systems.kept(len(clients), self.participation)]
+        first = first[may_arrive[first]][: self._wanted(cohort)]
         is_kept = np.zeros(len(clients), bool)
         is_kept[first] = True
         return is_kept
 
     def _end(self, cohort: Cohort) -> float:
         """When the server stops waiting for this message."""
-        t, wanted = self.seconds(cohort), self.systems.kept(cohort.size, self.participation)
+        t, wanted = self.seconds(cohort), self._wanted(cohort)
         has_enough = wanted < cohort.size and self._is_kept.sum() == wanted
         return min(self._deadline, float((t[self._is_kept] if has_enough else t).max()))
+
+    def _wanted(self, cohort: Cohort) -> int:
+        return self.systems.kept(cohort.size, self.sampled, self.participation)
 
     @property
     def _deadline(self) -> float:

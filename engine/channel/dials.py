@@ -42,7 +42,7 @@ class ChannelState:
     """What the channel remembers from round to round; it is in the checkpoint, beside the method's state."""
 
     rounds: int = 0  # closed so far
-    residual: dict[str, ClientParams] = field(default_factory=dict)  # [N, P] what clients have not sent yet, by upload
+    residual: dict[str, ClientParams] = field(default_factory=dict)  # [N, P] what clients have not sent yet, by kind
     simulated_s: float = 0.0  # of these rounds
     releases: int = 0  # noisy aggregates so far
     clip: float | None = None  # of the next release; None before the first one

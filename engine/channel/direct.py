@@ -1,5 +1,6 @@
 """The channel with all dials off: every upload arrives as it was sent, and the server takes the weighted mean."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
@@ -28,7 +29,12 @@ class Direct(Channel):
         return weighted_mean(arrived.params, arrived.weights)
 
     def combine_inside(
-        self, arrived: Arrived, models: ClientParams, labels: Int[Tensor, "A"], cohort: Cohort
+        self,
+        arrived: Arrived,
+        models: ClientParams,
+        labels: Int[Tensor, "A"],
+        cohort: Cohort,
+        only: Collection[int] | None = None,
     ) -> ClientParams:
         return mean_inside(models, arrived.params, labels, arrived.weights)
 

@@ -4,6 +4,7 @@ Inside an exchange: attack -> compress -> wire, where bytes are counted -> drop 
 ``combine``: clip -> aggregator -> noise.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,7 +20,7 @@ from engine.channel.dials import ChannelState, Dials
 from engine.channel.direct import mean_inside
 from engine.compressors import Updates
 from engine.compressors.none import Uncompressed
-from engine.core.client_rows import RowMemory, for_clients
+from engine.core.client_rows import BLOCK_BYTES, ClientRows, RowMemory, for_clients
 from engine.core.params import (
     ClientParams,
     SharedParams,
@@ -36,7 +37,7 @@ from engine.core.streams import key, torch_stream
 from engine.federation.batches import Cohort
 from engine.privacy.client_level import ClientLevel
 
-_MODELS, _CHANGES = "models", "changes"  # a method may send both; each has its own residual
+_MODELS, _CHANGES = "models", "changes"  # a method may send both
 
 
 @dataclass
@@ -49,6 +50,7 @@ class Open(Channel):
     memory: RowMemory = field(default_factory=RowMemory)
     clock: Clock | None = None  # where devices are simulated
     is_empty_draw: bool = False  # no client was drawn: the one that trains in their place does not count
+    keeps_places: bool = True  # a number of an upload means the same in each round; else it cannot be sent later
     bytes_up: int = 0
     exchanges: int = 0
     fell_back: int = 0
@@ -57,6 +59,7 @@ class Open(Channel):
     protected: dict[str, float] = field(default_factory=dict)  # what is recorded of the release
     _values: dict[str, Tensor] = field(default_factory=dict)
     _residual: dict[str, ClientParams] = field(default_factory=dict)
+    _recorded: str = ""  # the kind of upload whose residual is recorded
     _errors: list[Tensor] = field(default_factory=list)
 
     def deliver(
@@ -77,11 +80,16 @@ class Open(Channel):
         return self._combined(arrived, _zero(arrived.params) if reference is None else reference, cohort)
 
     def combine_inside(
-        self, arrived: Arrived, models: ClientParams, labels: Int[Tensor, "A"], cohort: Cohort
+        self,
+        arrived: Arrived,
+        models: ClientParams,
+        labels: Int[Tensor, "A"],
+        cohort: Cohort,
+        only: Collection[int] | None = None,
     ) -> ClientParams:
         if isinstance(self.dials.aggregator, Mean):
             return mean_inside(models, arrived.params, labels, arrived.weights)
-        for k in labels.unique().tolist():
+        for k in labels.unique().tolist() if only is None else only:
             members = (labels == k).nonzero()[:, 0]
             own = arrived.weights[members]
             new = self._combined(arrived.part(members, own / own.sum()), row(models, k), cohort)
@@ -114,18 +122,19 @@ class Open(Channel):
         found |= self.protected
         if self._errors:
             found["compression.error"] = float(torch.cat(self._errors).mean())
-        for rows in [self._residual[_MODELS]] if _MODELS in self._residual else []:
-            everyone = torch.arange(self.dials.num_clients, device=next(iter(rows.values())).device)
-            found["residual_norm"] = torch.linalg.vector_norm(gather(rows, everyone)["residual"], dim=1)
+        if self._recorded:
+            found["residual_norm"] = _lengths(self._residual[self._recorded]["residual"])
         return found
 
     def close(self, cohort: Cohort) -> ChannelState:
         """The state for the next round, after these participants have trained."""
         took = 0.0 if self.clock is None else self.clock.duration(cohort)
+        older = {_older(kind) for kind in self._residual}
+        waiting = {kind: rows for kind, rows in self.state.residual.items() if kind not in older}
         return replace(
             self.state,
             rounds=self.state.rounds + 1,
-            residual={**self.state.residual, **self._residual},
+            residual=waiting | self._residual,
             simulated_s=self.state.simulated_s + took,
             releases=self.state.releases + self.releases,
             clip=self.state.clip if self.clip is None else self.clip,
@@ -198,9 +207,9 @@ class Open(Channel):
         if isinstance(compressor, Uncompressed):
             self.bytes_up += int(numbers.sum()) * next(iter(uploads.values())).element_size()
             return uploads
-        kind = _MODELS if is_recorded else _CHANGES
+        kind = f"{_MODELS if is_recorded else _CHANGES}:{','.join(uploads)}"
         wanted = flatten(map_params(torch.sub, uploads, reference))
-        residual = self._residual_of(kind, wanted[0]) if compressor.feedback else None
+        residual = self._residual_of(kind, wanted[0]) if compressor.feedback and self.keeps_places else None
         delta = wanted if residual is None else wanted + gather(residual, cohort.clients)["residual"]
         tensors = [p[0].numel() for p in uploads.values()]
         stream = key(self.dials.seed, "quantize", self.round, self.exchanges)
@@ -214,13 +223,15 @@ class Open(Channel):
         self._errors.append(errors[lengths > 0])
         if residual is not None:
             self._residual[kind] = scatter(residual, {"residual": delta - found.received}, cohort.clients)
+            if is_recorded:
+                self._recorded = kind
         return map_params(torch.add, reference, unflatten(found.received, row(uploads, 0)))
 
     def _residual_of(self, kind: str, like: Float[Tensor, "P"]) -> ClientParams:
-        """What each client has not sent yet, [N, P]."""
-        for known in (self._residual, self.state.residual):
-            if kind in known:
-                return known[kind]
+        """What each client has not sent yet of this kind of upload, [N, P]."""
+        for known, name in ((self._residual, kind), (self.state.residual, kind), (self.state.residual, _older(kind))):
+            if name in known:
+                return known[name]
         return for_clients({"residual": torch.zeros_like(like)}, self.dials.num_clients, self.memory)
 
     def _combined(
@@ -288,6 +299,11 @@ class Open(Channel):
         self._values[name] = known.index_copy(0, clients, values)
 
 
+def _older(kind: str) -> str:
+    """The name of its residual in older checkpoints, where all uploads of a run have the same length."""
+    return kind.partition(":")[0]
+
+
 def _zero(uploads: ClientParams) -> SharedParams:
     """The reference 0 of [S, ...] uploads, without the client axis."""
     return {n: p.new_zeros(p.shape[1:]) for n, p in uploads.items()}
@@ -297,6 +313,16 @@ def _norms(uploads: ClientParams, reference: ClientParams) -> Float[Tensor, "S"]
     """||Delta_i|| over all numbers."""
     lengths = [torch.linalg.vector_norm((p - reference[n]).flatten(1), dim=1) for n, p in uploads.items()]
     return torch.linalg.vector_norm(torch.stack(lengths), dim=0)
+
+
+def _lengths(rows: Float[Tensor, "N P"]) -> Float[Tensor, "N"]:
+    """||e_i|| of all clients: 0 where a row does not exist, and a few at a time, since all may not fit into memory."""
+    if not isinstance(rows, ClientRows):
+        return torch.linalg.vector_norm(rows, dim=1)
+    found = torch.zeros(len(rows), dtype=rows.dtype, device=rows.device)
+    for clients in rows.touched.split(max(1, BLOCK_BYTES // (rows.shape[1] * rows.element_size()))):
+        found[clients] = torch.linalg.vector_norm(rows.rows_of(clients), dim=1)
+    return found
 
 
 def _mean_of_kept(uploads: ClientParams, weight: Float[Tensor, "A"]) -> SharedParams:

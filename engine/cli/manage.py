@@ -79,7 +79,7 @@ def restore(store: Store, arguments: argparse.Namespace) -> None:
         restored = store.restore(arguments.file, arguments.replace, progress, partial(check_documents, arguments.file))
     print(f"{_runs(restored.runs)} restored from {arguments.file}")
     if restored.previous is not None:
-        print(f"the previous database is kept; open it with DATABASE_URL=sqlite:///{restored.previous}")
+        print(f"the previous database is kept; open it with DATABASE_URL={Store.url_of(restored.previous)}")
 
 
 def disk(store: Store, arguments: argparse.Namespace) -> None:

@@ -1,7 +1,8 @@
 """Reads a folder of images with one folder per class: ``folder/<class>/<any name>.png``."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from engine.datasets import Progress
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 GREY_MODES = ("1", "L", "LA")
+DEEP_MODES = ("I", "F")  # also I;16 and the like: Pillow cuts their values off at 255
 BROKEN_IMAGE = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)  # errors that Pillow raises
 
 
@@ -44,11 +46,8 @@ def image_folder_bytes(folder: Path) -> int:
 
 def pixels(file: Path | io.BytesIO, name: str, mode: str) -> np.ndarray:
     """[channels, height, width] uint8 in ``mode`` L or RGB. Raises ValueError with the image's ``name``."""
-    try:
-        with Image.open(file) as image:
-            found = np.asarray(image.convert(mode))
-    except BROKEN_IMAGE as error:
-        raise ValueError(f"{name} is not a readable image: {error}") from error
+    with _opened(file, name) as image:
+        found = np.asarray(image.convert(mode))
     return found[None] if mode == "L" else found.transpose(2, 0, 1)
 
 
@@ -56,19 +55,30 @@ def _common_format(paths: Sequence[Path]) -> tuple[str, tuple[int, int]]:
     """The mode and the (width, height) shared by all images."""
     mode, first = "L", None
     for path in paths:
+        name = f"{path.parent.name}/{path.name}"
         if not path.is_file():  # opening a pipe would block
-            raise ValueError(f"{path.parent.name}/{path.name} is not a regular file")
-        try:
-            with Image.open(path) as image:  # reads the header only
-                size, is_grey = image.size, image.mode in GREY_MODES
-        except BROKEN_IMAGE as error:
-            raise ValueError(f"{path.parent.name}/{path.name} is not a readable image: {error}") from error
+            raise ValueError(f"{name} is not a regular file")
+        with _opened(path, name) as image:  # reads the header only
+            size, is_grey = image.size, image.mode in GREY_MODES
         first = first or size
         if size != first:
             raise ValueError(
-                f"{path.parent.name}/{path.name} has {size[0]} x {size[1]} pixels, others "
-                f"{first[0]} x {first[1]}; resize all images to one size"
+                f"{name} has {size[0]} x {size[1]} pixels, others {first[0]} x {first[1]}; "
+                "resize all images to one size"
             )
         mode = mode if is_grey else "RGB"
     assert first is not None  # paths is not empty
     return mode, first
+
+
+@contextmanager
+def _opened(file: Path | io.BytesIO, name: str) -> Iterator[Image.Image]:
+    """An image whose pixels fit into 8 bits per channel. Raises ValueError with its ``name``."""
+    try:
+        with Image.open(file) as image:
+            if image.mode.partition(";")[0] not in DEEP_MODES:
+                yield image
+                return
+    except BROKEN_IMAGE as error:
+        raise ValueError(f"{name} is not a readable image: {error}") from error
+    raise ValueError(f"{name} has 16-bit or floating-point pixels; save it with 8 bits per channel, or use an NPZ file")

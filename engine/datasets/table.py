@@ -7,10 +7,12 @@ so that only the numbers need memory, independent of the encoding of the file.
 import csv
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import pandas as pd
@@ -29,7 +31,16 @@ _QUOTED = 40  # characters of a value shown in a message
 _MISSING = frozenset(
     ["", "NA", "N/A", "n/a", "#NA", "#N/A", "#N/A N/A", "<NA>", "NaN", "nan", "-NaN", "-nan", "None", "NULL", "null"]
 ).union(["1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"])
+_BLANK = " \t"  # the characters of lines that pandas skips
 BROKEN_TABLE = (OSError, ValueError, NotImplementedError, pa.ArrowException)  # parsing errors are ValueErrors
+
+
+class BadRow(ValueError):
+    """A mistake in a column of a row; the rows are counted without the blank lines of a file."""
+
+    def __init__(self, column: str, row: int, mistake: str) -> None:
+        self.column, self.row, self.mistake = column, row, mistake
+        super().__init__(f"column {column}, row {row}: {mistake}")
 
 
 @dataclass(frozen=True)
@@ -62,7 +73,7 @@ class Texts:
     def add(self, distinct: Iterable[Any], codes: np.ndarray, row: int) -> None:
         """Adds rows, starting at ``row``; a code below 0 is a missing value."""
         if (missing := np.flatnonzero(codes < 0)).size:
-            raise self._no_value(row + int(missing[0]))
+            raise _no_value(self.name, row + int(missing[0]))
         known = np.array([self.numbers.setdefault(str(value), len(self.numbers)) for value in distinct], np.int32)
         start = row - FIRST_ROW
         self.codes[start : start + len(codes)] = known[codes] if len(known) else 0
@@ -75,9 +86,6 @@ class Texts:
         place = {value: i for i, value in enumerate(sorted(set(distinct)))}  # 1 and 1.0 are equal
         return np.array([place[value] for value in distinct], np.int64)[codes], tuple(map(str, place))
 
-    def _no_value(self, row: int) -> ValueError:
-        return ValueError(f"column {self.name}, row {row}: has no value; fill it or remove the row")
-
     def _whole_numbers(self, codes: np.ndarray) -> list[int] | None:
         """The distinct values as numbers, or None if one is text. Raises ValueError for fractions."""
         texts = [*self.numbers]
@@ -86,13 +94,12 @@ class Texts:
         found = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce").to_numpy(np.float64)
         if (text := np.flatnonzero(np.isnan(found))).size:
             if len(text) < len(texts) and _MISSING.issuperset(texts[i] for i in text):  # a gap among numbers
-                raise self._no_value(int(np.flatnonzero(codes == text[0])[0]) + FIRST_ROW)
+                raise _no_value(self.name, int(np.flatnonzero(codes == text[0])[0]) + FIRST_ROW)
             return None
         if (odd := np.flatnonzero(~(np.abs(found) < 2**53) | (found != np.round(found)))).size:
             row = int(np.flatnonzero(codes == odd[0])[0]) + FIRST_ROW
-            raise ValueError(
-                f"column {self.name}, row {row}: {texts[odd[0]]} is not a whole number; expected whole numbers or text"
-            )
+            mistake = f"{texts[odd[0]]} is not a whole number; expected whole numbers or text"
+            raise BadRow(self.name, row, mistake)
         return [*map(int, found)]
 
 
@@ -106,16 +113,19 @@ class Table:
 
 def read_csv(path: Path, roles: Roles, max_bytes: int) -> Table:
     """Reads a CSV file. Raises ValueError with the reason."""
-    _check_header(path)
     try:
         columns = _csv_columns(path)
         client, features = roles.find(columns)
         text = {name: str for name in (roles.label, client) if name is not None}
         missing = {name: [""] if name in text else _MISSING for name in columns}
         rows = max(1, _BLOCK_VALUES // len(columns))
-        with pd.read_csv(path, chunksize=rows, dtype=text, na_values=missing, keep_default_na=False) as blocks:
+        with pd.read_csv(
+            path, chunksize=rows, index_col=False, dtype=text, na_values=missing, keep_default_na=False
+        ) as blocks:
             found = _csv_blocks(blocks, roles.label, client, features)
             return _table(found, roles.label, client, (_most_rows(path, len(columns)), len(features)), max_bytes)
+    except BadRow as bad:
+        raise BadRow(bad.column, _row_with_blank_lines(path, bad.row), bad.mistake) from None
     except UnicodeDecodeError:
         raise ValueError(f"row {_undecodable_row(path)}: is not UTF-8; save the file as UTF-8") from None
     except pd.errors.EmptyDataError:
@@ -128,7 +138,6 @@ def column_names(path: Path) -> list[str]:
     """The columns of a CSV or Parquet file, without reading its rows. Raises one of BROKEN_TABLE."""
     if path.suffix.lower() == ".parquet":
         return _parquet_columns(path)[1]
-    _check_header(path)
     return _csv_columns(path)
 
 
@@ -199,7 +208,8 @@ def _table(blocks: Iterator[Block], label: str, client: str | None, shape: tuple
 
 
 def _csv_columns(path: Path) -> list[str]:
-    return [str(column) for column in pd.read_csv(path, nrows=0).columns]
+    _check_header(path)
+    return [str(column) for column in pd.read_csv(path, nrows=0, index_col=False).columns]
 
 
 def _csv_blocks(
@@ -222,13 +232,14 @@ def _numbers(column: pd.Series, row: int, features: Sequence[str], block: pd.Dat
     numbers = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
     if not np.isfinite(numbers).all():
         at = int(np.flatnonzero(~np.isfinite(numbers))[0])
-        value, where = column.iloc[at], f"column {column.name}, row {row + at}"
+        value, name = column.iloc[at], str(column.name)
         if pd.isna(value):
-            raise ValueError(f"{where}: has no value; fill it or remove the row")
+            raise _no_value(name, row + at)
         if np.isinf(numbers[at]):
-            raise ValueError(f"{where}: {value} is not finite; replace it or remove the row")
+            raise _not_finite(name, row + at, value)
         bad = [name for name in features if not pd.api.types.is_numeric_dtype(block[name])]
-        raise ValueError(f"{where}: {_quoted(value)} is not a number{_others(bad)}; encode or remove the column")
+        mistake = f"{_quoted(value)} is not a number{_others(bad)}; encode or remove the column"
+        raise BadRow(name, row + at, mistake)
     return numbers
 
 
@@ -237,8 +248,7 @@ def _parquet_columns(path: Path) -> tuple[pa.Schema, list[str]]:
     schema = parquet.read_schema(path)
     index = [name for name in (schema.pandas_metadata or {}).get("index_columns", []) if isinstance(name, str)]
     columns = [name for name in schema.names if name not in index]
-    if twice := [name for name in columns if schema.names.count(name) > 1]:
-        raise ValueError(f"two columns are named {twice[0]!r}; rename one")
+    _check_names(columns)
     return schema, columns
 
 
@@ -249,9 +259,8 @@ def _parquet_blocks(file: parquet.ParquetFile, columns: list[str], features: Seq
         for place, name in enumerate(features):
             numbers = batch.column(name).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
             if (bad := np.flatnonzero(~np.isfinite(numbers))).size:
-                odd = batch.column(name)[int(bad[0])].as_py()
-                reason = "has no value; fill it" if odd is None else f"{odd} is not finite; replace it"
-                raise ValueError(f"column {name}, row {row + bad[0]}: {reason} or remove the row")
+                odd, at = batch.column(name)[int(bad[0])].as_py(), row + int(bad[0])
+                raise _no_value(name, at) if odd is None else _not_finite(name, at, odd)
             x[:, place] = numbers
         yield x, {name: _encoded(batch.column(name)) for name in columns if name not in features}
         row += len(batch)
@@ -269,6 +278,19 @@ def _encoded(column: pa.Array) -> tuple[Iterable[Any], np.ndarray]:
 
 def _is_number(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+
+
+def _no_value(column: str, row: int) -> BadRow:
+    return BadRow(column, row, "has no value; fill it or remove the row")
+
+
+def _not_finite(column: str, row: int, value: object) -> BadRow:
+    return BadRow(column, row, f"{value} is not finite; replace it or remove the row")
+
+
+def _check_names(columns: Iterable[str]) -> None:
+    if twice := [name for name, count in Counter(columns).items() if count > 1]:
+        raise ValueError(f"two columns are named {_quoted(twice[0])}; rename one")
 
 
 def _others(bad: Sequence[str]) -> str:
@@ -299,22 +321,37 @@ def _most_rows(path: Path, num_columns: int) -> int:
 
 
 def _check_header(path: Path) -> None:
-    """Rejects rows longer than the header, whose first value pandas would take for a row name."""
-    with open(path, encoding="utf-8", errors="replace") as file:  # in text mode all line ends are read as LF
-        first = [file.readline(_LONGEST_LINE) for _ in range(2)]
-    if len(max(first, key=len)) == _LONGEST_LINE:
-        raise ValueError(f"one of its first lines has {_LONGEST_LINE:,} characters or more; expected a header and rows")
-    header, row = (_num_values(line, number) for number, line in enumerate(first, start=1))
-    if row > header > 0:
-        raise ValueError(f"row {FIRST_ROW}: has {row} values, the header has {header}")
+    """Rejects what pandas would change: it renames the second of two equal names, and cuts off a longer first row."""
+    (_, header), *rest = [*islice(_records(path), 2)] or [(1, [])]
+    _check_names(filter(None, header))  # pandas names columns without a name
+    for row, values in rest:
+        if len(values) > len(header):
+            raise ValueError(f"row {row}: has {len(values)} values, the header has {len(header)}")
 
 
-def _num_values(line: str, number: int) -> int:
-    try:
-        return len(next(csv.reader([line]), []))
-    except csv.Error:  # the only one that a single line causes
-        limit = csv.field_size_limit()
-        raise ValueError(f"row {number}: has a value of more than {limit:,} characters; shorten it") from None
+def _row_with_blank_lines(path: Path, row: int) -> int:
+    """The place of the ``row``-th row that is not blank, as counted in a spreadsheet."""
+    return next(islice(_records(path), row - 1, None), (row, []))[0]
+
+
+def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The rows that are not blank, with their numbers in a spreadsheet."""
+    row = 0
+    with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:  # in text mode all line ends become LF
+        try:
+            for row, values in enumerate(csv.reader(_lines(file)), start=1):
+                if len(values) > 1 or values == [""] or "".join(values).strip(_BLANK):  # "" in quotes is a value
+                    yield row, values
+        except csv.Error:  # the only one that text causes
+            limit = csv.field_size_limit()
+            raise ValueError(f"row {row + 1}: has a value of more than {limit:,} characters; shorten it") from None
+
+
+def _lines(file: TextIO) -> Iterator[str]:
+    while line := file.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE:
+            raise ValueError(f"a line has {_LONGEST_LINE:,} characters or more; expected a header and rows")
+        yield line
 
 
 def _undecodable_row(path: Path) -> int:

@@ -25,7 +25,7 @@ from engine.core.run_json import problems_of
 from engine.core.vocabulary import ModelsFile
 from engine.exchange.records import export_config, load_result
 from engine.export.artifact_checks import check_models
-from engine.export.document import write_export
+from engine.export.document import NOTHING, write_export
 from engine.export.reading import ImportedExperiment, parse_export
 from storage import (
     BUNDLE,
@@ -102,7 +102,7 @@ class Attachments(BaseModel):
         models = [m.kind for m in self.models]
         if len(set(models)) < len(models):
             raise ValueError("models: each kind must occur only once")
-        keys = [(a.kind, json.dumps(a.params, sort_keys=True, default=str)) for a in self.analyses]
+        keys = [_question(a) for a in self.analyses]
         if len(set(keys)) < len(keys):
             raise ValueError("analyses: each analysis must occur only once")
         return self
@@ -138,7 +138,12 @@ class Attachments(BaseModel):
 
 
 def write_bundle(store: Store, path: Path, runs: Sequence[RunRecord]) -> list[str]:
-    """Writes finished runs to a bundle. Returns a message for each file that could not be read and was left out."""
+    """Writes finished runs to a bundle. Returns a message for each file that could not be read and was left out.
+
+    Raises InvalidConfig if there are no runs.
+    """
+    if not runs:
+        raise InvalidConfig([NOTHING])
     problems: list[str] = []
     with new_archive(path, BUNDLE) as archive, _temporary_document(store, path, runs) as document:
         archive.add_file(RUNS, document)
@@ -192,10 +197,13 @@ def _pack(store: Store, archive: ArchiveWriter, folder: str, run: RunRecord, pro
             if e.level in get_args(Level)
         ]
     )
-    analyses = {a.artifact_id: a for a in store.analyses.list(run.id) if a.status == "done"}
-    for artifact in reversed(store.artifacts.list(run.id)):
+    done = {_question(a): a for a in reversed(store.analyses.list(run.id)) if a.status == "done" and a.artifact_id}
+    analyses = {a.artifact_id: a for a in done.values()}
+    artifacts = store.artifacts.list(run.id)[::-1]
+    newest = {a.kind: a.id for a in artifacts if a.kind in get_args(ModelsFile)}
+    for artifact in artifacts:
         analysis = analyses.get(artifact.id)
-        if artifact.kind not in get_args(ModelsFile) and analysis is None:
+        if artifact.id not in newest.values() and analysis is None:
             continue
         try:
             data = store.artifacts.read(artifact)
@@ -209,6 +217,11 @@ def _pack(store: Store, archive: ArchiveWriter, folder: str, run: RunRecord, pro
         else:
             archive.add(member, data)
     return packed
+
+
+def _question(analysis: AnalysisEntry | AnalysisRecord) -> tuple[str, str]:
+    """Equal for equal analyses, of which a run has only one."""
+    return analysis.kind, json.dumps(analysis.params, sort_keys=True, default=str)
 
 
 def _add_entry(packed: Attachments, kind: Any, round: int, member: str, analysis: AnalysisRecord | None) -> None:

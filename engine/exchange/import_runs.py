@@ -130,8 +130,8 @@ def _add_missing(store: Store, known: Known, run: FinishedRun) -> Known:
     kinds = {artifact.kind for artifact in store.artifacts.list(known.run_id)}
     models = [model for model in run.models if model.kind not in kinds]
     analyses = [a for a in run.analyses if store.analyses.find(known.run_id, a.kind, a.params) is None]
-    store.experiments.add_files(known.run_id, replace(run, models=models, analyses=analyses))
-    return replace(known, added=len(models) + len(analyses))
+    added = store.experiments.add_files(known.run_id, replace(run, models=models, analyses=analyses))
+    return replace(known, added=added)
 
 
 def _with_attachments(run: FinishedRun, attachments: Attachments, archive: Archive) -> FinishedRun:

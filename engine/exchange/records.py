@@ -9,8 +9,9 @@ from engine.config.schema import ExperimentConfig, RunConfig
 from engine.config.study import Study
 from engine.core.errors import InvalidConfig
 from engine.core.results import RoundResult, RunResult
+from engine.exchange.stored_json import ConfigEntry, SummaryEntry
 from engine.export.document import joint_config
-from engine.export.reading import check_run
+from engine.export.reading import check_run, validated
 from storage import FinishedRun, NewRun, RoundRecord, RunRecord, Store
 
 
@@ -41,9 +42,11 @@ def run_of_study(study: Study, run: RunConfig) -> NewRun:
 
 
 def check_documents(path: Path, run: RunRecord) -> None:
-    """Checks a run's provenance and partition, so that the app can show it. Raises InvalidConfig."""
+    """Checks a run's JSON documents, so that the app can show it. Raises InvalidConfig."""
     try:
         check_run(run.provenance, run.partition)
+        validated(ConfigEntry, run.config, "config")
+        validated(SummaryEntry, run.summary or {}, "summary")
     except ValueError as error:
         raise InvalidConfig([f"{path}: run {run.id} ({run.label!r:.100} seed {run.seed}): {error}"]) from error
 

@@ -13,10 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from engine.core.errors import InvalidConfig
 from engine.core.json_values import finite
 from engine.core.results import RoundResult, RunResult
 from engine.core.vocabulary import COUNTS, DIAGNOSTICS, ENDED, MODEL_KINDS, UNSEEN, select_prefix
 from engine.metrics import best_round_score
+
+NOTHING = "none of these runs can be exported: they have not ended or were deleted; select others"
 
 
 def write_export(path: Path, config: Mapping[str, Any], runs: Iterable[RunResult]) -> None:
@@ -32,8 +35,10 @@ def write_export(path: Path, config: Mapping[str, Any], runs: Iterable[RunResult
 
 
 def export_text(config: Mapping[str, Any], runs: Iterable[RunResult]) -> str:
+    """The document as text. Raises InvalidConfig if none of the runs has ended: there is nothing to import then."""
     text = StringIO()
-    _write(text, config, runs)
+    if not _write(text, config, runs):
+        raise InvalidConfig([NOTHING])
     return text.getvalue()
 
 
@@ -103,11 +108,14 @@ def summary_of(rounds: Sequence[RoundResult], partition: Mapping[str, Any] | Non
     return {**summary, "best": best}
 
 
-def _write(file: TextIOBase, config: Mapping[str, Any], runs: Iterable[RunResult]) -> None:
+def _write(file: TextIOBase, config: Mapping[str, Any], runs: Iterable[RunResult]) -> int:
+    """Writes the document and returns its number of runs."""
+    number = 0
     file.write(f'{{"config": {_json(finite(config))},\n"runs": [')
-    for text in _separated(map(_json, _run_documents(runs, "experiments" in config))):
-        file.write(text)
+    for number, text in enumerate(map(_json, _run_documents(runs, "experiments" in config)), 1):
+        file.write(f"{',' if number > 1 else ''}\n{text}")
     file.write("\n]}\n")
+    return number
 
 
 def _run_documents(runs: Iterable[RunResult], has_several: bool) -> Iterator[dict[str, Any]]:
@@ -118,11 +126,6 @@ def _run_documents(runs: Iterable[RunResult], has_several: bool) -> Iterator[dic
         if run.status in ENDED:
             has_index = has_several and run.experiment_id is not None
             yield run_document(run) | ({"experiment_index": index} if has_index else {})
-
-
-def _separated(texts: Iterable[str]) -> Iterator[str]:
-    for i, text in enumerate(texts):
-        yield f"{',' if i else ''}\n{text}"
 
 
 def _json(value: Any) -> str:

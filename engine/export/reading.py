@@ -97,8 +97,8 @@ def check_regular(path: Path) -> None:
 
 def check_run(provenance: Mapping[str, Any] | None, partition: Mapping[str, Any] | None) -> PartitionEntry | None:
     """Validates the provenance and partition of a run. Raises ValueError."""
-    _validated(ProvenanceEntry, provenance or {}, "provenance")
-    return None if partition is None else _validated(PartitionEntry, partition, "partition")
+    validated(ProvenanceEntry, provenance or {}, "provenance")
+    return None if partition is None else validated(PartitionEntry, partition, "partition")
 
 
 def parse_export(data: bytes, path: Path) -> list[ImportedExperiment]:
@@ -221,7 +221,7 @@ def _result(entry: RunEntry, config: RunConfig) -> RunResult:
     )
 
 
-def _validated(kind: type[Declared], found: Mapping[str, Any], name: str) -> Declared:
+def validated(kind: type[Declared], found: Mapping[str, Any], name: str) -> Declared:
     try:
         return kind.model_validate(found)
     except ValidationError as error:

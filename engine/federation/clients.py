@@ -88,6 +88,11 @@ class ClientData:
         """(features [M, ...], labels [M]) of all clients, as copies: for few samples only."""
         return _as_floats(self.pool.x.index_select(0, self.rows), self.scale, self.dtype), self.all_labels
 
+    def selected(self, places: Int[Tensor, "chosen"], offsets: Int[Tensor, "bounds"]) -> "ClientData":
+        """The samples at ``places`` with their labels, of which client i owns ``offsets[i]`` to ``offsets[i + 1]``."""
+        relabeled = None if self.relabeled is None else self.relabeled[places]
+        return replace(self, rows=self.rows[places], offsets=offsets, relabeled=relabeled)
+
     @property
     def all_labels(self) -> Int[Tensor, "M"]:
         """The labels of all samples, sorted by client."""

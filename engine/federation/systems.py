@@ -74,11 +74,11 @@ class Systems:
         among = None if self.options.availability == 1 else self._available(round)
         return draw(self.seed, round, self.num_clients, share, among)
 
-    def kept(self, participants: int, participation: float) -> int:
-        """How many uploads the server waits for. A method that asks more clients than are sampled gets them all."""
-        wanted = max(1, round(participation * self.num_clients))
-        asked = max(1, round(min(1.0, participation * self.options.over_select) * self.num_clients))
-        return participants if participants > asked else min(wanted, participants)
+    def kept(self, participants: int, sampled: int, participation: float) -> int:
+        """How many uploads the server waits for. A method that asks more clients than were sampled gets them all."""
+        if self.options.over_select == 1 or participants > sampled:
+            return participants
+        return min(max(1, round(participation * self.num_clients)), participants)
 
     def _available(self, round: int) -> Int[np.ndarray, "A"]:
         """The clients that can be sampled; if nobody can, one that is drawn."""

@@ -176,12 +176,14 @@ def _too_small(
     pool: Pool,
     options: SplitOptions,
 ) -> tuple[str, ...]:
-    """Notes on clients without the requested test or validation samples."""
+    """Notes on clients without test or validation samples where some are expected."""
     notes = []
     for name, parts in (("test_fraction", test), ("val_fraction", val)):
         share = getattr(options, name)
         without = sum(part.size == 0 for part in parts)
-        if share > 0 and without and not (name == "test_fraction" and pool.split is not None):
+        if without and parts is test and pool.split is not None:
+            notes.append(f"{without} of {len(train)} clients have no test samples")
+        elif without and share > 0:
             notes.append(
                 f"{name}={share:g}: {without} of {len(train)} clients have too few samples and get "
                 f"{'no test samples' if parts is test else 'no validation samples'}"
@@ -201,7 +203,7 @@ def _split_one(
         num_test = min(num_test, max(owned.size - options.min_samples - num_val, 0))
         test, rest = owned[:num_test], owned[num_test:]
     else:
-        test, rest = owned[pool.split[owned] == 1], owned[pool.split[owned] == 0]
+        rest, test = parts_of(pool, owned)
         num_val = min(round(options.val_fraction * rest.size), max(rest.size - options.min_samples, 0))
     val, train = rest[:num_val], rest[num_val:]
     if train.size < options.min_samples:
@@ -213,12 +215,25 @@ def _split_one(
 
 
 def check_enough(pool: Pool, options: PartitionOptions) -> None:
-    """Checks that the pool has ``min_samples`` for each client. Raises ImpossiblePartition."""
-    if options.num_clients * options.min_samples > pool.y.size:
+    """Checks that the pool has ``min_samples`` for the training of each client. Raises ImpossiblePartition."""
+    available = parts_of(pool, np.arange(pool.y.size))[0].size
+    if options.num_clients * options.min_samples > available:
         raise ImpossiblePartition(
             f"num_clients={options.num_clients} with min_samples={options.min_samples} each exceeds the "
-            f"{pool.y.size} available samples; lower num_clients to {pool.y.size // options.min_samples} or less"
+            f"{available} available {'samples' if pool.split is None else 'training samples'}; lower num_clients to "
+            f"{available // options.min_samples} or less"
         )
+
+
+def parts_of(pool: Pool, owned: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The training samples and the test samples, where the data come with such a split; otherwise all in one part."""
+    return (owned,) if pool.split is None else tuple(owned[pool.split[owned] == part] for part in (0, 1))
+
+
+def share_evenly(pool: Pool, owned: np.ndarray, num_clients: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Splits samples at random and evenly among clients; so are the test samples, if the data come with such."""
+    dealt = [np.array_split(rng.permutation(part), num_clients) for part in parts_of(pool, owned)]
+    return [np.concatenate(pieces) for pieces in zip(*dealt, strict=True)]
 
 
 def shuffled_classes(pool: Pool, rng: np.random.Generator) -> list[np.ndarray]:
@@ -235,7 +250,7 @@ def share_out(by_class: Sequence[np.ndarray], shares: np.ndarray) -> list[np.nda
 
 def smallest_client(assigned: Sequence[np.ndarray], pool: Pool) -> tuple[int, int]:
     """The client with the fewest training samples, and their number."""
-    trainable = [owned.size if pool.split is None else int((pool.split[owned] == 0).sum()) for owned in assigned]
+    trainable = [parts_of(pool, owned)[0].size for owned in assigned]
     client = int(np.argmin(trainable))
     return client, trainable[client]
 

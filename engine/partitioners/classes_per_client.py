@@ -84,14 +84,15 @@ class ClassesPerClient:
 def class_sets(options: ClassesPerClientOptions, num_classes: int, rng: np.random.Generator) -> np.ndarray:
     """[N, C] bool: the classes of each client."""
     holds = np.zeros((options.num_clients, num_classes), dtype=bool)
+    held = np.zeros(num_classes, np.int64)  # by how many clients so far
     for client, row in enumerate(holds):
         if options.assignment == "cyclic":
             chosen = (client + np.arange(options.classes_per_client)) % num_classes
         else:  # the classes used least so far, in random order, so that all are used equally
             order = rng.permutation(num_classes)
-            held = holds[:client].sum(axis=0)
             chosen = order[np.argsort(held[order], kind="stable")][: options.classes_per_client]
         row[chosen] = True
+        held[chosen] += 1
     return holds
 
 

@@ -18,6 +18,7 @@ from engine.partitioners import (
     Partition,
     PartitionOptions,
     check_enough,
+    share_evenly,
     share_out,
     shuffled_classes,
     smallest_client,
@@ -81,7 +82,7 @@ class Contexts:
         contexts = np.arange(o.num_clients) % o.num_contexts
         for _ in range(1 if o.alpha is None else MAX_DRAWS):
             by_context = share_out(shuffled_classes(pool, rng), self._shares(pool.num_classes, rng))
-            assigned = self._within_contexts(by_context, rng)
+            assigned = self._within_contexts(by_context, pool, rng)
             client, size = smallest_client(assigned, pool)
             if size >= o.min_samples:
                 return split_clients(assigned, pool, o, rng, contexts=contexts, notes=self._notes(pool.num_classes))
@@ -114,11 +115,11 @@ class Contexts:
             holds[(first + np.arange(min(o.classes_per_context, num_classes))) % num_classes, context] = 1
         return holds / np.maximum(holds.sum(axis=1, keepdims=True), 1)
 
-    def _within_contexts(self, by_context: list[np.ndarray], rng: np.random.Generator) -> list[np.ndarray]:
+    def _within_contexts(self, by_context: list[np.ndarray], pool: Pool, rng: np.random.Generator) -> list[np.ndarray]:
         """Gives client i an equal random part of the samples of context i mod G."""
         assigned: list[np.ndarray] = [np.empty(0, dtype=np.int64)] * self.options.num_clients
         for context, owned in enumerate(by_context):
             members = range(context, self.options.num_clients, self.options.num_contexts)
-            for client, part in zip(members, np.array_split(rng.permutation(owned), len(members)), strict=True):
+            for client, part in zip(members, share_evenly(pool, owned, len(members), rng), strict=True):
                 assigned[client] = part
         return assigned

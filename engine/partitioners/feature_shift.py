@@ -21,7 +21,7 @@ from pydantic import Field, model_validator
 from engine.core.errors import ImpossiblePartition
 from engine.core.registry import PARTITIONERS
 from engine.datasets import Pool
-from engine.partitioners import Partition, PartitionOptions, check_enough, split_clients
+from engine.partitioners import Partition, PartitionOptions, check_enough, share_evenly, split_clients
 from engine.partitioners.shifts import Color, Levels, Noise, Rotation, Shift
 
 
@@ -60,7 +60,7 @@ class FeatureShift:
         o = self.options
         check_enough(pool, o)
         group = np.arange(o.num_clients) % o.num_groups
-        assigned = np.array_split(rng.permutation(pool.y.size), o.num_clients)
+        assigned = share_evenly(pool, np.arange(pool.y.size), o.num_clients, rng)
         partition = split_clients(assigned, pool, o, rng, contexts=group)
         shifts = self._shifts(pool, key=int(rng.integers(2**63)))
         return replace(partition, shifts=tuple(shifts[g] for g in group))

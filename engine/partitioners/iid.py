@@ -1,4 +1,7 @@
-"""IID: every client draws from the same distribution and gets the same number of samples."""
+"""IID: every client draws from the same distribution and gets the same number of samples.
+
+Where the data come with test samples, every client gets the same number of training and of test samples.
+"""
 
 from dataclasses import dataclass
 
@@ -6,7 +9,7 @@ import numpy as np
 
 from engine.core.registry import PARTITIONERS
 from engine.datasets import Pool
-from engine.partitioners import Partition, PartitionOptions, check_enough, split_clients
+from engine.partitioners import Partition, PartitionOptions, check_enough, share_evenly, split_clients
 
 
 class IidOptions(PartitionOptions):
@@ -26,5 +29,5 @@ class Iid:
 
     def split(self, pool: Pool, rng: np.random.Generator) -> Partition:
         check_enough(pool, self.options)
-        assigned = np.array_split(rng.permutation(pool.y.size), self.options.num_clients)
+        assigned = share_evenly(pool, np.arange(pool.y.size), self.options.num_clients, rng)
         return split_clients(assigned, pool, self.options, rng)

@@ -15,7 +15,7 @@ from pydantic import Field
 from engine.core.errors import ImpossiblePartition
 from engine.core.registry import PARTITIONERS
 from engine.datasets import Pool
-from engine.partitioners import Partition, SplitOptions, split_clients
+from engine.partitioners import Partition, SplitOptions, share_evenly, split_clients
 
 
 class NaturalOptions(SplitOptions):
@@ -68,7 +68,7 @@ class Natural:
         contexts = None if pool.contexts is None else pool.contexts[chosen]
         assigned = [groups[g] for g in chosen]
         if o.clients_per_group > 1:
-            assigned = [part for group in assigned for part in self._shared(pool, group, rng)]
+            assigned = [part for group in assigned for part in share_evenly(pool, group, o.clients_per_group, rng)]
             contexts = np.repeat(np.arange(len(chosen)) if contexts is None else contexts, o.clients_per_group)
         return split_clients(assigned, pool, o, rng, contexts=contexts)
 
@@ -78,10 +78,3 @@ class Natural:
         if wanted is None or wanted >= available:
             return np.arange(available)
         return np.sort(rng.choice(available, wanted, replace=False))
-
-    def _shared(self, pool: Pool, group: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
-        """The samples of a group, evenly split among its clients; so are its test samples, if the data have such."""
-        k = self.options.clients_per_group
-        parts = [group] if pool.split is None else [group[pool.split[group] == s] for s in (0, 1)]
-        split = [np.array_split(rng.permutation(part), k) for part in parts]
-        return [np.concatenate(pieces) for pieces in zip(*split, strict=True)]

@@ -6,7 +6,8 @@ https://arxiv.org/abs/2102.02079, section III-D. Client n gets a share proportio
     lognormal   exp(strength z_n), z_n ~ N(0, 1)
     power       rank_n^-strength, ranks 1..N in random order
 
-of the samples left after every client has ``min_samples``. strength 0 gives equal sizes.
+of the samples left after every client has ``min_samples``. strength 0 gives equal sizes. Test samples that come with
+the data are shared out in the same proportions.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from pydantic import Field
 
 from engine.core.registry import PARTITIONERS
 from engine.datasets import Pool
-from engine.partitioners import Partition, PartitionOptions, check_enough, split_clients
+from engine.partitioners import Partition, PartitionOptions, check_enough, parts_of, split_clients
 
 
 class QuantitySkewOptions(PartitionOptions):
@@ -44,14 +45,20 @@ class QuantitySkew:
         o = self.options
         check_enough(pool, o)
         weights = self._weights(rng)
-        spare = pool.y.size - o.num_clients * o.min_samples
-        ends = np.floor(np.cumsum(weights / weights.sum()) * spare).astype(np.int64)
-        ends[-1] = spare  # the cumulative sum may end below 1
-        ends += o.min_samples * np.arange(1, o.num_clients + 1)
-        return split_clients(np.split(rng.permutation(pool.y.size), ends[:-1]), pool, o, rng)
+        parts = zip(parts_of(pool, np.arange(pool.y.size)), (o.min_samples, 0), strict=False)
+        dealt = [np.split(rng.permutation(part), _ends(part.size, weights, least)[:-1]) for part, least in parts]
+        return split_clients([np.concatenate(pieces) for pieces in zip(*dealt, strict=True)], pool, o, rng)
 
     def _weights(self, rng: np.random.Generator) -> np.ndarray:
         if self.options.law == "lognormal":
             return np.exp(self.options.strength * rng.standard_normal(self.options.num_clients))
         ranks = rng.permutation(self.options.num_clients) + 1.0
         return ranks**-self.options.strength
+
+
+def _ends(total: int, weights: np.ndarray, least: int) -> np.ndarray:
+    """Where the samples of each client end, if each gets ``least`` and its share of the rest."""
+    spare = total - len(weights) * least
+    ends = np.floor(np.cumsum(weights / weights.sum()) * spare).astype(np.int64)
+    ends[-1] = spare  # the cumulative sum may end below 1
+    return ends + least * np.arange(1, len(weights) + 1)

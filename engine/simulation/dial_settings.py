@@ -20,9 +20,12 @@ from engine.task import Shared
 
 
 def attacked(config: RunConfig, data: Federation) -> Federation:
-    """The federation with its malicious clients, if there is an attack."""
+    """The federation with its malicious clients, if there is an attack; that of another simulation of the run has them.
+
+    Labels that are poisoned already must not be poisoned again.
+    """
     attack = _attack(config)
-    if attack is None:
+    if attack is None or data.malicious is not None:
         return data
     return with_malicious(data, attack, _share(config), config.seed)
 

@@ -4,6 +4,8 @@
     error   sqrt(sum_i v_i (1 - v_i) / n_i) / N             v_i: accuracy of the best trial, n_i: validation samples
     tied    trials with a value of at least the best's minus the error
 
+Clients without validation samples are left out, and malicious ones, who differ between seeds.
+
 A trial that failed, diverged or has no finite value is the worst. Of values within 1e-9 the one with the lower
 validation loss wins, then the lower number.
 """
@@ -24,11 +26,24 @@ SHARES = {"lowest10": 0.10, "lowest5": 0.05}
 
 @dataclass(frozen=True)
 class Validation:
-    """The last evaluation of a trial with one seed; NaN for clients without validation samples."""
+    """The last evaluation of a trial with one seed; NaN for clients without a value."""
 
     accuracy: Float[np.ndarray, "N"]
     loss: Float[np.ndarray, "N"]
     sizes: Float[np.ndarray, "N"]
+
+    @classmethod
+    def of_benign(
+        cls,
+        accuracy: Float[np.ndarray, "N"],
+        loss: Float[np.ndarray, "N"],
+        sizes: Float[np.ndarray, "N"],
+        malicious: np.ndarray | Sequence[bool] | None,
+    ) -> "Validation":
+        """Without the values of malicious clients, if there is an attack."""
+        left_out = False if malicious is None else malicious
+        accuracy, loss = (np.where(left_out, np.nan, values.astype(float)) for values in (accuracy, loss))
+        return cls(accuracy, loss, sizes)
 
     def value(self, select: Select) -> float:
         """The value by which settings are chosen, larger is better; NaN if no client has a value."""
@@ -76,8 +91,8 @@ def choose(trials: Mapping[int, Sequence[Validation | None]], select: Select) ->
 
 
 def _standard_error(seeds: Sequence[Validation]) -> float:
-    """Of the mean accuracy over clients with validation samples; accuracies are averaged over seeds first."""
-    accuracy, sizes = np.mean([one.accuracy for one in seeds], axis=0), seeds[0].sizes
-    known = np.isfinite(accuracy) & (sizes > 0)
-    v, n = accuracy[known], sizes[known]
+    """Of the mean accuracy over clients with values; accuracies are averaged over the seeds that have one first."""
+    values, sizes = np.stack([one.accuracy for one in seeds]), seeds[0].sizes
+    known = np.isfinite(values).any(axis=0) & (sizes > 0)
+    v, n = np.nanmean(values[:, known], axis=0), sizes[known]
     return sqrt(float((v * (1 - v) / n).sum())) / len(v)

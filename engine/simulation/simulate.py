@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.algorithms import Algorithm
+from engine.algorithms import Algorithm, SendsUnequally, keeps_places
 from engine.backends import choose_backend
 from engine.backends.clipped import Clipped
 from engine.backends.counted import Counted
@@ -84,6 +84,11 @@ class Models:
         """Whether all clients use the global model, as the same tensors."""
         shared = self.global_model
         return shared is not None and all(p[n] is shared[n] for p in _different(self.personalized) for n in shared)
+
+    @property
+    def different(self) -> Sequence[SharedParams]:
+        """The personalized models; only one if all clients use the global model."""
+        return self.personalized[:1] if self.is_common else self.personalized
 
     @property
     def num_bytes(self) -> int:
@@ -173,6 +178,9 @@ class Simulation:
         if self.dials is not None and self.dials.privacy is not None:
             self.task = dataclasses.replace(self.task, is_poisson=self.dials.privacy.options.sampling == "poisson")
         self.channel = ChannelState()
+        if self.dials is not None and self.dials.compressor.feedback and not keeps_places(self.algorithm):
+            what = "each round sends predictions for other samples"
+            self.task.note(f"{config.algorithm.name}: {what}; compression.feedback has no effect")
         for note in dial_settings.notes(config, self.algorithm.shared(self.state), self.dials):
             self.task.note(note)
         self.samples = sample_privacy.mechanism(config, self.algorithm, self.algorithm.shared(self.state), self.task)
@@ -191,11 +199,10 @@ class Simulation:
                 self.task.note(f"{measured:,} of {N:,} clients, drawn once at random, are evaluated")
             yield self._finish(0, None, None, 0.0)
         while self.round < self.config.training.rounds:
-            self.task, self.algorithm = self._with_round_rates(self.round + 1)
-            task, releases = self.protected(self.round + 1)
+            task, releases = self.prepare(self.round + 1)
             cohort = task.cohort(self.round + 1)
             started = time.perf_counter()
-            state, diagnostics = self._train(cohort, task)
+            state, diagnostics = self.train(cohort, task)
             if self.task.device.type == "cuda":
                 torch.cuda.synchronize(self.task.device)
             seconds = time.perf_counter() - started
@@ -208,25 +215,37 @@ class Simulation:
             if result.diverged:
                 return
 
-    def protected(self, round: int) -> tuple[Task, Releases | None]:
-        """The task of a round, and what it releases where samples are private."""
+    def prepare(self, round: int) -> tuple[Task, Releases | None]:
+        """Sets the learning rates of a round; returns its task, and what it releases where samples are private."""
+        self.task, self.algorithm = self._with_round_rates(round)
         level = self.samples
         if level is None or not sample_privacy.is_needed(level, self.algorithm.shared(self.state)):
             return self.task, None
         releases = level.open(round)
         return sample_privacy.protected(self.task, level, releases), releases
 
-    def _train(self, cohort: Cohort, task: Task) -> tuple[Any, Diagnostics]:
-        """A round of the method. With a dial on, its uploads pass a channel that is opened for the round."""
+    def train(self, cohort: Cohort, task: Task) -> tuple[Any, Diagnostics]:
+        """A round of the method -> its state after it. With a dial on, its uploads pass a channel opened for the round.
+
+        ``state`` stays as it is.
+        """
         if self.dials is None:
             result: tuple[Any, Diagnostics] = self.algorithm.round(self.state, cohort, task)
             return result
-        clock = self._clock(cohort.round)
+        clock = self._clock(cohort)
         if clock is not None:
             plain = task.plain and Counted(task.plain, clock.count)
             task = dataclasses.replace(task, backend=Counted(task.backend, clock.count), plain=plain)
         is_empty_draw = task.is_poisson and task.is_empty_draw(cohort.round)
-        ledger = Open(self.dials, self.channel, cohort.round, task.memory, clock=clock, is_empty_draw=is_empty_draw)
+        ledger = Open(
+            self.dials,
+            self.channel,
+            cohort.round,
+            task.memory,
+            clock=clock,
+            is_empty_draw=is_empty_draw,
+            keeps_places=keeps_places(self.algorithm),
+        )
         state, found = self.algorithm.round(self.state, cohort, dataclasses.replace(task, channel=ledger))
         trained = found.cohort or cohort
         if clock is not None:
@@ -237,11 +256,14 @@ class Simulation:
             values |= {"simulated_s": self.channel.simulated_s, **clock.values(trained)}
         return state, dataclasses.replace(found, values=values, bytes_up=ledger.bytes_up)
 
-    def _clock(self, round: int) -> Clock | None:
+    def _clock(self, sampled: Cohort) -> Clock | None:
         if self.task.systems is None:
             return None
-        down = self.algorithm.shared(self.state).bytes_down
-        return Clock(self.task.systems, round, self.task.training.participation, down)
+        if isinstance(self.algorithm, SendsUnequally):
+            down = self.algorithm.bytes_down(self.state).cpu().numpy()
+        else:
+            down = np.full(self.task.num_clients, self.algorithm.shared(self.state).bytes_down)
+        return Clock(self.task.systems, sampled.round, self.task.training.participation, sampled.size, down)
 
     def summary(self) -> dict[str, Any]:
         """The ``summary`` of the export: of the last round and of the best ones."""

@@ -14,6 +14,7 @@ from engine.channel import Arrived
 from engine.core.params import ClientParams, flatten, gather, lerp, row, scatter, weighted_mean
 from engine.federation.batches import Cohort
 from engine.task import Task
+from engine.training.similarity import squared_distances
 
 _EQUAL = 1e-7  # models closer than this share of the largest distance from the center are equal up to rounding
 _FAR = 1e200  # in place of distances of models that are not finite
@@ -42,16 +43,15 @@ class Clustering:
 
     def cost(self, weights: np.ndarray) -> float:
         """sum_i weights_i ||omega~_i - nearest centroid||^2, centroids unweighted."""
-        centroids = np.stack([self.points[self.labels == k].mean(0) for k in range(self.labels.max() + 1)])
-        distances = np.square(self.points[:, None] - centroids[None]).sum(-1)
-        return float((weights * distances.min(1)).sum())
+        centroids = (self.points[self.labels == k].mean(0) for k in range(self.labels.max() + 1))
+        distances = np.stack([np.square(self.points - centroid).sum(1) for centroid in centroids])
+        return float((weights * distances.min(0)).sum())
 
     def diagnostics(
         self, before: Int[Tensor, "N"], after: Int[Tensor, "N"], truth: np.ndarray | None
     ) -> dict[str, float | Tensor]:
         """The diagnostics of CGPFL in each round."""
-        gaps = np.sqrt(np.square(self.points[:, None] - self.points[None]).sum(-1))
-        count = len(gaps)
+        count, gaps = len(self.points), _gaps(self.points)
         values: dict[str, float | Tensor] = {
             "inertia": self.inertia,
             "kmeans_iterations": float(self.iterations),
@@ -81,9 +81,15 @@ def coordinates(models: ClientParams) -> Float[np.ndarray, "S R"]:
 
 def _first_of_its_kind(points: Float[np.ndarray, "S R"]) -> np.ndarray:
     """[S] the first point that is equal up to rounding, so that equal models have equal coordinates."""
-    squared = np.square(points).sum(1)
-    gaps = np.sqrt(np.maximum(squared[:, None] + squared[None] - 2 * points @ points.T, 0))
-    return np.argmax(gaps <= _EQUAL * np.sqrt(squared.max(initial=0.0)), axis=1)
+    farthest = np.sqrt(np.square(points).sum(1).max(initial=0.0))
+    return np.argmax(_gaps(points) <= _EQUAL * farthest, axis=1)
+
+
+def _gaps(points: Float[np.ndarray, "S R"]) -> Float[np.ndarray, "S S"]:
+    """The distances of all pairs; those of equal points are zero up to rounding, with themselves exactly."""
+    models = {"points": torch.from_numpy(points)}
+    gaps = squared_distances(models, models).sqrt_().fill_diagonal_(0.0)
+    return gaps.numpy()
 
 
 def cluster(points: Float[np.ndarray, "S R"], k: int, stream: int) -> Clustering:

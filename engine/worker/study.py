@@ -27,10 +27,9 @@ def advance(store: Store, experiment_id: int) -> list[int]:
     if study.tune.sampler == "tpe" and tpe.is_installed():
         tpe.optuna()  # its import may take longer than others wait for the transaction
     with store.studies.changing(experiment_id) as rows:
-        runs = rows.runs
-        if any((run.provenance or {}).get("imported") for run in runs):
+        if rows.is_imported:
             return []  # computed elsewhere, and perhaps only in part
-        new = []
+        runs, new = rows.runs, []
         chosen = {(choice.entry, choice.split): choice.trial for choice in rows.choices}
         for entry, split in study.tuned:
             if (entry, split) in chosen:
@@ -52,8 +51,8 @@ def advance(store: Store, experiment_id: int) -> list[int]:
 
 
 def _have_ended(study: Study, trials: Trials) -> bool:
-    """Whether no trial was deleted, and none is pending or cancelled."""
-    expected = len(trials) if study.is_sequential else study.tune.trials
+    """Whether there are trials, none was deleted, and none is pending or cancelled."""
+    expected = max(1, len(trials)) if study.is_sequential else study.tune.trials
     return list(trials) == list(range(expected)) and all(
         len(own) == len(study.tune.seeds) and all(run.status in ENDED for run in own.values())
         for own in trials.values()
@@ -77,6 +76,6 @@ def validations(trials: Iterable[TrialRecord]) -> dict[int, list[Validation | No
     for one in trials:
         measured = None
         if one.run.status == "done" and one.accuracy is not None and one.loss is not None and one.sizes is not None:
-            measured = Validation(one.accuracy.astype(float), one.loss.astype(float), one.sizes)
+            measured = Validation.of_benign(one.accuracy, one.loss, one.sizes, one.malicious)
         found.setdefault(one.trial, []).append(measured)
     return found

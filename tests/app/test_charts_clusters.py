@@ -172,19 +172,29 @@ def test_the_round_with_the_closest_models_is_reported() -> None:
 def test_splits_need_a_small_mean_and_a_large_update() -> None:
     mean = {1: np.array([0.9]), 2: np.array([0.5, np.nan]), 3: np.array([np.nan, np.nan])}
     largest = {1: np.array([1.0]), 2: np.array([2.0, np.nan]), 3: np.array([np.nan, np.nan])}
-    table = cluster_splits.data(mean, largest)
-    assert table.to_numpy().tolist() == [[1, 0.9, 1.0], [2, 0.5, 2.0]]
+    table = cluster_splits.data(mean, largest, 0.4, 1.6)
+    assert table.to_numpy().tolist() == [[1, 0.9, 1.0, False], [2, 0.5, 2.0, False]]
     assert cluster_splits.finding(table, 0.4, 1.6, 0) == (
         "The mean update is never below ε₁ = 0.4: its smallest norm is 0.5, so no cluster splits."
     )
     assert "No update is above ε₂ = 3: the largest norm is 2" in cluster_splits.finding(table, 0.6, 3.0, 0)
-    assert "never in the same round" in cluster_splits.finding(table.assign(largest=[9.0, 0.0]), 0.6, 3.0, 0)
-    assert cluster_splits.finding(table, 0.6, 1.6, 0).endswith("thresholds are met in 1 round.")
+    assert "never in the same cluster and round" in cluster_splits.finding(
+        table.assign(largest=[9.0, 0.0]), 0.6, 3.0, 0
+    )
+    reached = cluster_splits.data(mean, largest, 0.6, 1.6)
+    assert cluster_splits.finding(reached, 0.6, 1.6, 0).endswith("a cluster meets both thresholds in 1 round.")
     assert "has not reached" in cluster_splits.finding(table, 0.6, 1.6, 2)
     assert [note.text for note in cluster_splits.figure(table, 0.4, 1.6, 1).layout.annotations] == [
         "ε₁ = 0.4",
         "ε₂ = 1.6",
     ]
+
+
+def test_two_clusters_that_meet_one_threshold_each_do_not_split() -> None:
+    norms = {21: np.array([0.1, 5.0])}, {21: np.array([0.5, 9.0])}
+    assert cluster_splits.finding(cluster_splits.data(*norms, 0.4, 1.6), 0.4, 1.6, 20) == (
+        "Both thresholds are met, but never in the same cluster and round, so no cluster splits."
+    )
 
 
 def test_the_raster_marks_the_round_and_labels_true_contexts() -> None:

@@ -67,12 +67,23 @@ def test_every_round_is_a_frame_and_the_pages_round_is_first(trails: bool) -> No
     centers = client_map.shared(ARRAYS, table)
     fig = client_map.figure(table, centers, ARRAYS, by="cluster", at=5, trails=trails)
     assert [frame.name for frame in fig.frames] == ["0", "4", "8"]
-    assert {len(frame.data) for frame in fig.frames} == {len(fig.data)} == {5}
+    assert {len(frame.data) for frame in fig.frames} == {len(fig.data)} == {6}
     assert fig.layout.sliders[0].active == 1
     assert np.asarray(fig.data[1].x).tolist() == [1, 3] and np.asarray(fig.data[2].x).tolist() == [-1, -3]
     assert fig.data[1].marker.symbol != fig.data[2].marker.symbol
     assert [button.label for button in fig.layout.updatemenus[0].buttons] == ["Play", "Pause"]
     assert (len(np.asarray(fig.data[0].x)) > 0) is trails
+
+
+def test_clients_without_a_cluster_yet_have_a_trace_of_their_own() -> None:
+    def names(table: pd.DataFrame, by: str = "cluster") -> list[tuple[str, int]]:
+        frame = client_map.figure(table, client_map.shared(ARRAYS, table), ARRAYS, by=by, at=0, trails=False).frames[0]
+        return [(trace.name, len(trace.x)) for trace in frame.data[1:-2]]
+
+    table = client_map.data(ARRAYS, CELLS, [0, 1, 0, 1])
+    assert names(table) == [("cluster A", 0), ("cluster B", 0), ("no cluster yet", 4)]
+    assert names(table, "context") == [("true context 0", 2), ("true context 1", 2)]
+    assert names(client_map.data(ARRAYS)) == [("clients", 4)]
 
 
 def test_frames_change_without_transitions() -> None:

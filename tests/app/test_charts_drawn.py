@@ -53,7 +53,7 @@ def test_a_dumbbell_names_the_leader_if_it_is_significant() -> None:
     assert dumbbell.finding(dumbbell.data(clear, 0.05)) == "Highest mean: a with 70.00 %."
     assert dumbbell.finding(dumbbell.data(near, 0.05)) == "Highest mean: a with 63.33 %; b may be as good."
     spread = dumbbell.data(clear, 0.05, "spread")
-    of_splits = dumbbell.finding(dumbbell.data(few, 0.05), unit="split")
+    of_splits = dumbbell.finding(dumbbell.data(few.assign(seed=7), 0.05))
     assert of_splits.endswith("; 1 split is too few to distinguish methods.")
     assert dumbbell.finding(spread, "spread") == "Smallest gap between the two tails: b with 20.00 %."
 
@@ -72,8 +72,18 @@ def test_the_ecdf_names_the_hovered_client() -> None:
     fig = ecdf.figure(ecdf.data(TWO))
     assert [trace.name for trace in fig.data] == ["a", "b"]
     assert fig.data[0].customdata[1].tolist() == [0, 0, 1]  # client, seed, run
-    assert fig.data[0].hovertemplate.startswith("a: client %{customdata[0]}, seed %{customdata[1]}")
+    assert fig.data[0].hovertemplate.startswith("a: %{text}; ")
+    assert fig.data[0].text[1].startswith("client 0, seed 0<br>")
     assert all(isinstance(trace, go.Scatter) for trace in fig.data)
+
+
+def test_the_ecdf_names_the_split_where_data_have_seeds_of_their_own() -> None:
+    steps = ecdf.data(TWO.assign(seed=7))
+    curve, marks, *_ = ecdf.figure(steps, method="a", chosen=(0,)).data[-2:]
+    named = {text.partition("<br>")[0] for text in curve.text}
+    assert {"client 0, split 0, seed 7", "client 0, split 1, seed 7"} <= named
+    assert marks.hovertext[0].startswith("a: client 0, split ")
+    assert "split" not in ecdf.data(TWO) and "split" not in ecdf.data(TWO.drop(columns="split"))
 
 
 def test_the_ecdf_counts_clients_once_over_seeds() -> None:
@@ -126,6 +136,15 @@ def test_the_error_over_R_marks_the_minimum_and_has_integer_ticks() -> None:
     assert list(fig.layout.yaxis.ticktext) == ["0.2", "0.5", "1", "2", "5"]
 
 
+def test_an_error_of_zero_has_a_linear_axis() -> None:
+    rows = pd.DataFrame({"method": ["a", "b"], "algorithm": ["a", "b"], "R": [0, 0], "error": [0.0, 30.0]})
+    points = error_over_R.data(rows.assign(split=0, seed=0))
+    axis = error_over_R.figure(points, "squared error, log scale").layout.yaxis
+    assert (axis.type, axis.title.text) == (None, "squared error")
+    positive = error_over_R.figure(points.assign(error=[1.0, 30.0]), "squared error, log scale").layout.yaxis
+    assert (positive.type, positive.title.text) == ("log", "squared error, log scale")
+
+
 def test_effort_has_logarithmic_axes_unless_a_cost_is_zero() -> None:
     rows = pd.DataFrame(
         {
@@ -135,6 +154,7 @@ def test_effort_has_logarithmic_axes_unless_a_cost_is_zero() -> None:
             "seeds": 1,
             "seeds_run": [1, 2],
             "is_complete": [True, False],
+            "unit": "seed",
             "rounds": [10, 20.0],
             "megabytes": [0, 5.0],
             "gradient_evaluations": [100, 50.0],
@@ -181,6 +201,20 @@ def test_a_large_raster_keeps_clients_of_every_cluster() -> None:
     assert drawn.shape[0] == cluster_raster.MAX_CLIENTS and set(drawn[:, -1]) == {0, 1, 2, 3}
 
 
+def test_a_large_raster_counts_the_clients_and_moves_that_it_does_not_draw() -> None:
+    labels = np.repeat([0, 1], [250, 150])[None].repeat(2, axis=0)
+    fig = cluster_raster.figure(cluster_raster.data(np.arange(2), labels))
+    assert [note.text for note in fig.layout.annotations] == ["<b>A</b> · 250", "<b>B</b> · 150"]
+    long = np.tile([0, 0, 1], (2 * cluster_raster.MAX_ROUNDS, 1))
+    drawn = set(cluster_raster.figure(cluster_raster.data(np.arange(len(long)), long)).data[1].x)
+    hidden = next(at for at in range(100, len(long)) if at not in drawn)
+    long[hidden:, 0] = 1
+    moves = cluster_raster.figure(cluster_raster.data(np.arange(len(long)), long)).data[1]
+    at = list(moves.x).index(hidden + 1)
+    assert sum(moves.y) == moves.y[at] == 1
+    assert (moves.customdata[0], moves.customdata[at]) == ("round 0", f"rounds {hidden} to {hidden + 1}")
+
+
 def test_a_wide_sweep_has_a_logarithmic_axis_and_a_star() -> None:
     runs = per_run(clients(x=[[0.5]], y=[[0.8]], z=[[0.6]]), 0.05).assign(
         algorithm="ditto", options=[{"lam": lam} for lam in (0.01, 0.1, 1)]
@@ -207,6 +241,14 @@ def test_the_plane_connects_settings_of_a_method_sized_by_cost() -> None:
         tradeoff.MAX_SIZE,
         pytest.approx((tradeoff.MIN_SIZE + tradeoff.MAX_SIZE) / 2),
     ]
+
+
+def test_a_setting_of_unknown_cost_is_as_small_as_a_free_one() -> None:
+    runs = per_run(clients(x=[[0.5]], y=[[0.8]]), 0.05).assign(
+        everywhere=[0.7, 0.3], megabytes=[np.nan, 4.0], algorithm="ditto", options=[{"lam": 1}, {"lam": 2}]
+    )
+    fig = tradeoff.figure(tradeoff.data(runs, "megabytes", "lam"), "megabytes")
+    assert list(fig.data[1].marker.size) == [tradeoff.MIN_SIZE, tradeoff.MAX_SIZE]
 
 
 def test_the_chosen_number_of_clusters_is_starred() -> None:

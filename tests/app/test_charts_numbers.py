@@ -433,7 +433,25 @@ def test_the_front_has_methods_not_beaten_at_equal_or_lower_cost() -> None:
     runs = runs.assign(megabytes=[0.0, 5.0, 9.0], gradient_evaluations=1.0, seconds=1.0)
     rows = cost.data(runs, "megabytes")
     assert rows.loc[rows["front"], "method"].tolist() == ["free", "dear"]
-    assert "free, dear; the other costs" in cost.finding(rows, "megabytes")
+    assert "free, dear; the other costs at least as much for no more accuracy" in cost.finding(rows, "megabytes")
+
+
+def test_a_method_of_unknown_cost_is_not_drawn_and_not_on_the_front() -> None:
+    runs = per_run(clients(free=[[0.6]], dear=[[0.9]], unknown=[[0.7]]), 0.05)
+    runs = runs.assign(megabytes=[0.0, 5.0, np.nan], gradient_evaluations=1.0, seconds=1.0)
+    rows = cost.data(runs, "megabytes")
+    assert rows.loc[rows["front"], "method"].tolist() == ["free", "dear"]
+    assert cost.finding(rows, "megabytes").endswith(": free, dear. Cost not recorded: unknown.")
+    assert list(cost.figure(rows, "megabytes").data[1].text) == ["free", "dear"]
+    none = cost.data(runs.assign(megabytes=np.nan), "megabytes")
+    assert cost.finding(none, "megabytes") == "No run recorded this cost: megabytes sent, both ways."
+
+
+@pytest.mark.parametrize("unknown", [["best", "other"], ["best"], ["other"]])
+def test_the_title_of_unknown_costs_compares_none(unknown: list[str]) -> None:
+    runs = per_run(clients(best=[[0.9]] * 3, other=[[0.8]] * 3), 0.05)
+    runs["megabytes"] = [np.nan if method in unknown else 10.0 for method in runs["method"]]
+    assert cost.heading(cost.data(runs, "megabytes"), ["best"], "megabytes") == "How fast, and at what cost?"
 
 
 def test_an_adaptive_method_is_drawn_at_its_parameter() -> None:

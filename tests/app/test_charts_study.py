@@ -114,10 +114,20 @@ def test_final_runs_of_one_setting_have_no_gain_yet(setting: str) -> None:
     df = tuned.data(FINALS[FINALS["setting"] == setting], FLOORS)
     other = "tuned" if setting == "default" else "default"
     assert df[setting].notna().all() and df[[other, f"{other}_lowest"]].isna().all(axis=None)
-    assert tuned.finding(df) == "No method has results with both its defaults and its chosen settings."
+    assert tuned.finding(df) == "No method has results with its defaults and its chosen settings on the same split."
     assert len(tuned.figure(df, 0.1, tuned.band(FINALS)).data) > 0
     both = pd.concat([FINALS[FINALS["setting"] == setting], finals(B=([0.5], [0.6]))])
     assert tuned.finding(tuned.data(both, FLOORS)) == "Tuning helped B by 10.0 points."
+
+
+def test_the_gain_of_tuning_is_over_the_splits_that_have_both_settings() -> None:
+    same = finals(Ditto=([0.9, 0.9, 0.6], [0.9, 0.9, 0.6]), Alone=([0.9, 0.9, 0.6], [0.92, 0.92, 0.62]))
+    is_missing = (same["method"] == "Ditto") & (same["setting"] == "tuned") & (same["split"] == 2)
+    df = tuned.data(same[~is_missing], FLOORS).set_index("method")
+    assert df["gain"].to_dict() == pytest.approx({"Ditto": 0, "Alone": 0.02})
+    assert df.loc["Ditto", "tuned"] - df.loc["Ditto", "default"] == pytest.approx(0.1)
+    found = tuned.finding(df.reset_index())
+    assert found == "Tuning helped Alone most, by 2.0 points, and Ditto least, by less than 0.05 points."
 
 
 def test_the_finding_says_what_tuning_was_worth() -> None:

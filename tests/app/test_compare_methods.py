@@ -213,6 +213,18 @@ def test_two_seeds_name_no_leader_even_if_both_agree() -> None:
     )
 
 
+def test_a_seed_that_a_third_method_lacks_counts_for_the_first_two() -> None:
+    lost_one = _headline(Ditto=[[0.8], [0.7]], FedAvg=[[0.7], [0.75]], IFCA=[[0.5]])
+    assert lost_one.startswith("Ditto is ahead of FedAvg by 2.5 points on mean accuracy, but not first in both seeds;")
+    won_both = _headline(A=[[0.8], [0.8]], B=[[0.5], [0.5]], C=[[0.1]])
+    assert won_both.startswith("A is ahead in both seeds, by 30.0 points on mean accuracy;")
+
+
+def test_a_method_that_shares_one_seed_with_the_second_is_not_ahead_in_both() -> None:
+    text = _headline(A=[[0.8], [0.7]], B=[[0.72]], C=[[0.5], [0.6]])
+    assert text.startswith("A is ahead of B by 8.0 points on mean accuracy; its lowest 5 % is also the highest.")
+
+
 def test_methods_with_intervals_around_zero_may_all_be_best() -> None:
     text = _headline(A=[[0.8], [0.6], [0.7]], B=[[0.5], [0.85], [0.7]], C=[[0.1], [0.1], [0.1]])
     assert text.startswith(

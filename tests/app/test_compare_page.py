@@ -12,6 +12,7 @@ from app.compare.selection import newest
 from app.compare.view import View
 from app.data import queries
 from app.data.comparison import methods_of
+from app.report import comparison
 from app.wording import unbroken
 from engine.config.schema import parse_experiment
 from engine.core.findings import Findings
@@ -47,9 +48,13 @@ def test_unknown_runs_in_the_address_are_reported(read_store: Store) -> None:
     assert "The runs in this link were not found" in words(opened(runs="77,78"))
 
 
-def test_runs_without_results_are_noted(filled_store: Store) -> None:
-    again = filled_store.queue.rerun([1])[0]
+def test_runs_without_results_are_noted_on_the_page_and_in_the_report(
+    filled_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again, reports = filled_store.queue.rerun([1])[0], list[tuple]()
+    monkeypatch.setattr(comparison, "Comparison", lambda *given: reports.append(given))
     assert "1 run pending" in words(opened(runs=f"1,3,{again.id}"))
+    assert reports[-1][-1] == ["1 run pending; results appear after the first round."]
     assert "1 run pending" in words(opened(runs=f"1,{again.id}"))
 
 

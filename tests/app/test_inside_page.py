@@ -1,17 +1,22 @@
 """The page Inside a run: one run, its tabs and states; every choice is in the address."""
 
+import dataclasses
 import re
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from streamlit.testing.v1 import AppTest
 
+from app.inside.clients import better_alone, client_rows
 from engine.config.schema import parse_experiment
 from engine.core.findings import Findings
 from engine.exchange.records import new_run
 from storage import Status, Store
+from storage.models import Run
 from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS, store_experiment
 
@@ -179,6 +184,50 @@ def test_clients_are_opened_by_number_by_buttons_and_by_rank(read_store: Store) 
     assert ", highest of 10;" in words(page)
 
 
+def test_without_a_finite_accuracy_no_client_is_opened_by_its_rank(filled_store: Store) -> None:
+    run, epoch = half_done(filled_store)
+    lost = filled_store.metrics.rounds(DITTO)[3]
+    nothing = {name: np.full_like(values, np.nan) for name, values in lost.arrays.items() if "accuracy" in name}
+    filled_store.metrics.append(run, epoch, [dataclasses.replace(lost, arrays={**lost.arrays, **nothing})])
+    filled_store.queue.finish(run, epoch, "diverged", error="the loss is not finite")
+    page = opened(id=run)
+    assert [page.button(key=f"client_{end}").disabled for end in ("lowest", "median", "highest")] == [True] * 3
+    text = words(opened(id=run, client=1))
+    assert "its model is not finite in round 3." in text and "would do better alone" not in text
+
+
+def test_a_client_that_is_not_evaluated_is_reported_as_such(filled_store: Store) -> None:
+    sampled = DIGITS | {"algorithms": ["ditto"], "seeds": [0], "evaluation": {"clients": 4}}
+    run = filled_store.queue.runs(experiment_ids=[store_experiment(filled_store, sampled).id])[0]
+    accuracy = filled_store.metrics.array_at(run.id, "personalized.accuracy", 5)
+    left_out = int(np.flatnonzero(np.isnan(accuracy))[0])
+    text = words(opened(id=run.id, client=left_out))
+    assert f"Client {left_out} is not among the evaluated clients (evaluation.clients = 4)." in text
+    assert f"Client {left_out}: " in words(opened(id=DITTO, client=left_out))
+
+
+def test_a_gain_over_a_reference_without_this_client_is_not_shown(filled_store: Store) -> None:
+    training = {"training": DIGITS["training"] | {"lr": 0.1}, "seeds": [0]}
+    store_experiment(filled_store, DIGITS | training | {"algorithms": ["local_train"], "evaluation": {"clients": 4}})
+    alone = filled_store.queue.runs(newest_first=True)[0].id
+    left_out = int(np.flatnonzero(np.isnan(filled_store.metrics.array_at(alone, "personalized.accuracy", 5)))[0])
+    store_experiment(filled_store, DIGITS | training | {"algorithms": ["ditto"]})
+    assert "No LocalTrain and no FedAvg run" in words(opened(client=left_out))
+
+
+def test_a_client_stays_open_on_other_tabs(read_store: Store) -> None:
+    page = opened(id=DITTO, client=0)
+    for tab in ("landscape", "clients"):
+        page.segmented_control(key="address_tab").set_value(tab).run()
+        assert address(page, "client") == "0"
+    assert page.selectbox(key="client_number").value == 0
+    page = opened(id=DITTO, client=3, tab="landscape")
+    page.selectbox(key="landscape_client").set_value(0).run()
+    page.segmented_control(key="address_tab").set_value("clients").run()
+    assert page.selectbox(key="client_number").value == 0
+    assert address(opened(id=DITTO, tab="landscape"), "client") is None
+
+
 def test_gains_are_shown_if_the_references_were_run(filled_store: Store) -> None:
     text = words(opened(id=DITTO, client=0))
     assert "points over learning alone (LocalTrain)" in text and "against FedAvg's global model" in text
@@ -188,6 +237,47 @@ def test_gains_are_shown_if_the_references_were_run(filled_store: Store) -> None
     alone = DIGITS | {"name": "alone", "algorithms": ["ditto"], "seeds": [0], "partition": partition}
     run = filled_store.queue.runs(experiment_ids=[store_experiment(filled_store, alone).id])[0]
     assert "No LocalTrain and no FedAvg run with this seed" in words(opened(id=run.id, client=0))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"training": DIGITS["training"] | {"lr": 0.01}},
+            "of 10. No LocalTrain and no FedAvg run with this seed and these settings to compare with in round 5.",
+        ),
+        (
+            {"training": DIGITS["training"] | {"rounds": 6}},
+            "of 10. No LocalTrain and no FedAvg run with this seed and these settings to compare with in round 6.",
+        ),
+        (
+            {"attack": "sign_flip"},
+            "points over learning alone (LocalTrain). No FedAvg run with this seed and these settings to compare with",
+        ),
+    ],
+    ids=["learning rate", "rounds", "attack"],
+)
+def test_references_are_trained_alike(changes: dict[str, Any], expected: str, filled_store: Store) -> None:
+    experiment = store_experiment(filled_store, DIGITS | {"algorithms": ["ditto"], "seeds": [0]} | changes)
+    run = filled_store.queue.runs(experiment_ids=[experiment.id])[0]
+    client = run.partition["malicious"].index(False) if "attack" in changes else 0
+    page = opened(id=run.id, client=client)
+    assert expected in words(page)
+    assert ("would do better alone" in words(page)) == ("attack" in changes)
+    if run.rounds > 5:
+        assert "points over learning alone (LocalTrain)" in words(opened(id=run.id, client=client, round=5))
+
+
+def test_a_reference_that_diverged_is_not_compared_with(filled_store: Store) -> None:
+    with sa.create_engine(filled_store.url).begin() as connection:
+        connection.execute(sa.update(Run).where(Run.id == LOCAL_TRAIN).values(status="diverged"))
+    text = words(opened(id=DITTO, client=0))
+    assert "No LocalTrain run with this seed" in text and "against FedAvg's global model" in text
+
+
+def test_no_client_is_counted_as_better_alone_if_none_is_known() -> None:
+    assert better_alone(np.array([np.nan, 0.5]), np.array([0.5, np.nan])) == ""
+    assert better_alone(np.array([0.4]), np.array([0.5])) == "All 1 client would do better alone (LocalTrain)."
 
 
 def test_references_of_another_experiment_count_if_they_have_the_same_clients(filled_store: Store) -> None:
@@ -212,6 +302,10 @@ def test_the_table_has_the_numbers_of_the_round(read_store: Store) -> None:
     assert table["accuracy"].tolist() == pytest.approx((100 * accuracy).tolist())
     assert table["over_local_train"].tolist() == pytest.approx((100 * (accuracy - alone)).tolist(), abs=1e-4)
     assert table["labels"].tolist() == [3] * 10
+
+
+def test_the_table_has_true_contexts_by_number() -> None:
+    assert client_rows({"contexts": [1, 0]}, np.array([0.5, 0.6]), {})["context"].tolist() == [1, 0]
 
 
 def test_a_queued_run_shows_its_configuration_and_status(filled_store: Store) -> None:

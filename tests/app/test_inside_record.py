@@ -1,8 +1,10 @@
 """The record of a run: options with defaults, a file that reproduces it, and statistics of the partition."""
 
+import dataclasses
 import re
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,13 +15,22 @@ from app.actions import run_config
 from app.inside import configuration, federation, record
 from app.inside.profile import beside_training
 from app.state.links import unpack_config
-from engine.config.schema import RunConfig, load_config, parse_experiment
+from engine.config.schema import DIAL_KEYS, RunConfig, load_config, parse_experiment
+from engine.exchange.records import new_runs
 from storage import ArtifactRecord, EventRecord, RunRecord, Store
 from storage.models import Run
 from tests.app.frames import run_record, series
 from tests.app.pages import open_page, words
+from tests.app.samples import DIGITS
 
 CGPFL = 7
+DIALS: dict[str, Any] = {
+    "attack": {"name": "labels", "share": 0.4},
+    "aggregator": {"name": "median"},
+    "compression": {"name": "top_k"},
+    "privacy": {"noise": 1.5, "clip": 0.5},
+    "system": {"compute_s": 0.01, "deadline_s": 2.0},
+}
 
 
 def stored(store: Store, run_id: int = CGPFL) -> RunRecord:
@@ -38,6 +49,31 @@ def test_the_file_reproduces_the_run_on_the_command_line(read_store: Store, tmp_
     again = parse_experiment(load_config(file)).runs()
     assert [(r.digest, r.label, r.seed) for r in again] == [(run.digest, run.label, run.seed)]
     assert again[0] == RunConfig.from_dict(run.config)
+
+
+def queued(store: Store, **changes: Any) -> list[RunRecord]:
+    """The runs of an experiment with these changes, which are not trained."""
+    config = parse_experiment(DIGITS | {"splits": [3]} | changes)
+    found = store.experiments.create(config.name, dict(config.raw), new_runs(config))
+    return store.queue.runs(experiment_ids=[found.id])
+
+
+def test_the_file_has_every_dial_of_the_run(empty_store: Store) -> None:
+    (run,) = queued(empty_store, algorithms=["fedavg"], seeds=[0], **DIALS)
+    config = run_config.experiment_of(run)
+    assert set(DIALS) == set(DIAL_KEYS) <= set(config)
+    assert [again.digest for again in parse_experiment(config).runs()] == [run.digest]
+
+
+def test_methods_in_one_file_keep_their_own_dials_and_training(empty_store: Store) -> None:
+    methods = [
+        {"name": "fedavg", "training": {"clip_norm": 1.0, "local_steps": 5}},
+        {"name": "ditto", "attack": None, "privacy": {"epsilon": 8.0}, "training": {"local_epochs": 2}},
+        {"name": "local_train", **dict.fromkeys(DIALS)},
+    ]
+    runs = queued(empty_store, algorithms=methods, seeds=[0], **DIALS)
+    config = parse_experiment(run_config.experiment_of_all(runs))
+    assert sorted(run.digest for run in config.runs()) == sorted(run.digest for run in runs)
 
 
 def test_the_command_quotes_labels_for_the_shell() -> None:
@@ -61,6 +97,16 @@ def test_changed_options_come_first(read_store: Store) -> None:
 def test_defaults_from_training_show_their_number(read_store: Store) -> None:
     values = configuration.options(stored(read_store, 5))["value"]
     assert values.str.contains("0.05 (as in training)", regex=False).any()
+
+
+def test_a_seed_draws_the_split_unless_there_is_a_split() -> None:
+    run = run_record(1)
+    of_both = dataclasses.replace(run, config=run.config | {"data_seed": 3})
+    meanings = [configuration.options(one).set_index("option").loc["seed", "meaning"] for one in (run, of_both)]
+    assert meanings == [
+        "Seed of the split, the initial model and the batches.",
+        "Seed of the initial model and the batches.",
+    ]
 
 
 def test_a_missing_method_is_shown_with_its_stored_options() -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.data import rooms
+from app.actions import rooms as actions
+from app.data import queries, rooms
 from app.learn import answers, classroom, room_feed
 from app.learn.classroom import Classroom, answers_of, take_over
 from app.stories import stories
@@ -226,6 +227,41 @@ def test_a_guess_made_before_the_lecturer_comes_to_the_question_is_counted(lectu
     moved(lecturer, "b")
     again(page)
     assert counts(lecturer) == "1 of 1 answered"
+
+
+def test_an_answer_that_came_after_the_lecturer_moved_on_is_counted_when_the_lecturer_returns(
+    lecturer: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = reader(lecturer)
+    with monkeypatch.context() as within_a_second:
+        within_a_second.setattr(rooms, "tick", lambda: -1)
+        again(page)
+        moved(lecturer, "b")
+        page.pills(key=f"guess_{STORY}_0").set_value("Learning alone").run()
+    assert counts(again(page) and lecturer) == "0 of 1 answered"
+    moved(lecturer, "a")
+    again(page)
+    assert counts(lecturer) == "1 of 1 answered"
+
+
+def test_a_reader_who_left_in_another_tab_joins_again_with_an_answer(lecturer: AppTest) -> None:
+    page = reader(lecturer)
+    room = room_of(page)
+    actions.leave(queries.store(), room.secret, room.code)
+    assert counts(lecturer) == "0 of 0 answered"
+    page.pills(key=f"guess_{STORY}_0").set_value("Learning alone").run()
+    assert not page.error and counts(lecturer) == "1 of 1 answered"
+
+
+def test_an_answer_to_a_room_that_was_closed_meanwhile_says_so(
+    lecturer: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = reader(lecturer)
+    monkeypatch.setattr(rooms, "tick", lambda: -1)
+    again(page)
+    pressed(lecturer, "leave_room")
+    page.pills(key=f"guess_{STORY}_0").set_value("Learning alone").run()
+    assert [info.value for info in page.info] == [classroom.CLOSED]
 
 
 def test_the_lecturers_own_guess_is_not_counted(lecturer: AppTest) -> None:

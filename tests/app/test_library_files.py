@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import zipfile
+from collections.abc import Callable
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -22,11 +23,20 @@ from tests.support.forging import models
 opened = partial(open_page, "library")
 
 
-def a_zip() -> bytes:
+def a_zip(version: int = 20) -> bytes:
+    """A ZIP file whose member needs this version to be read."""
     file = BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("notes.txt", "hello")
-    return file.getvalue()
+    data = bytearray(file.getvalue())
+    data[data.rfind(b"PK\x01\x02") + 6] = version
+    return bytes(data)
+
+
+def export_buttons(*run_ids: int) -> dict[str, str]:
+    """The labels of the buttons that write a file, each with its help."""
+    page = opened(runs=",".join(map(str, run_ids)))
+    return {button.label: button.help for button in page.download_button}
 
 
 def test_an_export_is_imported_once_as_the_same_runs(filled_store: Store) -> None:
@@ -60,6 +70,35 @@ def test_a_bundle_with_a_damaged_model_is_an_error(filled_store: Store) -> None:
         exchange.bundle_of([1])
 
 
+def test_only_runs_that_have_ended_are_exported_for_import(filled_store: Store) -> None:
+    waiting = [run.id for run in filled_store.queue.rerun([1, 2])]
+    assert export_buttons(1, *waiting) == {
+        "Export JSON": "The 1 of 3 runs that have ended",
+        "Export CSV": "",
+        "Download bundle": "",
+    }
+    assert export_buttons(1)["Export JSON"] == ""
+    assert export_buttons(*waiting) == {}
+    document = exchange.json_of([1, *waiting])
+    assert len(json.loads(document)["runs"]) == 1
+
+
+@pytest.mark.parametrize("write", [exchange.json_of, exchange.bundle_of])
+def test_an_export_without_runs_is_an_error(filled_store: Store, write: Callable[[list[int]], bytes]) -> None:
+    (waiting,) = filled_store.queue.rerun([1])
+    for run_id in (waiting.id, 999):
+        with pytest.raises(InvalidConfig, match="they have not ended or were deleted"):
+            write([run_id])
+
+
+def test_a_file_without_runs_is_reported(filled_store: Store) -> None:
+    empty = json.dumps({"config": DIGITS, "runs": []}).encode()
+    page = opened()
+    page.file_uploader[0].upload("empty.json", empty, "application/json").run()
+    page.button(key="import_now").click().run()
+    assert page.success[0].value == "The file has no runs."
+
+
 def test_a_table_has_a_row_per_round(filled_store: Store) -> None:
     head, *rows = exchange.csv_of([1]).decode().splitlines()
     assert len(rows) == 6 and {"personalized.loss", "global.loss", "train_loss"} <= set(head.split(","))
@@ -86,6 +125,7 @@ def test_a_wrong_file_is_identified(tmp_path: Path) -> None:
         "mine.json": (json.dumps(DIGITS).encode(), "a configuration without results"),
         "data.npz": (array.getvalue(), "a NumPy archive: upload your own data in Set up"),
         "cut.zip": (a_zip()[:-30], "incomplete or damaged"),
+        "new.zip": (a_zip(version=99), "incomplete or damaged"),
     }
     for name, (data, words) in files.items():
         message = what_else(name, data)
@@ -116,7 +156,7 @@ def test_valid_files_are_imported_next_to_an_invalid_one(filled_store: Store) ->
 def test_known_runs_are_reported(read_store: Store) -> None:
     message = sources.outcome(read_store.experiments.list(), 3)
     assert message.text.endswith("(8 runs).  \n3 runs were already imported.") and message.kind == "success"
-    assert sources.outcome([]).text == "Everything was already imported."
+    assert sources.outcome([], 3).text == "Everything was already imported."
 
 
 def test_examples_are_loaded_once_and_marked(
@@ -126,3 +166,4 @@ def test_examples_are_loaded_once_and_marked(
     monkeypatch.setattr(exchange, "EXAMPLES", tmp_path)
     assert [e.example for e in exchange.load_examples()] == [True]
     assert exchange.load_examples() == []
+    assert sources.load_examples().text == "The examples were already loaded."

@@ -57,6 +57,11 @@ def test_views_are_links_and_the_current_one_is_marked(filled_store: Store) -> N
     assert links.count("aria-current") == 1 and "Failed or diverged" in links
 
 
+def test_a_view_may_have_any_choice_in_its_address(filled_store: Store) -> None:
+    filled_store.saved_views.save("library", "odd", "page=1&self=2")
+    assert '<a href="/library?page=1&amp;self=2"' in words(opened())
+
+
 def test_a_view_without_matches_offers_all_runs(filled_store: Store) -> None:
     page = opened(status="failed,diverged", method="scaffold", q="nothing")
     assert "8 without them" in words(page) and not page.dataframe

@@ -256,6 +256,17 @@ def test_all_seeds_of_a_diverged_method_are_set_up_together(store: Store) -> Non
     assert [(c["algorithms"][0]["name"], c["seeds"]) for c in configs] == [("fedavg", [0, 1]), ("local_train", [0])]
 
 
+def test_all_splits_of_a_diverged_method_are_set_up_together(empty_store: Store) -> None:
+    raw = DIGITS | {"algorithms": ["fedavg"], "splits": [3, 4], "seeds": [0], "attack": "labels"}
+    runs = parse_experiment(raw).runs()
+    empty_store.experiments.create("two splits", raw, [new_run(run) for run in runs])
+    for _ in runs:
+        end(empty_store, "diverged", "not finite")
+    (packed,) = re.findall(r"/setup\?config=([\w-]+)", words(opened()))
+    config = links.unpack_config(packed)
+    assert (config["splits"], config["seeds"], config["attack"]["name"]) == ([3, 4], [0], "labels")
+
+
 def test_the_page_of_a_run_has_its_card(store: Store) -> None:
     run = end(store, "failed", "the data set is gone")
     assert "FedAvg, seed 0 failed before its first round." in words(open_page("run", id=run.id))

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html import escape
 from html.parser import HTMLParser
 
@@ -94,10 +95,24 @@ def test_the_report_has_the_figures_of_all_sections_with_the_choices_of_the_mome
     assert "http://here/compare?experiment=1&amp;section=cost&amp;x=megabytes&amp;client=3" in text
 
 
+def test_the_report_has_the_notes_of_the_page(read_store: Store) -> None:
+    runs = queries.runs(with_partition=True)
+    view = View(tuple(methods_of(runs)), "global")
+    absent = ["IFCA, seed 0: failed before its first round (out of memory)."]
+    text = report(Comparison(view, view, lambda *_: [], {}, "http://here/compare", "Who?", "A leads.", absent))
+    assert all(f"<li>{escape(sentence)}</li>" in text for sentence in [*absent, "LocalTrain has no global model."])
+    shipped = replace(view, methods=tuple(methods_of([replace(run, example=True) for run in runs])))
+    assert "Example results that ship with Fedscape." in report(
+        Comparison(shipped, shipped, lambda *_: [], {}, "http://here/compare", "Who?", "A leads.")
+    )
+
+
 def test_the_report_has_versions_and_run_digests(read_store: Store) -> None:
     runs = queries.runs(with_partition=True)
     view = View(tuple(methods_of(runs)), "personalized", "last", 5)
     text = report(Comparison(view, view, lambda *_: [], {}, "http://here/compare", "Who gains?", "FedAvg leads."))
     assert all(run.digest in text for run in runs) and f"?runs={'%2C'.join(str(run.id) for run in runs)}" in text
+    head = text.partition(">Run</th>")[2]
+    assert re.findall(r">(\w+)</th>", head)[:3] == ["Method", "Split", "Seed"]
     assert "<td>Device</td><td>cpu</td>" in text and "<td>Duration</td>" not in text
     assert about(view, view.per_run()) in text and escape(config_fields.about(view.methods)) in text

@@ -9,6 +9,7 @@ import yaml
 from streamlit.testing.v1 import AppTest
 
 from app.actions import launch
+from app.setup import preview
 from app.setup.uploads import save_upload
 from app.state.links import pack_config, unpack_config
 from engine.config.schema import parse_experiment
@@ -113,6 +114,15 @@ def test_the_preview_follows_the_slider(empty_store: Store):
     assert "87 samples and 3 of 10 classes each" in words(page)
     page.select_slider(key="setup_form.partition.classes_per_client.classes_per_client.dial").set_value(1).run()
     assert "1 of 10 classes each" in words(page)
+
+
+def test_how_much_clients_differ_is_computed_once(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
+    computed = []
+    monkeypatch.setattr(preview, "mean_js_distance", lambda counts: computed.append(counts) or 0.25)
+    page = opened(DIGITS | {"partition": DIGITS["partition"] | {"num_clients": 19}})  # clients of this test alone
+    assert "mean Jensen–Shannon distance 0.25" in words(page)
+    page.run()
+    assert len(computed) == 1
 
 
 def test_a_mistake_is_shown_at_its_field_and_disables_the_button(empty_store: Store):

@@ -13,7 +13,10 @@ from app.data.lru import Lru
 from app.setup import cost
 from app.setup.cost import Cost, Timed
 from app.setup.measure import r_hat
+from engine.channel.open import Open
 from engine.config.schema import RunConfig, Training, parse_experiment
+from engine.federation.batches import Cohort
+from engine.simulation import sample_privacy
 from engine.simulation.simulate import Simulation
 from storage import Store
 from tests.app.pages import words
@@ -96,6 +99,23 @@ def test_models_of_more_clients_need_more_disk():
 def test_models_too_large_for_memory_are_not_built(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(cost, "MAX_STATE_BYTES", 10)
     assert cost.cost_of(a_run(training={"lr": 0.123})).seconds is None
+
+
+def test_timed_rounds_have_the_runs_privacy_and_compression(monkeypatch: pytest.MonkeyPatch):
+    closed: list[int] = []
+    close, protected = Open.close, sample_privacy.protected
+
+    def noting(channel: Open, cohort: Cohort) -> object:
+        closed.append(cohort.round)
+        return close(channel, cohort)
+
+    monkeypatch.setattr(Open, "close", noting)
+    monkeypatch.setattr(sample_privacy, "protected", lambda *given: closed.append(0) or protected(*given))
+    cost.measure(a_run(compression={"name": "top_k", "share": 0.17}))
+    assert closed[:2] == [1, 2]
+    closed.clear()
+    cost.measure(a_run(privacy={"unit": "sample", "noise": 1.3, "clip": 0.7}))
+    assert closed[:2] == [0, 1]
 
 
 @pytest.fixture

@@ -113,6 +113,17 @@ def test_every_registered_entry_has_a_valid_form(kind, options):
     assert options.model_validate(page.session_state["chosen"]) == options.model_validate(needed)
 
 
+def test_one_of_several_words_is_kept_and_can_be_typed():
+    kind = "algorithm pfedfda"
+    page = AppTest.from_function(draw_one, kwargs={"kind": kind, "values": {"beta": "single"}}).run()
+    assert page.session_state["chosen"]["beta"] == "single"
+    field = page.text_input(key="form.at.beta.text")
+    assert field.help.endswith("A number, or one of: double, single.")
+    for typed, value in {"double": "double", "0.3": 0.3}.items():
+        field.set_value(typed).run()
+        assert page.session_state["chosen"]["beta"] == value
+
+
 def test_lists_are_parsed_as_written():
     assert read_list("1, 0.5, auto") == [1, 0.5, "auto"]
     assert read_list("[1, 2]") == [1, 2]

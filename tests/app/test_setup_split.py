@@ -40,9 +40,9 @@ def test_the_area_of_a_bubble_is_the_number_of_samples():
     assert list(bubbles.x) == [0, 1, 1, 1]
 
 
-def test_true_contexts_have_letters_and_colors():
+def test_true_contexts_have_numbers_and_colors():
     table = split.data(PARTITION | {"contexts": (1, 0)})
-    assert list(table["context"]) == ["B", "A"]
+    assert list(table["context"]) == [1, 0]
     four = split.data(
         {
             name: value * 2 if isinstance(value, tuple) and len(value) == 2 else value
@@ -50,8 +50,11 @@ def test_true_contexts_have_letters_and_colors():
         }
         | {"contexts": (0, 1, 0, 1)}
     )
-    bubbles = split.figure(four).data[-1]
+    figure = split.figure(four)
+    bubbles = figure.data[-1]
     assert len(set(bubbles.marker.color)) == 2
+    assert {about for _, about in bubbles.customdata} == {" · context 0", " · context 1"}
+    assert figure.layout.xaxis2.title.text == "client, colored by true context (0 to 1)"
 
 
 def test_many_clients_are_a_heat_map():
@@ -63,7 +66,3 @@ def test_many_clients_are_a_heat_map():
         "class_counts": np.eye(n, 3, dtype=int),
     }
     assert split.figure(split.data(many)).data[-1].type == "heatmap"
-
-
-def test_letters_continue_after_z():
-    assert [split.letter(i) for i in (0, 25, 26, 51, 52)] == ["A", "Z", "AA", "AZ", "BA"]

@@ -1,5 +1,6 @@
 """The shell of the app: settings, navigation, routes, and a supervisor that restarts the engine."""
 
+import json
 import os
 import re
 import socket
@@ -8,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ from starlette.testclient import TestClient
 from streamlit.testing.v1 import AppTest
 
 from app import endpoints, pages
-from app.__main__ import RESTART_AFTER_S, STEADY_AFTER_S, Child, Supervisor, children, main
+from app.__main__ import RESTART_AFTER_S, STEADY_AFTER_S, Child, Supervisor, answers, children, main
 from app.server import routes, settings
 from storage import StorageError, Store
 from tests.support.ports import free_ports
@@ -220,6 +222,58 @@ def test_an_engine_that_lived_long_is_restarted_soon(supervisor: Supervisor) -> 
     noticed_at = died(engine).started_at + STEADY_AFTER_S + 1
     engine.keep_running(noticed_at)
     assert engine.start_at == noticed_at + RESTART_AFTER_S[0]
+
+
+@pytest.fixture
+def healthy(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a server that responds, on a machine with a proxy that does not."""
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, NOWHERE)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Healthy)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+class Healthy(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/_stcore/health" else 404)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_the_servers_of_this_machine_are_reached_without_a_proxy(healthy: str) -> None:
+    assert answers(healthy) and not answers(NOWHERE)
+
+
+def test_the_container_is_healthy_behind_a_proxy(healthy: str) -> None:
+    check = re.search(r"HEALTHCHECK[^[]*(\[.*\])", (ROOT / "Dockerfile").read_text())
+    assert check is not None
+    python, *words = json.loads(check[1])
+    assert python == "python"
+    port = healthy.rpartition(":")[2]
+    assert subprocess.run([sys.executable, *words], env={**os.environ, "PORT": port}).returncode == 0
+
+
+def test_a_server_that_does_not_speak_http_has_not_responded() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def respond() -> None:
+            connection, _ = server.accept()
+            connection.sendall(b"no HTTP\r\n\r\n")
+            connection.close()
+
+        thread = threading.Thread(target=respond)
+        thread.start()
+        assert not answers(f"http://127.0.0.1:{server.getsockname()[1]}")
+        thread.join()
 
 
 def test_stopping_ends_both_children(supervisor: Supervisor) -> None:

@@ -5,13 +5,15 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from app.charts import dumbbell, sweep
-from app.compare import dials, newcomers, tables, truth
+from app.charts import communication, cost, dumbbell, error_over_R, sweep
+from app.compare import accuracy, dials, newcomers, tables, truth
+from app.compare import cost as compare_cost
 from app.compare.view import View
 from app.data import queries
 from app.data.comparison import doubt, methods_of, per_run, ranking
 from storage import Store
 from tests.app.frames import clients
+from tests.app.pages import open_page
 from tests.app.samples import DIGITS, store_experiment
 
 NEAR = {"A": [[0.8], [0.82], [0.81]], "B": [[0.82], [0.80], [0.80]], "C": [[0.1], [0.11], [0.12]]}
@@ -72,12 +74,63 @@ def test_the_finding_of_a_sweep_counts_splits() -> None:
     assert "; 2 seeds are too few to distinguish values." in sweep.finding(rows, "λ")
 
 
+def test_the_dumbbell_counts_splits_on_hover() -> None:
+    _, _, means = dumbbell.figure(dumbbell.data(of_splits(clients(a=[[0.5], [0.7]])), 0.05)).data
+    assert means.hovertext[0].endswith("<br>1 of 1 clients, 2 splits")
+
+
+def test_effort_counts_the_runs_of_splits() -> None:
+    rows = [(m, split, seed) for m in ("fast", "slow", "lucky") for split in (7, 8) for seed in (0, 1)]
+    runs = pd.DataFrame(rows, columns=["method", "split", "seed"])
+    runs = runs.assign(run=runs.index, algorithm=runs["method"], options=[{}] * len(runs))
+    until = dict(enumerate([20] * 4 + [30] * 4 + [5] * 3))
+    spent = pd.DataFrame({"run": list(until), "megabytes": 1.0, "gradient_evaluations": 10.0})
+    found = communication.data(runs, until, spent)
+    marks = communication.figure(found, "rounds", "90 %").data[1::2]
+    assert [list(trace.customdata) for trace in marks] == [["4 of 4 runs"], ["3 of 4 runs"], ["4 of 4 runs"]]
+    assert "fast (20); 2 splits are too few to distinguish methods." in communication.finding(found, "rounds", "90 %")
+    assert communication.missed(["lucky"], found) == "Hollow, not reached with every run: lucky."
+    lucky = found[found["method"] == "lucky"]
+    assert communication.finding(lucky, "rounds", "90 %") == "No method reaches 90 % with every run."
+
+
+def test_the_finding_about_errors_counts_splits() -> None:
+    rows = of_splits(pd.DataFrame({"method": ["a", "b"], "seed": 0, "R": 0, "error": [1.0, 2.0]}))
+    found = error_over_R.finding(error_over_R.data(rows.assign(algorithm=rows["method"])))
+    assert found == "Lowest error: a at R = 0 (1); fewer than three splits are too few to distinguish methods."
+
+
+def test_the_title_of_costs_counts_splits() -> None:
+    rows = per_run(of_splits(clients(1000, Dear=[[0.9]] * 2, Cheap=[[0.8]] * 2)), 0.05)
+    rows = rows.assign(megabytes=rows["method"].map({"Dear": 30.0, "Cheap": 10.0}))
+    found = cost.heading(cost.data(rows, "megabytes"), ranking(rows, "mean").tied, "megabytes")
+    assert found.endswith("for 20 MB more, over two splits")
+
+
 def test_captions_of_swept_settings_name_splits(empty_store: Store) -> None:
     swept = [{"name": "ditto", "sweep": {"lam": [0.1, 1, 10]}}]
     shown = dials.figure(view_of(empty_store, DIGITS | ONE_SPLIT | {"algorithms": swept}), "lam")
     assert shown.caption is not None and "whisker: ± over splits." in shown.caption
     assert "; 1 split is too few to distinguish values." in shown.caption
     assert shown.heads["seeds"].title == "Splits"
+
+
+def test_tables_of_charts_name_what_they_count_and_have_no_internal_columns(empty_store: Store) -> None:
+    view = view_of(empty_store, DIGITS | ONE_SPLIT | {"algorithms": ["fedavg", "local_train"]})
+    figures = [one for part in compare_cost.parts(view, view, {}) for one in part.figures]
+    of = {one.key: one for one in [*figures, accuracy.low_mean_top(view, "mean", ())]}
+    titles = {key: one.heads["seeds"].title for key, one in of.items()}
+    assert titles == {"curves": "Runs", "cost": "Splits", "effort": "Runs", "dumbbell": "Splits"}
+    assert of["effort"].heads["seeds_run"].title == "All runs"
+    for key in ("cost", "effort", "dumbbell"):
+        assert not set(of[key].table) & {"unit", "splits", "samples", "tail_samples", "may_be_best"}
+
+
+def test_the_list_of_methods_counts_runs_where_splits_have_several(empty_store: Store) -> None:
+    for seeds in (ONE_SPLIT, {"training": ONE_SPLIT["training"], "seeds": [0, 1]}):
+        store_experiment(empty_store, DIGITS | seeds | {"algorithms": ["fedavg", "local_train"]})
+    methods = next(one for one in open_page("compare", runs="1,2").multiselect if one.label.startswith("Methods"))
+    assert [option.rpartition(" · ")[2] for option in methods.options] == ["2 seeds"] * 2 + ["2 runs"] * 2
 
 
 def test_captions_about_newcomers_name_splits(empty_store: Store) -> None:
@@ -99,3 +152,4 @@ def test_captions_about_the_distance_of_true_models_name_splits(empty_store: Sto
     (part,) = truth.parts(view, {})
     (shown,) = part.figures
     assert "whisker: ± over splits." in (shown.caption or "") and shown.heads["seeds"].title == "Splits"
+    assert not set(shown.table) & {"unit", "may_be_best"}

@@ -139,6 +139,26 @@ def test_the_sentences_sort_methods_by_what_their_interval_allows() -> None:
     ]
 
 
+def test_methods_with_one_split_or_none_in_common_have_no_interval() -> None:
+    apart = {
+        "Ditto": difference("Ditto", -0.012, 0.017),
+        "CFL": Difference("CFL", Interval(0.05, -inf, inf, 1), 1.0, 1.0, "unclear", ""),
+        "IFCA": Difference("IFCA", Interval(np.nan, -inf, inf, 0), 1.0, 1.0, "unclear", ""),
+    }
+    found = finding.sentences(table(Ditto=0.0), apart, "LocalTrain", 5, "Digits")
+    assert found[:3] == [
+        "Ditto cannot be told apart from LocalTrain (between −1.2 and +1.7 points).",
+        "CFL has only one split in common with LocalTrain.",
+        "IFCA has no split in common with LocalTrain.",
+    ]
+    assert not [sentence for sentence in found if "inf" in sentence]
+
+
+def test_an_interval_without_ends_has_unknown_ones() -> None:
+    assert numbers.known_ends(Interval(0.1, 0.05, 0.15, 3)) == (0.05, 0.15)
+    assert np.isnan(numbers.known_ends(Interval(0.1, -inf, inf, 1))).all()
+
+
 def test_one_split_speaks_of_its_clients_only() -> None:
     own = Difference("A", Interval(0.02, 0.01, 0.03, 20), 1.0, 1.0, "unclear", "One split: no interval")
     found = finding.sentences(table(A=0.0), {"A": own}, "LocalTrain", 1, "Digits")
@@ -173,7 +193,7 @@ def test_accuracy_at_equal_cost_is_not_yet_known_where_the_first_round_is_too_ex
         for at in (1, 2, 3, 4)
         for name, value in (("bytes_up", sent / 2), ("bytes_down", sent / 2), ("personalized.mean", at / 10))
     ]
-    runs = pd.DataFrame({"run": [1, 2, 3], "method": ["cheap", "dear", "alone"]})
+    runs = pd.DataFrame({"run": [1, 2, 3], "method": ["cheap", "dear", "alone"], "split": 0})
     found = equal_cost.data(pd.DataFrame(rows), runs, "megabytes")
     by_method = found.pivot(index="method", columns="budget", values="accuracy")
     assert by_method.columns.tolist() == [1, 2, 4]
@@ -182,6 +202,40 @@ def test_accuracy_at_equal_cost_is_not_yet_known_where_the_first_round_is_too_ex
     shown = equal_cost.as_shown(found, "megabytes")
     assert list(shown.columns) == ["Method", "at 4 MB", "at 2 MB", "at 1 MB"]
     assert shown.set_index("Method").loc["dear"].tolist() == ["not yet"] * 3
+
+
+def test_accuracy_at_equal_cost_is_over_the_splits_of_all_methods() -> None:
+    rows = [
+        {"run": run, "round": 1, "name": name, "value": value}
+        for run, accuracy in {1: 0.9, 2: 0.7, 3: 0.2, 4: 0.8}.items()
+        for name, value in (("bytes_up", 1e6), ("personalized.mean", accuracy))
+    ]
+    runs = pd.DataFrame({"run": [1, 2, 3, 4], "method": ["A", "A", "A", "B"], "split": [0, 0, 1, 0]})
+    found = equal_cost.data(pd.DataFrame(rows), runs, "megabytes")
+    whole = found[found["budget"] == 1].set_index("method")["accuracy"]
+    assert whole.to_dict() == pytest.approx({"A": 0.8, "B": 0.8}) and equal_cost.shared_splits(runs) == [0]
+    apart = runs.assign(split=[0, 0, 0, 1])
+    assert equal_cost.data(pd.DataFrame(rows), apart, "megabytes").empty and equal_cost.shared_splits(apart) == []
+
+
+def test_the_caption_of_equal_cost_names_the_splits_of_all_methods() -> None:
+    runs = runs_of(clients(A=[0.9], B=[0.8]))
+    study = SimpleNamespace(final_runs=runs, splits=(0, 1, 2))
+    assert "Only split" not in equal_cost.about(cast(Study, study), "megabytes")
+    study.final_runs = runs[(runs["method"] == "A") | (runs["split"] == 1)]
+    caption = equal_cost.about(cast(Study, study), "megabytes")
+    assert caption.endswith(" Only split 1: the others lack results of some methods.")
+
+
+def test_accuracy_at_equal_cost_averages_seeds_and_then_splits() -> None:
+    rows = [
+        {"run": run, "round": 1, "name": name, "value": value}
+        for run, accuracy in {1: 0.9, 2: 0.7, 3: 0.2}.items()
+        for name, value in (("bytes_up", 1e6), ("personalized.mean", accuracy))
+    ]
+    runs = pd.DataFrame({"run": [1, 2, 3], "method": "A", "split": [0, 0, 1]})
+    found = equal_cost.data(pd.DataFrame(rows), runs, "megabytes")
+    assert found["accuracy"].iloc[0] == pytest.approx((0.8 + 0.2) / 2)
 
 
 def test_the_latex_table_has_intervals_and_dashes_for_the_reference() -> None:
@@ -208,6 +262,15 @@ def test_the_latex_table_has_intervals_and_dashes_for_the_reference() -> None:
 
 
 def test_the_heading_counts_methods_below_the_reference() -> None:
-    rows = pd.DataFrame({"method": ["A", "B", "LocalTrain"], "default": [0.5, 0.6, 0.8], "tuned": [0.9, 0.7, 0.85]})
-    assert finals.heading(rows, "LocalTrain") == "With defaults, 2 of 2 methods are below LocalTrain; tuned, 1"
-    assert finals.heading(rows, None) == "Final runs"
+    runs = runs_of(clients(A=[0.9], B=[0.7], LocalTrain=[0.8]))
+    assert finals.heading(runs, "LocalTrain") == "With defaults, 1 of 2 methods are below LocalTrain; tuned, 1"
+    assert finals.heading(runs, None) == finals.heading(runs, "gone") == "Final runs"
+
+
+def test_the_heading_compares_the_splits_that_both_have() -> None:
+    runs = runs_of(clients(A=[0.9], B=[0.79], C=[0.79], LocalTrain=[0.8]))
+    hard = (runs["method"] == "B") & (runs["setting"] == "tuned") & (runs["split"] > 0)  # its mean is the highest
+    absent = (runs["method"] == "C") & (runs["setting"] == "tuned")
+    found = finals.heading(runs[~hard & ~absent], "LocalTrain")
+    assert found == "With defaults, 2 of 3 methods are below LocalTrain; tuned, 1 of 2"
+    assert finals.heading(runs[runs["method"].isin(["C", "LocalTrain"]) & ~absent], "LocalTrain") == "Final runs"

@@ -14,7 +14,7 @@ import yaml
 
 from app.actions.run_config import experiment_of_all
 from app.charts.printed.sheet import problem
-from app.data import queries
+from app.data import column_heads, queries
 from app.report.study import report
 from app.study import (
     choosing,
@@ -174,6 +174,21 @@ def test_before_the_finals_the_page_counts_trials(empty_store: Store) -> None:
     assert "Which method is best if all are tuned equally?" in text
 
 
+def test_a_study_without_results_has_no_figures(empty_store: Store) -> None:
+    queue_study(empty_store)
+    study = choosing.study_of(empty_store.experiments.get(1))
+    assert tuning.figures(study, {}) == settings.figures(study, {}) == ranks.figures(study) == []
+
+
+def test_a_study_without_completed_finals_has_the_figure_of_its_trials(study_store: Store, tmp_path: Path) -> None:
+    ids = [run.id for run in choosing.study_of(study_store.experiments.get(1)).finals]
+    with closing(sqlite3.connect(tmp_path / "study.db")) as database:
+        database.execute(f"UPDATE runs SET status = 'failed' WHERE id IN ({','.join(map(str, ids))})")
+        database.commit()
+    study = choosing.study_of(study_store.experiments.get(1))
+    assert [one.key for one in tuning.figures(study, {})] == ["best_so_far"] and ranks.figures(study) == []
+
+
 def test_cancelled_trials_are_named(empty_store: Store) -> None:
     queue_study(empty_store)
     runs = empty_store.queue.runs(newest_first=False)
@@ -187,6 +202,31 @@ def test_the_report_is_one_file_with_every_figure_and_table(study: Study) -> Non
         assert part in text
     assert "Validation accuracy by η" in text and "Accuracy at equal cost" in text
     assert text.count('class="plot"') == 5 and "http://127.0.0.1:8501/study?method=ditto&amp;experiment=1" in text
+
+
+def test_the_report_has_the_probabilities_of_the_page(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ranks.posterior_within(study, "0.25").empty
+    monkeypatch.setattr(ranks, "MIN_BLOCKS", 3)
+    text = report(study, {"rope": "1"}, "http://127.0.0.1:8501/study")
+    assert "Bayesian signed-rank test over 3 splits against LocalTrain" in text and "equal within 1 points" in text
+    assert '<th scope="col">Better</th>' in text
+
+
+def test_page_and_report_say_the_same_about_the_test_data(study_store: Store, tmp_path: Path) -> None:
+    earlier = STUDY | {"name": "before", "algorithms": ["fedavg"], "splits": [1]}
+    del earlier["tune"]
+    store_experiment(study_store, earlier)
+    with closing(sqlite3.connect(tmp_path / "study.db")) as database:
+        database.execute("UPDATE runs SET started_at = '2020-01-01 00:00:00.000000' WHERE experiment_id = 2")
+        database.commit()
+        study = choosing.study_of(study_store.experiments.get(1))
+        about = progress.test_data(study)
+        assert about == f"{progress.opened(study)} It was used before by 1 earlier run of other experiments."
+        assert about in words(opened(experiment=1)) and about in report(study, {}, "http://127.0.0.1:8501/study")
+        database.execute("UPDATE experiments SET example = 1 WHERE id = 1")
+        database.commit()
+    shipped = progress.test_data(choosing.study_of(study_store.experiments.get(1)))
+    assert shipped.startswith("Example results that ship with Fedscape. It was used before")
 
 
 def test_the_report_says_how_the_study_was_done(study: Study) -> None:
@@ -220,6 +260,8 @@ def test_the_figures_of_the_page_have_findings(study: Study) -> None:
     ]
     assert all(one.alt and one.caption and len(one.table) for one in shown)
     assert [problem(one.figure) for one in shown] == [None] * 5  # of a figure for a paper
+    assert shown[0].table["gain"].tolist() == numbers.table(study)["gain"].tolist()
+    assert "Tuning gain, points" in column_heads.read(shown[0].table, shown[0].heads)
 
 
 def test_compare_shows_the_final_runs_as_methods_and_links_to_the_study(read_study_store: Store) -> None:
@@ -244,6 +286,7 @@ def test_with_one_trial_the_defaults_are_the_choice_and_are_run_once(empty_store
     text = words(opened())
     assert "1 split is too few to tell who leads LocalTrain" in text and "defaults only, trained with 1 seed" in text
     assert "One split: what follows is about these clients, not about the methods." in text
+    assert table["lowest_low"].isna().all() and "inf" not in report(study, {}, "http://here").partition("<script")[0]
     assert "With one trial per method nothing was tuned." in text
 
 

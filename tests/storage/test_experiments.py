@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from storage import (
     ExperimentNotFound,
@@ -15,6 +16,7 @@ from storage import (
     StorageError,
     Store,
 )
+from storage.models import Artifact
 from tests.storage.samples import a_round, new_run
 
 
@@ -150,3 +152,30 @@ def test_an_import_with_an_unreadable_file_leaves_no_file(store: Store) -> None:
     with pytest.raises(StorageError, match="damaged"):
         store.experiments.import_finished("broken", {}, [FinishedRun(new_run(), "done", [a_round(0)], models=files)])
     assert store.queue.runs() == [] and not list(store.artifacts.folder.glob("*/*"))
+
+
+def test_an_import_over_the_disk_limit_leaves_no_file(sqlite_store: Store) -> None:
+    def limit(connection: sa.Connection) -> None:
+        if connection.scalar(sa.select(sa.func.count()).select_from(Artifact)):
+            raise StorageError("over the limit")
+
+    limited = Store(sqlite_store.url, before_commit=limit)
+    found = FinishedAnalysis("landscape", {"size": 5}, FinishedFile("analysis-landscape", 0, lambda: b"found"))
+    for files in ({"models": [FinishedFile("model-last", 0, lambda: b"models")]}, {"analyses": [found]}):
+        with pytest.raises(StorageError, match="over the limit"):
+            limited.experiments.import_finished("large", {}, [FinishedRun(new_run(), "done", [a_round(0)], **files)])
+    assert limited.queue.runs() == [] and not list(limited.artifacts.files.names())
+    limited.close()
+
+
+def test_a_file_that_another_import_added_meanwhile_is_not_added_twice(store: Store) -> None:
+    found = FinishedAnalysis("landscape", {"size": 5}, FinishedFile("analysis-landscape", 0, lambda: b"found"))
+    models = FinishedFile("model-last", 0, lambda: b"models")
+    run = FinishedRun(new_run(), "done", [a_round(0)], models=[models], analyses=[found])
+    store.experiments.import_finished("once", {}, [run])
+    (stored,) = store.queue.runs()
+    assert store.experiments.add_files(stored.id, run) == 0
+    assert sorted(a.kind for a in store.artifacts.list(stored.id)) == ["analysis-landscape", "model-last"]
+    assert len(store.analyses.list(stored.id)) == 1 and len(list(store.artifacts.files.names())) == 2
+    store.artifacts.drop_models([stored.id])
+    assert store.experiments.add_files(stored.id, run) == 1

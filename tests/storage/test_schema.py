@@ -59,7 +59,7 @@ def test_revisions_are_numbered_in_order() -> None:
 def test_migrating_is_idempotent(database_url: str, tmp_path: Path) -> None:
     store = Store(database_url)
     assert store.needs_migration()
-    with pytest.raises(SchemaOutdated, match="start"):
+    with pytest.raises(SchemaOutdated, match=r"there is no Fedscape database at .*; check --db"):
         store.check_schema()
     with store.try_dispatcher_lock():
         store.migrate()
@@ -87,9 +87,24 @@ def test_a_newer_database_is_refused(store: Store) -> None:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = :v"), {"v": schema.revisions()[-1]})
 
 
+def test_checking_creates_no_database(tmp_path: Path) -> None:
+    with pytest.raises(SchemaOutdated, match="there is no Fedscape database"):
+        Store(f"sqlite:///{tmp_path / 'new' / 'x.db'}").check_schema()
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_old_database_is_not_taken_for_a_missing_one(store: Store) -> None:
+    with store._database.write() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = :v"), {"v": schema.revisions()[0]})
+    with pytest.raises(SchemaOutdated, match="are out of date; the dispatcher migrates them"):
+        store.check_schema()
+    with store._database.write() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = :v"), {"v": schema.revisions()[-1]})
+
+
 def test_migrating_waits_for_a_running_dispatcher(database_url: str) -> None:
     store = Store(database_url)
-    with store.try_dispatcher_lock(), pytest.raises(SchemaOutdated):
+    with store.try_dispatcher_lock(), pytest.raises(SchemaOutdated, match="the dispatcher migrates them"):
         store.ensure_schema()
     store.ensure_schema()
     store.close()

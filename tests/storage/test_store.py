@@ -54,12 +54,24 @@ def test_the_url_is_absolute_for_other_processes(tmp_path: Path, monkeypatch: py
     assert Store("sqlite:///here.db").url == f"sqlite:///{tmp_path}/here.db"
 
 
+@pytest.mark.parametrize("name", ["what?.db", "100%25.db", "a b#c.db"])
+def test_a_path_may_have_any_character(tmp_path: Path, name: str) -> None:
+    store = Store(Store.url_of(tmp_path / name))
+    store.ensure_schema()
+    store.close()
+    assert (tmp_path / name).is_file()
+    assert Store(store.url).url == store.url
+    assert Store(Store.default_url(tmp_path / name)).artifacts.folder.parent == tmp_path / name / "var"
+
+
 @pytest.mark.parametrize(
     ("url", "message"),
     [
         ("nonsense", "no database URL"),
         ("mysql://h/d", "databases are not supported"),
         ("sqlite://", "must be a file"),
+        ("sqlite:////tmp/q?x.db", "write a [?] in the path as %3F"),
+        ("sqlite:///here.db?timeout=5", "SQLite URLs have no options"),
     ],
 )
 def test_an_unusable_url_is_refused(url: str, message: str) -> None:
@@ -190,7 +202,7 @@ def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(sqlite, "file_system", lambda folder, mounts: "nfs4")
     store = Store(f"sqlite:///{tmp_path / 'x.db'}")
     with pytest.raises(NetworkFileSystem, match="PostgreSQL"):
-        store.check_schema()
+        store.needs_migration()
     with pytest.raises(NetworkFileSystem):
         store.try_dispatcher_lock()
 

@@ -522,6 +522,14 @@ BACKUPS: dict[str, Case] = {
     "options with a number without end": rows(f"UPDATE runs SET hparams = '{{\"a\": {'9' * 5000}}}'"),
     "options nested without end": rows("UPDATE runs SET hparams = '" + '{"a":' * 20_000 + "'"),
     "versions are text": rows('UPDATE runs SET provenance = \'{"versions": "all"}\''),
+    "a data set that is text": rows("UPDATE runs SET config = json_set(config, '$.dataset', 'x')"),
+    "a number of clients that is text": rows(
+        "UPDATE runs SET config = json_set(config, '$.partition.num_clients', 'x')"
+    ),
+    "training that is a list": rows("UPDATE runs SET config = json_set(config, '$.training', json('[1]'))"),
+    "no role in a study": rows("UPDATE runs SET config = json_set(config, '$.study', json('{}'))"),
+    "a summary that is a list": rows("UPDATE runs SET summary = json_set(summary, '$.personalized', json('[1]'))"),
+    "a mean that is text": rows("UPDATE runs SET summary = json_set(summary, '$.best.personalized.mean', 'x')"),
     "a partition without sizes": rows("UPDATE partitions SET partition = '{}'"),
     "a partition of text": rows("UPDATE partitions SET partition = json_set(partition, '$.class_names', 'x')"),
     "sizes that are text": rows("UPDATE partitions SET partition = json_set(partition, '$.test_sizes[0]', 'x')"),

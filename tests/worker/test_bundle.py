@@ -145,6 +145,17 @@ def test_a_bundle_restores_dropped_models(other: Store, bundle: Path) -> None:
     assert [k.added for k in import_file(other, bundle).known] == [0]
 
 
+def test_a_bundle_of_a_run_with_the_same_models_twice_has_them_once(
+    store: Store, run: RunRecord, other: Store, tmp_path: Path
+) -> None:
+    (last,) = store.artifacts.list(run.id, "model-last")
+    again = store.artifacts.write_file(run.id, "model-last", last.round, store.artifacts.read(last))
+    store.artifacts.register(run.id, None, again)
+    write_runs(store, tmp_path / "twice.zip", [run], "bundle")
+    found = files(other, import_run(other, tmp_path / "twice.zip"))
+    assert [kind for kind, *_ in found].count("model-last") == 1
+
+
 def test_a_rerun_is_a_different_run(store: Store, run: RunRecord, other: Store, bundle: Path) -> None:
     import_run(other, bundle)
     again = compute(store, training__rounds=2, partition__val_fraction=0.2)

@@ -17,6 +17,7 @@ from engine.cli import run as cli
 from engine.cli.progress import reporter
 from engine.config import tpe
 from engine.config.schema import parse_experiment
+from engine.config.study import Study
 from engine.core.errors import InvalidConfig
 from engine.exchange.bundle import CHOICES, write_bundle
 from engine.exchange.import_runs import import_file
@@ -417,6 +418,24 @@ def test_a_bundle_carries_a_study_with_its_choices(store: Store, tmp_path: Path)
     other.close()
 
 
+@pytest.mark.parametrize("is_imported", [True, False])
+def test_a_study_whose_runs_are_all_in_the_trash_queues_nothing(
+    store: Store, tmp_path: Path, is_imported: bool
+) -> None:
+    experiment_id = queued(store, tune={"gradients": 1000})
+    ditto = [run.id for run in runs_of(store, experiment_id) if run.study["entry"] == "ditto"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Dispatcher, "_advance", lambda *_: None)
+        run_to_the_end(store)
+    if is_imported:
+        write_bundle(store, tmp_path / "study.zip", [run for run in runs_of(store, experiment_id) if run.id in ditto])
+        store.queue.delete(store.queue.ids())
+        experiment_id = import_file(store, tmp_path / "study.zip").experiments[0].id
+    store.trash.put(store.queue.ids())
+    run_to_the_end(store)  # as after a restart
+    assert advance(store, experiment_id) == [] and store.queue.ids() == []
+
+
 def test_a_bundle_with_a_choice_of_no_study_is_refused(store: Store, tmp_path: Path) -> None:
     experiment_id = queued(store, tune={"trials": 1})
     run_to_the_end(store)
@@ -443,6 +462,27 @@ def test_the_trials_of_a_study_are_read_with_their_validation(store: Store, tria
     done = next(t for t in trials if (t.entry, t.trial) == ("ditto", 1))
     assert done.gradients > 0 and len(done.accuracy) == len(done.loss) == len(done.sizes) == 3
     assert advance(store, trials_done) == [], "a repeated trial has to end first"
+
+
+def test_settings_are_chosen_without_the_accuracies_of_malicious_clients(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[int, float] = {}
+
+    def next_point(study: Study, entry: str, split: int, values: dict[int, float], points: Any) -> None:
+        seen.update(values)
+
+    monkeypatch.setattr(Study, "next_point", next_point)
+    attack = {"name": "labels", "share": 0.34}
+    experiment_id = queued(store, algorithms=["local_train"], attack=attack, tune={"gradients": 3 * 20 * 3 - 1})
+    run_to_the_end(store)
+    benign = {}
+    for trial in store.studies.trials(experiment_id):
+        assert trial.malicious.sum() == 1
+        benign[trial.trial] = float(trial.accuracy[~trial.malicious].astype(float).mean())
+        assert benign[trial.trial] != float(trial.accuracy.astype(float).mean())
+    assert len(benign) == 3 and seen == {k: benign[k] for k in (0, 1)}
+    assert store.studies.choices(experiment_id)[0].value == max(benign.values())
 
 
 TPE = {"sampler": "tpe", "trials": 4}

@@ -188,7 +188,7 @@ def _shades(base: str, n: int, on_dark: bool) -> list[str]:
 
 
 def cluster_colors(n: int) -> list[str]:
-    """Colors of contexts; beyond ten they repeat, and letters distinguish them."""
+    """Colors of contexts; beyond ten they repeat, and numbers distinguish them."""
     which = 1 if is_dark() else 0
     return [HUES[CLUSTER_HUES[i % len(CLUSTER_HUES)]][which] for i in range(n)]
 

@@ -1,12 +1,17 @@
 """CFL: when a cluster splits, how it is divided, and what is recorded."""
 
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from engine.aggregators import Aggregator, Combined
+from engine.aggregators.norm_clip import NormClip, NormClipOptions
 from engine.algorithms.cfl import bipartition
+from engine.channel.dials import Dials
+from engine.simulation.simulate import Simulation
 from engine.training.clustering import cosine_similarity
 from tests.support import reference
 from tests.support.builders import federation, personalized, simulation, trained
@@ -28,6 +33,50 @@ def test_cfl_splits_after_the_warmup_and_each_half_runs_fedavg():
         sizes = np.array(run.task.train_sizes)[members]
         mean = np.average(np.stack(copies)[members], axis=0, weights=sizes)
         np.testing.assert_allclose(as_matrix(personalized(run))[members], [mean] * 3, atol=1e-12)
+
+
+def with_rule(rule: Aggregator, **changed: Any) -> Simulation:
+    """A run that splits from round 1 on, with this aggregator."""
+    run = simulation(SPLITTING | {"warmup": 0}, two_rules(), model=ZEROS, **changed)
+    run.dials = Dials(run.config.seed, run.task.num_clients, aggregator=rule)
+    return run
+
+
+def test_a_split_moves_no_model_twice():
+    """Where updates are clipped, each model is at most their norm from what its clients received."""
+    run = with_rule(NormClip(NormClipOptions(at=0.01)), rounds=3)
+    rounds = run.rounds()
+    next(rounds)
+    received, before = matrices(run), run.state.contexts.assigned
+    for _ in rounds:
+        models, assigned = matrices(run), run.state.contexts.assigned
+        for k, model in enumerate(models):
+            (parent,) = set(before[assigned == k].tolist())
+            assert np.linalg.norm(model - received[parent]) <= 0.01 + 1e-12
+        received, before = models, assigned
+    assert len(received) > 2
+
+
+class Counting(Aggregator):
+    """The mean, which remembers of how many uploads."""
+
+    def __init__(self) -> None:
+        self.counts: list[int] = []
+
+    def combine(self, delta: torch.Tensor, weights: torch.Tensor, num_malicious: int) -> Combined:
+        self.counts.append(len(delta))
+        return Combined(weights)
+
+
+def test_a_split_aggregates_only_its_two_halves_again():
+    run = with_rule(Counting(), rounds=3)
+    before, splits = 1, []
+    for result in list(run.rounds())[1:]:
+        after = int(result.clusters.max()) + 1
+        splits.append((before, after))
+        before = after
+    assert len(run.dials.aggregator.counts) == sum(k + 2 * (new - k) for k, new in splits)
+    assert any(1 < k < new for k, new in splits)
 
 
 def test_cfl_records_the_norms_of_the_mean_and_the_largest_update():

@@ -1,5 +1,7 @@
 """FedDBE: equal to FedAvg without its two parts, and rounds computed with plain autograd."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -19,6 +21,7 @@ from tests.support.builders import (
     trained,
     with_newcomers,
 )
+from tests.support.lost_uploads import Lossy
 from tests.support.newcomers import unseen_models
 from tests.support.settings import DNN
 from tests.support.split_models import row_of
@@ -142,6 +145,19 @@ def test_the_training_before_round_1_is_counted_in_round_1_for_all_clients():
     width, model = 6 * 8, 8 * (5 * 6 + 6 + 6 * 3 + 3)
     assert [r.scalars["bytes_up"] for r in results] == [0, 2 * model + 4 * width, 2 * model]
     assert [r.scalars["bytes_down"] for r in results] == [0, 2 * model + 4 * (model + width), 2 * model]
+
+
+def test_a_lost_consensus_is_computed_in_the_next_round_and_pulls_nothing_before():
+    run = simulation({"name": "feddbe", "kappa": 4.0}, model=DNN)
+    lost = replace(run.task, channel=Lossy((0, 1, 2, 3)))
+    state, diagnostics = run.algorithm.round(run.state, run.task.cohort(1), lost)
+    assert not state.is_ready and not state.consensus.any()
+    alone = trained({"name": "feddbe", "kappa": 0}, model=DNN, rounds=1)
+    assert_close(state.personal_params, alone.state.personal_params, EXACT)
+    assert diagnostics.bytes_down == 2 * 4 * 8 * (5 * 6 + 6 + 6 * 3 + 3)
+    state, _ = run.algorithm.round(state, run.task.cohort(2), run.task)
+    assert state.is_ready
+    torch.testing.assert_close(state.consensus, consensus_of(run, 1.0), rtol=EXACT, atol=EXACT)
 
 
 def test_without_pull_there_is_no_training_before_round_1():

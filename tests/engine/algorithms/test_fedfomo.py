@@ -7,13 +7,16 @@ import pytest
 import torch
 
 from engine.algorithms.fedfomo import Asked, choose, gains_of, moved, split
+from engine.config.schema import RunConfig
 from engine.core.params import gather
 from engine.core.streams import numpy_stream
+from engine.simulation.simulate import Simulation
 from tests.support import reference
 from tests.support.builders import (
     SIZES,
     assert_close,
     assert_equal,
+    config,
     federation,
     personalized,
     simulation,
@@ -66,6 +69,15 @@ def test_a_candidate_that_equals_the_base_has_no_gain():
     assert torch.equal(unused[:, 0], both[:, 0]) and not unused[:, 1].any()
 
 
+def test_the_clock_counts_the_models_that_clients_ask_for():
+    size = 3 * 5 + 3
+    raw = config(fedfomo(models=2), rounds=3).to_dict()
+    system = {"down_mbit": 8e-6, "link_spread": 0}  # a byte a second
+    rounds = [*Simulation(RunConfig.from_dict(raw | {"system": system}), data=federation()).rounds()]
+    assert [r.scalars["bytes_down"] for r in rounds] == [0, 0, N * 2 * size * 8, N * 2 * size * 8]
+    assert [r.scalars["diagnostics.simulated_s"] for r in rounds] == pytest.approx([0, 0, 2 * size * 8, 4 * size * 8])
+
+
 def samples(task, client: int) -> set[tuple[float, ...]]:
     return {tuple(x.tolist()) for x in task.data.train.of_client(client)[0]}
 
@@ -89,6 +101,17 @@ def test_samples_are_held_out_for_the_whole_run_and_whoever_takes_part():
     for some, one in zip(of_all, of_two, strict=True):
         assert all(samples(some, i) == samples(one, i) for i in (1, 3))
         assert one.train_sizes[0] == one.train_sizes[2] == 0
+
+
+def test_poisoned_labels_stay_with_their_samples():
+    task = simulation("fedfomo").task
+    train = task.data.train
+    labels = torch.arange(train.num_samples)  # each sample has its own
+    task = replace(task, data=replace(task.data, train=replace(train, relabeled=labels)))
+    for some in split(task, torch.tensor([3, 1]), 0.4):
+        for i in (1, 3):
+            x, y = some.data.train.of_client(i)
+            assert torch.equal(x, train.features(y))
 
 
 def test_without_held_out_samples_models_are_measured_on_all():

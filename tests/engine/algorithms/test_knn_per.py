@@ -125,6 +125,17 @@ def test_many_samples_are_compared_in_pieces(monkeypatch):
     torch.testing.assert_close(predicted(run, 1, x), whole)
 
 
+def test_poisoned_labels_stay_with_their_samples_in_a_limited_memory():
+    run = trained({"name": "knn_per", "capacity": 5})
+    train = run.task.data.train
+    labels = torch.arange(train.num_samples)  # each sample has its own
+    task = replace(run.task, data=replace(run.task.data, train=replace(train, relabeled=labels)))
+    found = run.algorithm.personalized(run.state, task)
+    for client, size in enumerate((5, 5, 4, 5)):
+        stored = found.of_client(client)
+        torch.testing.assert_close(train.features(stored["memory_labels"][:size].long()), stored["memory"][:size])
+
+
 def test_a_capacity_limits_the_memory_to_some_of_the_clients_samples():
     run = trained({"name": "knn_per", "capacity": 5})
     predictor = run.algorithm.personalized(run.state, run.task)

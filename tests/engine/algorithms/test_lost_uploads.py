@@ -25,7 +25,7 @@ SERVERS = {  # what the server computes from the uploads
     "term": ("global_params",),
     "afl": ("last_params", "global_params"),
     "feddyn": ("global_params", "mean_drift"),
-    "fedopt": ("global_params",),
+    "fedopt": ("global_params", "mean_update", "mean_square"),
     "mocha": ("duals",),
 }
 

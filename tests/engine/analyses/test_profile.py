@@ -9,6 +9,7 @@ import pytest
 from engine.analyses import profile
 from engine.analyses.profile import CHOOSING, EVALUATION, GATHERING, PARTS, REST, TRAINING, ClockedSimulation, Options
 from engine.analyses.support.loaded_run import Subject
+from engine.channel.direct import Direct
 from engine.core.findings import Findings
 from engine.simulation.simulate import Simulation
 from tests.support.tiny_runs import tiny_config, trained
@@ -78,8 +79,9 @@ def test_newcomers_count_as_evaluation_time(clock: Clock, monkeypatch: pytest.Mo
     assert found.arrays[f"seconds.{REST}"].tolist() == [3, 3, 3, 3]
 
 
-def test_profiling_does_not_change_results() -> None:
-    config = tiny_config(algorithms=[{"name": "fedrep"}], model={"name": "dnn", "hidden": 8})
+@pytest.mark.parametrize("dials", [{}, {"attack": {"name": "labels", "how": "reverse", "share": 0.5}}])
+def test_profiling_does_not_change_results(dials: dict[str, Any]) -> None:
+    config = tiny_config(algorithms=[{"name": "fedrep"}], model={"name": "dnn", "hidden": 8}, **dials)
     subject, _ = trained(config)
     for plain, clocked in zip(Simulation(config).rounds(), ClockedSimulation(subject).rounds(), strict=True):
         for name, values in plain.arrays.items():
@@ -94,6 +96,28 @@ def test_operators_of_a_round_are_sorted_by_time() -> None:
     assert costs == sorted(costs, reverse=True)
     assert all(operator["name"] and operator["calls"] > 0 for operator in operators)
     assert found.values["profiled_steps"] == 2
+
+
+@pytest.mark.parametrize(
+    "dials",
+    [
+        {"privacy": {"unit": "sample", "clip": 1.0, "noise": 1.0}},
+        {"system": {"compute_s": 0.01}},
+        {"aggregator": "median", "compression": "top_k"},
+    ],
+)
+def test_the_profiled_round_is_one_like_the_timed_ones(monkeypatch: pytest.MonkeyPatch, dials: dict[str, Any]) -> None:
+    subject, _ = trained(tiny_config(**dials))
+    original, seen = type(subject.algorithm).round, []
+
+    def round_of(self: Any, state: Any, cohort: Any, task: Any) -> Any:
+        seen.append((type(task.backend), type(task.channel), task.draws_samples))
+        return original(self, state, cohort, task)
+
+    monkeypatch.setattr(type(subject.algorithm), "round", round_of)
+    profiled(subject, rounds=1)
+    timed, again = seen
+    assert again == timed != (type(subject.task.backend), Direct, False)
 
 
 def test_the_profiler_records_the_beginning_of_a_long_round(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ SPEED = np.array([1.0, 0.5, 0.25, 0.8])  # of clients 0 to 3
 def clock(bytes_down=0, speed=SPEED, participation=1.0, seed=0, **options) -> Clock:
     everyone = np.ones(4)
     systems = Systems(System(**{"compute_s": 0.25} | options), seed, speed, everyone, everyone)
-    return Clock(systems, 1, participation, bytes_down)
+    return Clock(systems, 1, participation, 4, np.full(4, bytes_down))
 
 
 def trained(times=1, **options) -> Clock:
@@ -89,6 +89,14 @@ def test_bytes_of_uploads_that_are_not_used_are_wasted_both_ways():
     found = trained(bytes_down=10, deadline_s=1.5)
     found.arrives(COHORT, np.full(4, 7.0))
     assert found.values(COHORT)["wasted_bytes"] == 2 * (10 + 7)
+
+
+def test_each_client_takes_the_time_of_what_it_receives():
+    found = trained(compute_s=0, down_mbit=8e-6, deadline_s=2.5)  # a byte a second
+    found.bytes_down = np.array([0, 3, 1, 2])
+    assert by_client(found.arrives(COHORT, NOTHING)) == [True, False, True, True]
+    assert by_client(found.seconds(COHORT)) == pytest.approx([0, 3, 1, 2])
+    assert found.values(COHORT)["wasted_bytes"] == 3
 
 
 def test_dropped_clients_never_report_and_are_not_late():

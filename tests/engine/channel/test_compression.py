@@ -1,5 +1,6 @@
 """Compressed uploads in a run: bytes, error feedback, and when nothing changes."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -7,6 +8,7 @@ from engine.channel.dials import ChannelState, Dials
 from engine.channel.open import Open
 from engine.compressors.top_k import TopK, TopKOptions
 from engine.config.schema import RunConfig
+from engine.core.client_rows import RowStore
 from engine.simulation.simulate import Simulation
 from tests.support.builders import assert_close, assert_equal, config, federation, personalized, simulation, supports
 from tests.support.dials import METHODS
@@ -52,8 +54,8 @@ def test_what_was_sent_and_what_is_left_are_all_updates_of_a_client():
             sent[client] += arrived.params["w"][row]
             wanted[client] += delta[row]
         state = ledger.close(cohort)
-    torch.testing.assert_close(sent + state.residual["models"]["residual"], wanted)
-    assert state.residual["models"]["residual"][3].tolist() == [0.0] * 3
+    torch.testing.assert_close(sent + state.residual["models:w"]["residual"], wanted)
+    assert state.residual["models:w"]["residual"][3].tolist() == [0.0] * 3
 
 
 def test_what_is_left_is_sent_later():
@@ -77,10 +79,80 @@ def test_a_run_with_feedback_continues_from_a_checkpoint():
     second.restore(first.checkpoint())
     assert [r.round for r in second.rounds()] == [2, 3]
     assert_equal(personalized(second), personalized(whole))
-    for kind in ("models", "changes"):
-        assert_equal(second.channel.residual[kind], whole.channel.residual[kind])
+    assert {kind.partition(":")[0] for kind in whole.channel.residual} == {"models", "changes"}
+    for kind, rows in whole.channel.residual.items():
+        assert_equal(second.channel.residual[kind], rows)
     assert rounds[-1].arrays["diagnostics.residual_norm"].shape == (4,)
     assert 0 < rounds[-1].scalars["diagnostics.compression.error"] < 2
+
+
+def test_each_kind_of_upload_has_a_remainder_of_its_own():
+    run = simulation("fedavg")
+    cohort, dials = run.task.cohort_of([1], 1), Dials(0, 4, compressor=TopK(TopKOptions(share=0.5)))
+    state, received = ChannelState(), []
+    for sent in ({"head": [[4.0, 1.0]], "body": [[8.0, 2.0, 3.0, 1.0]], "other": [[0.0, 6.0]]}, {"head": [[0.0, 0.0]]}):
+        ledger = Open(dials, state, 1)
+        for name, delta in sent.items():
+            upload = {name: torch.tensor(delta)}
+            arrived = ledger.deliver(upload, None, cohort, cohort.uniform)
+            received.append(arrived.params[name][0].tolist())
+        state = ledger.close(cohort)
+    assert received == [[4, 0], [8, 0, 3, 0], [0, 6], [0, 1]]
+    left = {kind: rows["residual"][1].tolist() for kind, rows in state.residual.items()}
+    assert left == {"models:head": [0, 0], "models:body": [0, 2, 0, 1], "models:other": [0, 0]}
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("compression", [{"name": "top_k", "share": 0.1}, {"name": "qsgd", "feedback": True}], ids=str)
+def test_every_method_trains_with_feedback(name, compression):
+    run, rounds = finished(name, compression, model=SPLIT if supports(name, SPLIT) else "mlr")
+    assert rounds[-1].diverged is None and rounds[-1].round == 2
+    assert ("diagnostics.residual_norm" in rounds[-1].arrays) == bool(run.channel.residual)
+
+
+def test_the_recorded_remainder_of_a_method_with_several_uploads_is_that_of_its_model():
+    run, rounds = finished("fedpac", {"name": "top_k", "share": 0.1}, model=SPLIT)
+    assert len(run.channel.residual) == 3
+    left = run.channel.residual["models:body.1.weight,body.1.bias"]["residual"]
+    np.testing.assert_allclose(rounds[-1].arrays["diagnostics.residual_norm"], left.norm(dim=1))
+
+
+def test_a_checkpoint_with_one_remainder_for_all_uploads_continues():
+    run = simulation("fedavg")
+    cohort, dials = run.task.cohort_of([1], 1), Dials(0, 4, compressor=TopK(TopKOptions(share=0.5)))
+    older = {"models": {"residual": torch.tensor([[0.0, 0.0], [0.0, 5.0], [0.0, 0.0], [0.0, 0.0]])}}
+    ledger = Open(dials, ChannelState(residual=older), 1)
+    arrived = ledger.deliver({"w": torch.tensor([[3.0, 0.0]])}, None, cohort, cohort.uniform)
+    assert arrived.params["w"].tolist() == [[0, 5]]
+    left = ledger.close(cohort).residual
+    assert {kind: rows["residual"][1].tolist() for kind, rows in left.items()} == {"models:w": [3, 0]}
+
+
+@pytest.mark.parametrize("name", ["fedmd", "kt_pfl"])
+def test_predictions_for_other_samples_in_each_round_leave_nothing_for_later(name):
+    run, _ = finished(name, {"name": "top_k", "share": 0.3}, rounds=3)
+    forgetful, _ = finished(name, {"name": "top_k", "share": 0.3, "feedback": False}, rounds=3)
+    assert_equal(personalized(run), personalized(forgetful))
+    assert not run.channel.residual
+    note = f"{name}: each round sends predictions for other samples; compression.feedback has no effect"
+    assert note in run.task.notes and note not in forgetful.task.notes
+
+
+def test_large_residuals_are_measured_a_few_rows_at_a_time(monkeypatch):
+    options = {"compression": {"name": "top_k", "share": 0.1}, "rounds": 3, "participation": 0.5}
+    expected = finished(**options)[1][-1].arrays["diagnostics.residual_norm"]
+    monkeypatch.setattr("engine.core.client_rows.DENSE_BYTES", 0)
+    monkeypatch.setattr("engine.channel.open.BLOCK_BYTES", 1)
+    counts, read = [], RowStore.read
+
+    def counted(store, places):
+        counts.append(len(places))
+        return read(store, places)
+
+    monkeypatch.setattr(RowStore, "read", counted)
+    found = finished(**options)[1][-1].arrays["diagnostics.residual_norm"]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert max(counts) == 2  # participants
 
 
 def test_large_residuals_keep_the_rows_of_clients_that_took_part(monkeypatch):

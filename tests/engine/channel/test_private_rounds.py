@@ -11,9 +11,9 @@ from engine.simulation.simulate import Simulation
 from tests.support.builders import config, federation
 
 
-def empty_round(**privacy) -> tuple[Simulation, dict[str, float], dict]:
+def empty_round(method: str = "fedavg", **privacy) -> tuple[Simulation, dict[str, float], dict]:
     """Runs a round in which none of the four clients is drawn; also returns its scalars and arrays."""
-    raw = config("fedavg", participation=0.01, rounds=1).to_dict() | {"privacy": {"delta": 0.01} | privacy}
+    raw = config(method, participation=0.01, rounds=1).to_dict() | {"privacy": {"delta": 0.01} | privacy}
     run = Simulation(RunConfig.from_dict(raw), data=federation((6, 6, 6, 6)))
     assert run.task.is_empty_draw(1) and len(run.task.participants(1)) == 1
     _, result = run.rounds()
@@ -41,3 +41,11 @@ def test_the_model_moves_by_the_noise_alone() -> None:
     noise = scalars["diagnostics.privacy.noise_norm"]
     assert math.isclose(float(torch.linalg.vector_norm(moved)), noise, rel_tol=1e-9)
     assert scalars["diagnostics.privacy.signal_norm"] == 0
+
+
+def test_the_server_of_fedopt_steps_on_the_noise_alone() -> None:
+    run, scalars, _ = empty_round("fedopt", noise=1.0)
+    noise = scalars["diagnostics.privacy.noise_norm"]
+    assert math.isclose(scalars["diagnostics.server_update_norm"], noise, rel_tol=1e-9)
+    kept = torch.cat([m.flatten() for m in run.state.mean_update.values()])
+    assert math.isclose(float(torch.linalg.vector_norm(kept)), 0.1 * noise, rel_tol=1e-9)

@@ -192,6 +192,28 @@ def test_an_unusable_database_url_is_refused(call: Call, tmp_path: Path, url: st
     assert refused(call, "run", write_config(tmp_path), "--db", url).count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("runs",),
+        ("runs", "--deleted"),
+        ("disk",),
+        ("study", 1),
+        ("export", 1),
+        ("backup", "x.zip"),
+        *((command, 1) for command in ("cancel", "pause", "resume", "retry", "delete", "undelete", "drop-models")),
+    ],
+    ids=lambda words: "-".join(map(str, words)),
+)
+def test_a_missing_database_is_named_and_not_created(call: Call, tmp_path: Path, words: tuple[object, ...]) -> None:
+    err = refused(call, *words, "--db", f"sqlite:///{tmp_path}/typo/new.db")
+    assert err == (
+        f"there is no Fedscape database at sqlite:///{tmp_path}/typo/new.db; check --db (or DATABASE_URL), "
+        "or run an experiment first\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_file_other_than_a_database_is_refused(call: Call, tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("nothing but text, and enough of it to be read as a header" * 20)
     assert "text.db" in refused(call, "export", 1, "--db", f"sqlite:///{tmp_path}/text.db")

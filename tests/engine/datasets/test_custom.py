@@ -15,6 +15,7 @@ from PIL import Image
 from engine.core.errors import DataUnavailable
 from engine.datasets import Pool
 from engine.datasets.custom import Custom, CustomOptions
+from engine.datasets.image_folder import pixels
 
 X = np.arange(12.0).reshape(6, 2)
 Y = np.array([0, 1, 2, 0, 1, 2])
@@ -229,6 +230,12 @@ def test_a_table_too_large_for_memory_is_refused_before_it_is_read(tmp_path, mon
         ("a,label\r1,0,5\r2,1,3\r", {}, "row 2: has 3 values, the header has 2"),
         ("a,label\n1,0\nNA,1\n", {}, "column a, row 3: has no value"),
         ("a,label\n1,0\n2,NaN\n", {}, "column label, row 3: has no value"),
+        ("a,label,label\n1,0,7\n2,1,8\n", {}, "two columns are named 'label'; rename one"),
+        ("a,who,label,who\n1,7,0,7\n2,8,1,8\n", {"client": "who"}, "two columns are named 'who'; rename one"),
+        ('\ufeff"a",label,a\n1,0,7\n2,1,8\n', {}, "two columns are named 'a'; rename one"),
+        ("a,label\n\n1,0,5\n2,1,3\n", {}, "row 3: has 3 values, the header has 2"),
+        ("\na,label\n \t\n\n1,0,5\n2,1,3\n", {}, "row 5: has 3 values, the header has 2"),
+        ("a,label\n1,0\n\n2,1,3\n", {}, "row 4: has 3 values, the header has 2"),
         ("label\n0\n1\n", {}, r"x has shape \[2, 0\]"),
         ("a,label\n", {}, "no rows"),
     ],
@@ -236,6 +243,33 @@ def test_a_table_too_large_for_memory_is_refused_before_it_is_read(tmp_path, mon
 def test_an_invalid_table_is_refused_with_the_expected_format(tmp_path, text, options, words):
     with pytest.raises(DataUnavailable, match=f"(?s)own.csv: .*{words}.*Expected: a header"):
         load(csv(tmp_path, text), **options)
+
+
+def test_blank_lines_of_a_table_are_skipped(tmp_path):
+    pool = load(csv(tmp_path, "\na,b,label\n\n1,2,0\n \t\n3,4,1\n\n"))
+    assert pool.x.tolist() == [[1, 2], [3, 4]] and pool.y.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("x,0", "column a, row 7: 'x' is not a number"),
+        ("inf,0", "column a, row 7: inf is not finite"),
+        (",0", "column a, row 7: has no value"),
+        ("3,", "column label, row 7: has no value"),
+        ("3,nan", "column label, row 7: has no value"),
+        ("3,1.5", "column label, row 7: 1.5 is not a whole number"),
+        ('3,""', "column label, row 7: has no value"),
+    ],
+)
+def test_rows_are_counted_as_in_a_spreadsheet_with_blank_lines(tmp_path, row, words):
+    with pytest.raises(DataUnavailable, match=words):
+        load(csv(tmp_path, f"\na,label\n\n1,0\n2,1\n \n{row}\n"))
+
+
+def test_several_columns_of_a_table_may_have_no_name(tmp_path):
+    pool = load(csv(tmp_path, ",a,,label\n1,2,3,0\n4,5,6,1\n"))
+    assert pool.x.tolist() == [[1, 2, 3], [4, 5, 6]]
 
 
 @pytest.mark.parametrize(
@@ -450,6 +484,33 @@ def test_a_damaged_image_is_named(tmp_path, keep):
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(DataUnavailable, match=r"b/1\.png is not a readable image"):
         load(folder)
+
+
+@pytest.mark.parametrize(
+    ("values", "suffix"),
+    [
+        (np.array([[0, 20000], [40000, 65535]], np.uint16), "png"),
+        (np.array([[0, 20000], [40000, 65535]], np.uint16), "pgm"),
+        (np.array([[0, 20000], [40000, 65535]], ">u2"), "tiff"),
+        (np.array([[0, 1], [70000, -1]], np.int32), "tiff"),
+        (np.array([[0, 1], [0.5, 0.25]], np.float32), "tiff"),
+    ],
+)
+def test_images_with_more_than_8_bits_are_refused_instead_of_cut_off(tmp_path, values, suffix):
+    folder = image_folder(tmp_path, b_1=grey(10, size=(2, 2)))
+    (folder / "a").mkdir()
+    path = folder / "a" / f"1.{suffix}"
+    Image.fromarray(values).save(path)
+    words = rf"a/1\.{suffix} has 16-bit or floating-point pixels; save it with 8 bits per channel, or use an NPZ file"
+    with pytest.raises(DataUnavailable, match=words):
+        load(folder)
+    with pytest.raises(ValueError, match=words):
+        pixels(path, f"a/1.{suffix}", "RGB")
+
+
+def test_black_and_white_images_become_gray(tmp_path):
+    pool = load(image_folder(tmp_path, a_1=Image.new("1", (3, 2), 1), b_1=Image.new("1", (3, 2), 0)))
+    assert pool.x[:, 0, 0, 0].tolist() == [255, 0]
 
 
 def test_a_folder_without_images_is_refused(tmp_path):

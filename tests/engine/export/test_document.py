@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.core.errors import InvalidConfig
 from engine.core.json_values import finite
 from engine.core.results import RoundResult, RunResult
 from engine.export.document import export_text, joint_config, round_document, run_document, write_export
@@ -86,10 +87,18 @@ def test_several_experiments_share_one_config_key() -> None:
     assert joint_config([{"name": "a"}, {"name": "b"}]) == {"experiments": [{"name": "a"}, {"name": "b"}]}
 
 
-@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("number", [1, 2])
 def test_the_text_is_one_json_document(number: int) -> None:
     document = json.loads(export_text({"name": "e"}, [an_outcome(seed=seed) for seed in range(number)]))
     assert [run["seed"] for run in document["runs"]] == list(range(number))
+
+
+def test_a_text_without_runs_is_an_error_and_a_file_is_not(tmp_path: Path) -> None:
+    running = an_outcome(status="running")
+    with pytest.raises(InvalidConfig, match="they have not ended"):
+        export_text({"name": "e"}, [running])
+    write_export(tmp_path / "out.json", {"name": "e"}, [running])
+    assert json.loads((tmp_path / "out.json").read_text()) == {"config": {"name": "e"}, "runs": []}
 
 
 def test_a_file_is_written_completely_or_not_at_all(tmp_path: Path) -> None:

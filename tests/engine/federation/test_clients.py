@@ -1,4 +1,6 @@
-"""The sample counts of a federation."""
+"""The sample counts of a federation, and its samples."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +17,15 @@ def test_class_counts_only_cover_training_samples():
     data = federation()
     for i, counts in enumerate(data.class_counts):
         assert counts.tolist() == torch.bincount(data.train.of_client(i)[1], minlength=3).tolist()
+
+
+def test_selected_samples_keep_their_labels():
+    train = federation((2, 3)).train
+    assert train.selected(torch.tensor([4, 1]), torch.tensor([0, 0, 2])).relabeled is None
+    poisoned = replace(train, relabeled=torch.tensor([5, 6, 7, 8, 9]))
+    chosen = poisoned.selected(torch.tensor([1, 4, 2]), torch.tensor([0, 1, 3]))
+    assert chosen.rows.tolist() == train.rows[[1, 4, 2]].tolist() and chosen.sizes.tolist() == [1, 2]
+    assert chosen.of_client(0)[1].tolist() == [6] and chosen.of_client(1)[1].tolist() == [9, 7]
 
 
 def test_the_data_seed_draws_the_split_and_the_seed_everything_else() -> None:

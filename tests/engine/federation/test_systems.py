@@ -8,7 +8,7 @@ import torch
 
 from engine.config.system import System
 from engine.core.errors import Unsupported
-from engine.core.streams import cohort_of_round
+from engine.core.streams import cohort_of_round, poisson_cohort
 from engine.federation.clients import ClientData
 from engine.federation.systems import systems_of
 from tests.support.builders import federation
@@ -116,7 +116,15 @@ def test_one_client_is_drawn_where_none_is_available():
 
 def test_over_selection_samples_more_clients_and_keeps_as_many():
     found = devices(over_select=1.5)
-    assert len(found.sampled(1, 0.1)) == 6 and found.kept(6, 0.1) == 4
-    assert len(found.sampled(1, 0.9)) == N and found.kept(N, 0.9) == 36
-    assert found.kept(N, 0.1) == N  # a method that asks everyone
-    assert found.kept(3, 0.1) == 3  # fewer are available
+    assert len(found.sampled(1, 0.1)) == 6 and found.kept(6, 6, 0.1) == 4
+    assert len(found.sampled(1, 0.9)) == N and found.kept(N, N, 0.9) == 36
+    assert found.kept(N, 6, 0.1) == N  # a method that asks everyone
+    assert found.kept(3, 3, 0.1) == 3  # fewer are available
+
+
+def test_over_selection_keeps_as_many_where_each_client_is_drawn_on_its_own():
+    found = devices(over_select=1.5)
+    drawn = [len(found.sampled(round, 0.1, poisson_cohort)) for round in range(50)]
+    assert min(drawn) < 4 and max(drawn) > 6
+    assert [found.kept(count, count, 0.1) for count in drawn] == [min(4, count) for count in drawn]
+    assert devices().kept(9, 9, 0.1) == 9  # nobody is over-selected

@@ -1,5 +1,6 @@
 """The contract of every partitioner, and the meaning of each one."""
 
+import time
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from engine.core.errors import ImpossiblePartition
 from engine.core.registry import PARTITIONERS
 from engine.datasets import Pool
 from engine.partitioners import Partition, PartitionOptions, share_out, smallest_client, summarize
+from engine.partitioners.classes_per_client import ClassesPerClientOptions, class_sets
 
 
 def pool_of(num_samples: int, num_classes: int = 10, **given: Any) -> Pool:
@@ -129,6 +131,45 @@ def test_a_split_that_comes_with_the_data_is_used():
     assert "test_fraction" in partition.notes[0]
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("iid", {}),
+        ("feature_shift", {"kind": "noise", "num_groups": 2}),
+        ("contexts", {"num_contexts": 2, "classes_per_context": 5}),
+        ("quantity_skew", {"strength": 0.0}),
+    ],
+)
+def test_training_and_test_samples_that_come_with_the_data_are_dealt_separately(name, options):
+    pool = pool_of(400, split=(np.arange(400) // 10 % 10 == 0).astype(np.int64))
+    partition = split(name, pool, num_clients=4, **options)
+    assert [len(part) for part in partition.train] == [90] * 4
+    assert [len(part) for part in partition.test] == [10] * 4
+
+
+def test_sizes_are_skewed_alike_for_training_and_test_samples():
+    pool = pool_of(4000, split=(np.arange(4000) // 10 % 2).astype(np.int64))
+    partition = split("quantity_skew", pool, num_clients=5, law="power")
+    train, test = ([len(part) for part in parts] for parts in (partition.train, partition.test))
+    assert sum(train) == sum(test) == 2000 and max(train) > 4 * min(train)
+    assert np.allclose(train, test, atol=3)
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in SETTINGS}))
+def test_only_training_samples_count_as_enough_for_all_clients(name):
+    pool = pool_of(90, split=(np.arange(90) >= 40).astype(np.int64))
+    with pytest.raises(ImpossiblePartition, match=r"exceeds the 40 available training samples; lower .* to 20 or less"):
+        split(name, pool, num_clients=30)
+
+
+def test_clients_without_test_samples_of_the_data_are_noted():
+    pool = pool_of(40, split=(np.arange(40) < 3).astype(np.int64))
+    for share in (0.0, 0.25):
+        assert split("iid", pool, num_clients=5, test_fraction=share).notes[1:] == (
+            "2 of 5 clients have no test samples",
+        )
+
+
 def test_shares_that_leave_no_training_samples_are_refused():
     with pytest.raises(ValidationError, match="leave no samples"):
         PARTITIONERS.get("iid").options(test_fraction=0.5, val_fraction=0.5)
@@ -182,6 +223,19 @@ def test_random_class_sets_are_contexts_only_if_one_repeats():
 def test_random_class_sets_use_all_classes_equally_often():
     counts = class_counts("classes_per_client", pool_of(1000), num_clients=20, classes_per_client=3)
     assert ((counts > 0).sum(axis=0) == 6).all()
+
+
+def test_class_sets_of_many_clients_are_drawn_from_a_running_count():
+    options = ClassesPerClientOptions(num_clients=50, classes_per_client=3)
+    holds = class_sets(options, 7, np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    for client, row in enumerate(holds):
+        order = rng.permutation(7)
+        fewest = sorted(order, key=holds[:client].sum(axis=0).__getitem__)[:3]  # stable
+        assert sorted(fewest) == np.flatnonzero(row).tolist()
+    started = time.process_time()
+    class_sets(ClassesPerClientOptions(num_clients=30_000), 10, np.random.default_rng(0))
+    assert time.process_time() - started < 5  # sums over all earlier clients take 20 s
 
 
 def test_equal_sizes_are_the_largest_that_the_rarest_class_allows():

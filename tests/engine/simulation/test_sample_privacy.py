@@ -22,7 +22,7 @@ def epsilons(result) -> list[float]:
 def plan_of(sizes: tuple[int, ...], steps: int, batch_size: int = 4, seed: int = 0):
     options = {"local_steps": steps, "batch_size": batch_size, "seed": seed}
     run = Simulation(private(privacy=SAMPLE, **options), data=federation(sizes))
-    task, _ = run.protected(1)
+    task, _ = run.prepare(1)
     return task, task.cohort(1).plan
 
 

@@ -51,6 +51,17 @@ def test_seeds_are_averaged() -> None:
     assert found.value == pytest.approx(0.6) and found.error == pytest.approx(sqrt(0.24 / 10 + 0.24 / 30) / 2)
 
 
+def test_malicious_clients_are_left_out_and_each_seed_has_its_own() -> None:
+    accuracy, loss = np.array([0.4, 0.8], np.float32), np.array([3.0, 1.0], np.float32)
+    assert Validation.of_benign(accuracy, loss, SIZES, None).value("mean") == pytest.approx(0.6)
+    seeds = [Validation.of_benign(accuracy, loss, SIZES, who) for who in ((True, False), (False, True))]
+    assert [one.value("weighted_mean") for one in seeds] == pytest.approx([0.8, 0.4])
+    assert [one.value("loss") for one in seeds] == pytest.approx([-1.0, -3.0])
+    found = choose({0: seeds}, "mean")
+    assert (found.value, found.error) == pytest.approx((0.6, sqrt(0.24 / 10 + 0.16 / 30) / 2))
+    assert choose({0: seeds[:1]}, "mean").error == pytest.approx(sqrt(0.16 / 30))
+
+
 @pytest.mark.parametrize(
     ("select", "expected"),
     [("mean", 0.55), ("weighted_mean", 0.7 * 0.5 / 0.7 + 0.2), ("lowest5", 0.1), ("lowest10", 0.15), ("loss", -3.0)],

@@ -167,6 +167,15 @@ def test_over_selection_trains_more_clients_than_it_uses():
     assert run.config.sampled_share == 0.75
 
 
+def test_over_selection_keeps_as_many_of_a_poisson_cohort():
+    private = {"unit": "client", "noise": 1.0, "sampling": "poisson"}
+    raw = configured(system=DEVICES | {"over_select": 1.5}, participation=0.5, rounds=8).to_dict()
+    rounds = [*Simulation(RunConfig.from_dict(raw | {"privacy": private}), data=federation(SIZES)).rounds()][1:]
+    drawn = [len(r.cohort) for r in rounds]
+    assert max(drawn) > 6
+    assert [r.arrays["diagnostics.arrived"].sum() for r in rounds] == [min(4, count) for count in drawn]
+
+
 def test_a_clock_continues_from_a_checkpoint():
     system = DEVICES | {"drop_out": 0.3, "availability": 0.8}
     whole, expected = finished("ditto", system, rounds=3)

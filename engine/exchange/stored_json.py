@@ -1,0 +1,51 @@
+"""Configuration and summary of a stored run as JSON of unknown origin: the parts that the app reads.
+
+A backup is refused unless its runs match these declarations. A configuration may be older than the options of its
+parts, so only their kinds are checked.
+"""
+
+from typing import Any
+
+from engine.core.run_json import Name, Size, Strict
+
+Part = dict[str, Any] | None
+Scores = dict[str, float | None] | None
+
+
+class NamedPart(Strict):
+    name: Name
+    num_clients: Size | None = None
+
+
+class StudyEntry(Strict):
+    """``engine.config.tune.StudyRun``."""
+
+    role: Name
+    entry: str
+    split: Size
+    trial: Size
+
+
+class ConfigEntry(Strict):
+    """``engine.config.schema.RunConfig``."""
+
+    algorithm: NamedPart | None = None
+    dataset: NamedPart | None = None
+    partition: NamedPart | None = None
+    model: NamedPart | None = None
+    training: Part = None
+    evaluation: Part = None
+    attack: Part = None
+    aggregator: Part = None
+    compression: Part = None
+    privacy: Part = None
+    system: Part = None
+    data_seed: int | None = None
+    study: StudyEntry | None = None
+
+
+class SummaryEntry(Strict):
+    """The summaries of each kind of model, in the last and the ``best`` round."""
+
+    __pydantic_extra__: dict[str, Scores]
+    best: dict[str, Scores] | None = None
