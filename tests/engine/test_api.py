@@ -16,6 +16,7 @@ from engine.api import Result
 from engine.config import tpe
 from engine.export.reading import parse_export
 from engine.simulation.selection import Chosen, Validation
+from tests.support.rounding import equal_to_rounding
 
 CONFIG: dict[str, Any] = {
     "name": "tiny",
@@ -32,15 +33,6 @@ def without_seconds(text: str) -> list[Any]:
     """The runs of an export without times, thread counts and the config's spelling."""
     runs = json.loads(text)["runs"]
     return [{**r, "rounds": [{**x, "seconds": 0} for x in r["rounds"]]} for r in runs]
-
-
-def equal_to_rounding(one: Any, other: Any) -> bool:
-    """Whether they differ in nothing but the last digits of numbers in single precision."""
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(equal_to_rounding(one[key], other[key]) for key in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(equal_to_rounding, one, other))
-    return one == (pytest.approx(other, rel=1e-6) if isinstance(one, float) else other)
 
 
 def test_a_mapping_a_file_and_a_parsed_experiment_give_equal_results(tmp_path: Path) -> None:
@@ -71,7 +63,6 @@ def test_seeds_that_are_trained_together_give_the_results_of_each_alone(together
         seeds | {"seeds_together": together},
         progress=lambda config, result: calls.append((config.label, result.round, config.seed)),
     )
-    # Products of more models may sum in another order: with AVX2 they do.
     assert equal_to_rounding(without_seconds(result.to_json()), without_seconds(run(seeds).to_json()))
     of_first = [(round, seed) for label, round, seed in calls if label == "fedavg" and seed < together]
     assert of_first == sorted(of_first)  # the seeds of a group reach each round together

@@ -75,6 +75,18 @@ def rows(store: Store, run_id: int) -> list[tuple]:
     ]
 
 
+def numbers(rows: list[tuple]) -> list[tuple]:
+    """``rows`` with their numbers, for comparison to rounding."""
+    return [
+        (
+            *whole,
+            {n: float(v) for n, v in scalars.items()},
+            {n: np.frombuffer(data, dtype).tolist() for n, (dtype, _, data) in arrays.items()},
+        )
+        for *whole, scalars, arrays in rows
+    ]
+
+
 def kinds(store: Store, run_id: int) -> list[str]:
     return sorted(artifact.kind for artifact in store.artifacts.list(run_id))
 

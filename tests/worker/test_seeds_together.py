@@ -22,9 +22,10 @@ from engine.worker.session import Session
 from engine.worker.slots import Slot
 from engine.worker.work_queue import DIED, RunClaims
 from storage import Limits, Store, Transient
+from tests.support.rounding import equal_to_rounding
 from tests.worker.engines import PATIENCE_S, eventually
 from tests.worker.fakes import Clock, FakeExecutor
-from tests.worker.samples import Undisturbed, claim, queue, rows
+from tests.worker.samples import Undisturbed, claim, numbers, queue, rows
 from tests.worker.test_processes import LONG, has_checkpoint, worker_pid
 
 SEEDS = [0, 1, 2]
@@ -69,8 +70,8 @@ def test_runs_that_are_trained_together_store_what_each_stores_alone(
     assert statuses(store, run_ids) == ["done"] * 3 and joint and set(joint) == {3}
     for seed, run_id in zip(SEEDS, run_ids, strict=True):
         alone = undisturbed_run(seeds__0=seed)
-        assert rows(store, run_id) == alone.rows
-        assert store.queue.get(run_id).summary == alone.run.summary
+        assert equal_to_rounding(numbers(rows(store, run_id)), numbers(alone.rows))
+        assert equal_to_rounding(store.queue.get(run_id).summary, alone.run.summary)
 
 
 def test_a_run_that_fails_or_is_cancelled_leaves_the_others_to_finish(
@@ -95,7 +96,7 @@ def test_a_run_that_fails_or_is_cancelled_leaves_the_others_to_finish(
     compute_all(store, tickets_of(store))
     assert statuses(store, [failing, cancelled, done]) == ["failed", "cancelled", "done"]
     assert 3 <= store.queue.get(cancelled).round < 6
-    assert rows(store, done) == undisturbed_run(seeds__0=2).rows
+    assert equal_to_rounding(numbers(rows(store, done)), numbers(undisturbed_run(seeds__0=2).rows))
 
 
 def test_a_run_continues_from_its_checkpoint_beside_runs_that_begin(
@@ -117,7 +118,7 @@ def test_a_run_continues_from_its_checkpoint_beside_runs_that_begin(
     store.queue.resume(run_ids[:1])
     compute_all(store, tickets_of(store))
     for seed, run_id in zip(SEEDS, run_ids, strict=True):
-        assert rows(store, run_id) == undisturbed_run(seeds__0=seed).rows
+        assert equal_to_rounding(numbers(rows(store, run_id)), numbers(undisturbed_run(seeds__0=seed).rows))
 
 
 def test_seeds_beside_one_that_cleans_up_for_long_continue(
@@ -248,7 +249,7 @@ def test_after_a_worker_is_killed_its_runs_resume_one_by_one_and_equal_undisturb
         assert executor.machines()[0].running == 1
         dispatcher.run(threading.Event(), until_idle=True)
     for seed, run_id in enumerate(run_ids):
-        assert rows(store, run_id) == undisturbed_run(**LONG, seeds__0=seed).rows
+        assert equal_to_rounding(numbers(rows(store, run_id)), numbers(undisturbed_run(**LONG, seeds__0=seed).rows))
         assert [event.kind for event in store.events.list(run_id)] == ["worker-died"]
 
 
@@ -264,7 +265,7 @@ def test_if_one_run_does_not_stop_the_other_resumes_without_counting_a_death(
         monkeypatch.setattr("engine.worker.dispatcher.STOP_GRACE_S", 0.2)
         dispatcher.run(threading.Event(), until_idle=True)
     assert statuses(store, run_ids) == ["cancelled", "done"]
-    assert rows(store, run_ids[1]) == undisturbed_run(**LONG, seeds__0=1).rows
+    assert equal_to_rounding(numbers(rows(store, run_ids[1])), numbers(undisturbed_run(**LONG, seeds__0=1).rows))
     assert [event.kind for event in store.events.list(run_ids[1])] == ["worker-refused"]
 
 
