@@ -26,8 +26,8 @@ CHUNK = 2**20
 MAX_MANIFEST_BYTES = 2**27
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")  # no .., no root, no backslash
 ENCRYPTED = 0x1
-# Errors raised by a manipulated zip: a damaged length can request more memory than there is, and an unknown version
-# is a NotImplementedError, a RuntimeError.
+# Errors raised by a manipulated zip: a damaged length can request more memory than there is. Unknown versions raise
+# NotImplementedError, a subclass of RuntimeError.
 DAMAGE_ERRORS = (KeyError, EOFError, RuntimeError, ValueError, OverflowError, MemoryError, zipfile.BadZipFile)
 
 BACKUP, BUNDLE = "Fedscape backup", "Fedscape bundle"  # the kinds

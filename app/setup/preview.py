@@ -258,7 +258,7 @@ def _located(error: FedscapeError, run: RunConfig) -> str:
 
 @st.cache_data(show_spinner=False, max_entries=20)
 def _heterogeneity(counts: np.ndarray) -> str:
-    """Cached, since the distance takes time quadratic in the number of clients."""
+    """Cached, since the distance takes a while for many clients."""
     return (
         f"Label entropy of a client {label_entropy(counts).mean():.2f} of {np.log2(counts.shape[1]):.2f} bits, "
         f"mean Jensen–Shannon distance {mean_js_distance(counts):.2f} (0 alike, 1 disjoint)."

@@ -63,11 +63,17 @@ def _client_level(config: RunConfig, num_clients: int) -> ClientLevel | None:
     )
 
 
-def notes(config: RunConfig, shared: Shared, dials: Dials | None) -> Iterator[str]:
-    """Notes on settings that cannot act, and on the guarantee. Each names its section, so that a form can place it."""
+def notes(config: RunConfig, shared: Shared, dials: Dials | None, keeps_places: bool) -> Iterator[str]:
+    """Notes on settings that cannot act, and on the guarantee. Each names its section, so that a form can place it.
+
+    ``keeps_places``: see ``engine.algorithms.keeps_places``.
+    """
     if config.system is not None:
         yield from _system_notes(config.system, config.training.participation)
     if any(shared.up):
+        if dials is not None and dials.compressor.feedback and not keeps_places:
+            what = "each round sends predictions for other samples"
+            yield f"{config.algorithm.name}: {what}; compression.feedback has no effect"
         yield from _privacy_notes(config)
         if dials is not None and dials.privacy is not None:
             yield _guarantee(dials.privacy, config.training.rounds)

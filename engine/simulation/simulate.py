@@ -178,12 +178,10 @@ class Simulation:
         if self.dials is not None and self.dials.privacy is not None:
             self.task = dataclasses.replace(self.task, is_poisson=self.dials.privacy.options.sampling == "poisson")
         self.channel = ChannelState()
-        if self.dials is not None and self.dials.compressor.feedback and not keeps_places(self.algorithm):
-            what = "each round sends predictions for other samples"
-            self.task.note(f"{config.algorithm.name}: {what}; compression.feedback has no effect")
-        for note in dial_settings.notes(config, self.algorithm.shared(self.state), self.dials):
+        shared, kept = self.algorithm.shared(self.state), keeps_places(self.algorithm)
+        for note in dial_settings.notes(config, shared, self.dials, kept):
             self.task.note(note)
-        self.samples = sample_privacy.mechanism(config, self.algorithm, self.algorithm.shared(self.state), self.task)
+        self.samples = sample_privacy.mechanism(config, self.algorithm, shared, self.task)
         self.spent = Spent.nothing(self.task.num_clients)
         self.evaluated = _sample(config, self.task)
         self._parts = states.Parts()
