@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from app.access.rules import rules
 from app.server import settings
 from engine.cli.broken_pipe import ignoring_broken_pipes
-from engine.core.paths import ROOT
+from engine.core.paths import PLUGINS, ROOT, plugin_folders
 
 RESTART_AFTER_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 STEADY_AFTER_S = 60.0  # after living this long, a child restarts with the shortest wait
@@ -133,6 +133,8 @@ def children(environment: Mapping[str, str]) -> Supervisor:
     """The programs, configured by the environment. Raises InvalidSetting."""
     paths = [str(ROOT), environment.get("PYTHONPATH")]
     given = {**environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    if plugins := plugin_folders(environment):
+        given[PLUGINS] = os.pathsep.join(map(str, plugins))
     host = settings.host(environment)
     server = {
         "server.address": host,
@@ -171,6 +173,7 @@ def _supervise() -> int:
         settings.check_access(os.environ)
         settings.check_ports(os.environ)
         settings.check_database(os.environ)
+        settings.check_plugins()
         supervisor = children(os.environ)
     except settings.InvalidSetting as error:
         print(error, file=sys.stderr)

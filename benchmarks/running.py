@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
-from urllib.error import URLError
-from urllib.request import urlopen
 
 from playwright.sync_api import Browser, sync_playwright
+
+from app.__main__ import answers
 
 ROOT = Path(__file__).resolve().parents[1]
 START_S, STOP_S = 120.0, 60.0
@@ -75,7 +75,7 @@ class App:
 
     def wait_until_healthy(self) -> None:
         until = time.monotonic() + START_S
-        while not all(map(_is_healthy, self.urls)):
+        while not all(map(answers, self.urls)):
             if not self.is_running or time.monotonic() > until:
                 raise SystemExit(f"the app did not start within {START_S:g} s; run `python -m app` to see why")
             time.sleep(0.2)
@@ -106,11 +106,3 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=found, args=list(FLAGS))
         yield browser
         browser.close()
-
-
-def _is_healthy(url: str) -> bool:
-    try:
-        with urlopen(f"{url}/_stcore/health", timeout=1):
-            return True
-    except (URLError, TimeoutError, ConnectionError):
-        return False

@@ -18,6 +18,7 @@ from storage.archive import copy_durably, sync_folder
 UNFINISHED = ".tmp"
 KIND = r"[A-Za-z][A-Za-z0-9_-]*"
 NAME = re.compile(rf"[0-9]{{1,19}}/{KIND}-[0-9]{{6,10}}-[0-9a-f]{{12}}\.(bin|tmp)")
+MARK = re.compile(r"database-([0-9-]+)\.txt")
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # do not block on a FIFO without a writer
 WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -94,6 +95,20 @@ class ArtifactFolder:
             if run.is_dir(follow_symlinks=False):
                 files = (file.name for file in _entries_of(run) if file.is_file(follow_symlinks=False))
                 yield from filter(NAME.fullmatch, (f"{run.name}/{file}" for file in files))
+
+    def mark(self, identity: str, database: str) -> bool:
+        """Leaves a file that says which database uses the folder. Returns False if there was one."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(os.open(self.path / f"database-{identity}.txt", WRITE, 0o666), "w") as mark:
+                mark.write(f"{database} stores files here.\n")
+        except FileExistsError:
+            return False
+        return True
+
+    def databases(self) -> set[str]:
+        """The identities of the databases that use the folder."""
+        return {found[1] for entry in _entries_of(self.path) if (found := MARK.fullmatch(entry.name))}
 
     def _create(self, name: str, create: Callable[[int, str], None]) -> None:
         """Calls ``create`` with the folder of the file, as a descriptor, and the file's name in it.

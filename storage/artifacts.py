@@ -1,7 +1,7 @@
 """Files of runs (checkpoints, models, landscapes), and the table rows that register them.
 
 A file is written under a temporary name, flushed, renamed and only then registered, so no row ever points to an
-incomplete file. ``sweep`` removes the files that no row points to.
+incomplete file. ``sweep`` removes the files that no row points to, unless they may be those of another database.
 """
 
 import errno
@@ -13,13 +13,15 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from storage.artifact_folder import ArtifactFolder, OutsideFolder
-from storage.database import Database
+from storage.database import Database, hold_lock
 from storage.errors import ArtifactDamaged, ArtifactNotWritten
 from storage.model_retention import drop_models, idle_models, oldest_over_limit
 from storage.models import Artifact, Run, now
 from storage.ownership import update_owned
 from storage.records import FINISHED, ArtifactRecord, NewArtifact
 
+LOCK = 0x6665_6473_7377_6570  # the key of an advisory lock of PostgreSQL
+SWEPT_AT_ONCE = 100  # files deleted in one transaction, for which other writers wait
 DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 COLUMNS = tuple(Artifact.__table__.columns)
 
@@ -136,14 +138,57 @@ class ArtifactStore:
         self.remove_files(paths)
         return len(paths)
 
+    def mark_folder(self) -> bool:
+        """Leaves a mark, which keeps other databases from sweeping the folder. Returns whether it is new."""
+        identity = self._database.identity()
+        try:
+            return identity is not None and self.files.mark(identity, self._database.name)
+        except OSError as error:
+            raise ArtifactNotWritten(f"cannot write into {self.folder} ({error.strerror}); {_advice(error)}") from error
+
     def sweep(self) -> int:
-        """Deletes files without a row and returns how many. Call it before workers start."""
+        """Deletes files without a row and returns how many. Call it before workers start.
+
+        Deletes nothing if other databases use the folder, or may have used it before they left marks.
+        """
+        try:
+            is_first = self.mark_folder()
+        except ArtifactNotWritten as error:  # nor could a file be deleted
+            log.warning("%s", error)
+            return 0
         found = list(self.files.names())
+        if is_first or self._is_shared():  # after listing: a database leaves its mark before its files
+            return 0
         with self._database.read() as connection:  # after listing, to keep files registered meanwhile
             known = set(connection.scalars(sa.select(Artifact.path)))
         orphans = [path for path in found if path not in known]
-        self.remove_files(orphans)
+        return sum(self._sweep(orphans[at : at + SWEPT_AT_ONCE]) for at in range(0, len(orphans), SWEPT_AT_ONCE))
+
+    def _is_shared(self) -> bool:
+        others = self.files.databases() - {self._database.identity()}
+        if others:
+            log.warning(
+                "files that no run needs stay in %s, since other databases use it too; set another ARTIFACTS_DIR for "
+                "each database, or delete %s there if that database no longer uses the folder",
+                self.folder,
+                ", ".join(f"database-{identity}.txt" for identity in sorted(others)),
+            )
+        return bool(others)
+
+    def _sweep(self, paths: Sequence[str]) -> int:
+        """Deletes the files that are still without a row, while no import can register one."""
+        with self._database.write() as connection:
+            hold_lock(connection, LOCK)
+            known = set(connection.scalars(sa.select(Artifact.path).where(Artifact.path.in_(paths))))
+            orphans = [path for path in paths if path not in known]
+            self.remove_files(orphans)
         return len(orphans)
+
+    def refuse_swept(self, connection: sa.Connection, file: NewArtifact) -> None:
+        """Raises ArtifactNotWritten if ``sweep`` has deleted the file; afterwards it cannot until the commit."""
+        hold_lock(connection, LOCK)
+        if not (self.folder / file.path).exists():
+            raise ArtifactNotWritten(f"{self.folder / file.path} was deleted, since the engine just started; try again")
 
     def remove_files(self, paths: Iterable[str]) -> None:
         """Deletes files whose rows are gone. A kill in between leaves a file without a row, never a row without a file.

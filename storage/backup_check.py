@@ -28,6 +28,7 @@ from storage.models import (
     Base,
     ClientMetric,
     ClusterAssignment,
+    Id,
     Partition,
     Round,
     Run,
@@ -155,7 +156,7 @@ def _storage_classes(column: sa.Column[Any]) -> tuple[str, ...]:
     kinds: tuple[tuple[Any, tuple[str, ...]], ...] = (
         (sa.LargeBinary, ("blob",)),
         (sa.Float, ("real", "integer")),
-        (sa.Integer, ("integer",)),
+        ((sa.Integer, Id), ("integer",)),
         (sa.Boolean, ("integer",)),
     )
     found = next((names for kind, names in kinds if isinstance(column.type, kind)), ("text",))

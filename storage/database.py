@@ -172,6 +172,10 @@ class Database(ABC):
     def artifacts_folder(self) -> Path:
         """The default folder of the artifacts."""
 
+    def identity(self) -> str | None:
+        """What tells it from other databases with the same artifacts folder; None if there cannot be any."""
+        return None
+
 
 def hold_lock(connection: sa.Connection, key: int) -> None:
     """Wait for the lock ``key``, and hold it until the transaction ends. SQLite has only one writer anyway."""

@@ -14,7 +14,7 @@ from storage.errors import ExperimentNotFound, StorageError
 from storage.metrics import PackedRounds, insert_rounds, pack_rounds
 from storage.models import Event, Experiment, Run, now
 from storage.records import ExperimentRecord, FinishedAnalysis, FinishedFile, FinishedRun, NewRun
-from storage.run_queue import MAX_ID, NOT_DELETED, delete_runs, insert_partition, insert_run
+from storage.run_queue import NOT_DELETED, delete_runs, insert_partition, insert_run
 
 COLUMNS = tuple(Experiment.__table__.columns)
 
@@ -72,6 +72,8 @@ class Experiments:
 
         Each file is on disk before its row is written, outside the transaction; one without a row is deleted.
         """
+        if run.models or run.analyses:
+            self._artifacts.mark_folder()
         models = sum(self._add_file(run_id, model) for model in run.models)
         return models + sum(self._add_file(run_id, analysis.result, analysis) for analysis in run.analyses)
 
@@ -82,6 +84,7 @@ class Experiments:
             with self._database.write() as connection:
                 connection.execute(sa.select(Run.id).where(Run.id == run_id).with_for_update())  # against other imports
                 if is_new := _is_missing(connection, run_id, file.kind, analysis):
+                    self._artifacts.refuse_swept(connection, written)
                     artifact = insert_artifact(connection, run_id, written)
                     if analysis is not None:
                         insert_analysis(connection, run_id, analysis.kind, analysis.params, artifact.id)
@@ -113,9 +116,8 @@ class Experiments:
 
     def owners(self, *, run_ids: Sequence[int] = (), experiment_ids: Sequence[int] = ()) -> set[str]:
         """The owners of these experiments, and of those of these runs, also in the trash; "" for none."""
-        ids = [[i for i in given if abs(i) <= MAX_ID] for given in (run_ids, experiment_ids)]
-        of_runs = sa.select(Experiment.owner).join(Run).where(Run.id.in_(ids[0]))
-        query = of_runs.union(sa.select(Experiment.owner).where(Experiment.id.in_(ids[1])))
+        of_runs = sa.select(Experiment.owner).join(Run).where(Run.id.in_(run_ids))
+        query = of_runs.union(sa.select(Experiment.owner).where(Experiment.id.in_(experiment_ids)))
         with self._database.read() as connection:
             return set(connection.scalars(query))
 

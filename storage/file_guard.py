@@ -46,7 +46,8 @@ class FileGuard:
     def _moved(self) -> DatabaseMoved:
         return DatabaseMoved(
             f"{self.path} was deleted or moved away while it was in use; stop the app, put the file back, or a backup "
-            f"({self.path.name}.backup-*.db) in its place, and start again; otherwise an empty database is created"
+            f"({self.path.name}.backup-*.db) in its place, and start again; otherwise an empty database is "
+            "created, and the models next to it are deleted"
         )
 
 

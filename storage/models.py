@@ -13,6 +13,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+MAX_ID = 2**31 - 1  # of PostgreSQL's integers
 NEVER_REUSE_IDS = {"sqlite_autoincrement": True}  # other databases use sequences, which never go back
 
 
@@ -27,6 +28,26 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
 
     def process_result_value(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
         return None if value is None else value.replace(tzinfo=UTC)
+
+
+class Id(sa.types.TypeDecorator[int]):
+    """A larger number than ``MAX_ID``, which a URL may contain, is sent as -1: no row has that id either."""
+
+    impl = sa.Integer
+    cache_ok = True
+
+    def process_bind_param(self, value: int | None, dialect: sa.Dialect) -> int | None:
+        return value if value is None or abs(value) <= MAX_ID else -1
+
+
+class ErrorText(sa.types.TypeDecorator[str]):
+    """A message that may come from any program. PostgreSQL cannot store its null characters."""
+
+    impl = sa.String
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:
+        return None if value is None else value.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 class Words(sa.types.TypeDecorator[tuple[str, ...]]):
@@ -86,7 +107,7 @@ class Experiment(Base):
     __tablename__ = "experiments"
     __table_args__ = NEVER_REUSE_IDS
 
-    id: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
     name: Mapped[str]
     config: Mapped[dict[str, Any]]
     created_at: Mapped[datetime]
@@ -104,7 +125,7 @@ class Run(Base):
         NEVER_REUSE_IDS,
     )
 
-    id: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
     experiment_id: Mapped[int] = mapped_column(sa.ForeignKey("experiments.id", ondelete="CASCADE"), index=True)
     position: Mapped[int]
     algorithm: Mapped[str]
@@ -124,7 +145,7 @@ class Run(Base):
     finished_at: Mapped[datetime | None]
     heartbeat_at: Mapped[datetime | None]
     seconds_per_round: Mapped[float | None]
-    error: Mapped[str | None]
+    error: Mapped[str | None] = mapped_column(ErrorText)
     worker: Mapped[str | None]
     provenance: Mapped[dict[str, Any] | None]
     summary: Mapped[dict[str, Any] | None]
@@ -195,7 +216,7 @@ class Artifact(Base):
     __tablename__ = "artifacts"
     __table_args__ = NEVER_REUSE_IDS
 
-    id: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
     run_id: Mapped[int] = _of_run(index=True)
     kind: Mapped[str]
     round: Mapped[int]
@@ -209,13 +230,13 @@ class Analysis(Base):
     __tablename__ = "analyses"
     __table_args__ = NEVER_REUSE_IDS
 
-    id: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
     run_id: Mapped[int] = _of_run(index=True)
     kind: Mapped[str]
     params: Mapped[dict[str, Any]]
     status: Mapped[str] = mapped_column(index=True)
     artifact_id: Mapped[int | None] = mapped_column(sa.ForeignKey("artifacts.id", ondelete="SET NULL"), index=True)
-    error: Mapped[str | None]
+    error: Mapped[str | None] = mapped_column(ErrorText)
     created_at: Mapped[datetime]
     progress: Mapped[float]
     epoch: Mapped[int]
@@ -245,12 +266,12 @@ class Event(Base):
     __tablename__ = "events"
     __table_args__ = NEVER_REUSE_IDS
 
-    id: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
     run_id: Mapped[int | None] = _of_run(index=True)
     at: Mapped[datetime]
     level: Mapped[str]
     kind: Mapped[str]
-    message: Mapped[str]
+    message: Mapped[str] = mapped_column(ErrorText)
 
 
 class SavedView(Base):
@@ -259,7 +280,7 @@ class SavedView(Base):
     __tablename__ = "saved_views"
     __table_args__ = (sa.UniqueConstraint("page", "name"), NEVER_REUSE_IDS)
 
-    id: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
     page: Mapped[str]
     name: Mapped[str]
     query: Mapped[str]
@@ -281,7 +302,7 @@ class PastCompute(Base):
     __tablename__ = "past_compute"
     __table_args__ = NEVER_REUSE_IDS
 
-    id: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
     owner: Mapped[str]
     ended_at: Mapped[datetime]
     seconds: Mapped[float]
@@ -293,7 +314,7 @@ class AuditEntry(Base):
     __tablename__ = "audit_entries"
     __table_args__ = NEVER_REUSE_IDS
 
-    id: Mapped[int] = mapped_column(primary_key=True)
+    id: Mapped[int] = mapped_column(Id, primary_key=True)
     at: Mapped[datetime]
     person: Mapped[str]
     action: Mapped[str]

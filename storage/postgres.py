@@ -21,10 +21,12 @@ from storage.models import to_json
 LOCK_CLASS, LOCK_OBJECT = 0x0FED, 0x5CA9E  # the advisory lock; each database of a server has its own
 NO_TABLE, NO_COLUMN, LOCK_TIMEOUT, DEADLOCK, DISK_FULL = "42P01", "42703", "55P03", "40P01", "53100"
 TOO_LONG_IDLE = "25P03"
+TOO_MANY_VALUES = "number of parameters must be between"  # libpq gives no SQLSTATE
 UNAVAILABLE = ("08", "57P", "53300")  # SQLSTATE prefixes: no connection, server starting or stopping, no slot free
 KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 IDLE_TRANSACTION_MS = 60_000  # after which the server ends an idle transaction
 UNREACHABLE_MS = 60_000  # after which a silent peer counts as gone, on client and server
+DEFAULT_ARTIFACTS = Path(__file__).resolve().parents[1] / "var" / "artifacts"
 
 
 class PostgreSQL(Database):
@@ -48,7 +50,16 @@ class PostgreSQL(Database):
 
     @property
     def artifacts_folder(self) -> Path:
-        return Path(os.environ.get("ARTIFACTS_DIR", "var/artifacts")).absolute()
+        return Path(os.environ.get("ARTIFACTS_DIR") or DEFAULT_ARTIFACTS).absolute()
+
+    def identity(self) -> str | None:
+        """The numbers of the server and the database, which a copy or a restored dump does not have."""
+        query = sa.text(
+            "SELECT system_identifier || '-' || oid FROM pg_control_system(), pg_database "
+            "WHERE datname = current_database()"
+        )
+        with self.read() as connection:
+            return str(connection.scalar(query))
 
     def back_up(self, label: str) -> Path | None:
         return None  # the server's administrator makes backups
@@ -97,6 +108,8 @@ class PostgreSQL(Database):
             return DiskFull(f"{self.name}: {text}; the server's disk is full; free some space there")
         if state in (NO_TABLE, NO_COLUMN):
             return SchemaOutdated(f"the tables of {self.name} are missing or old; start the app, which migrates them")
+        if TOO_MANY_VALUES in text:
+            return StorageError(f"{self.name} cannot take so many runs or experiments at once ({text}); select fewer")
         is_unavailable = isinstance(error, OperationalError) and (state or "08").startswith(UNAVAILABLE)
         if error.connection_invalidated or is_unavailable or state == TOO_LONG_IDLE:
             return DatabaseUnavailable(

@@ -24,7 +24,6 @@ from storage.records import ACTIVE, FINISHED, UNFINISHED, Control, NewRun, Queue
 from storage.shares import Limits, keep_compute, over_day, serve
 from storage.turns import CLAIM_ORDER, QUEUED, in_turn, next_run, turns
 
-MAX_ID = 2**63 - 1  # what a column can hold; a URL may contain larger ids
 NOT_DELETED = Run.deleted_at.is_(None)
 FIRST_OF_RERUNS = 1_000_000  # positions below are given by the experiment
 NO_LIMITS = Limits()
@@ -44,6 +43,7 @@ class RunQueue:
         run_ids: Sequence[int] | None = None,
         statuses: Sequence[Status] | None = None,
         algorithms: Sequence[str] | None = None,
+        labels: Sequence[str] | None = None,
         seeds: Sequence[int] | None = None,
         include_archived: bool = False,
         limit: int | None = None,
@@ -51,12 +51,12 @@ class RunQueue:
         with_partition: bool = True,
     ) -> list[RunRecord]:
         """Runs that meet all conditions. Long lists are faster ``with_partition=False``."""
-        run_ids = None if run_ids is None else [i for i in run_ids if abs(i) <= MAX_ID]
         selected = {
             "experiment_id": experiment_ids,
             "id": run_ids,
             "status": statuses,
             "algorithm": algorithms,
+            "label": labels,
             "seed": seeds,
         }
         allowed: dict[str, Any] = {name: list(values) for name, values in selected.items() if values is not None}
@@ -81,7 +81,7 @@ class RunQueue:
         query = (
             sa.select(Run.id, sa.func.max(later.id))
             .join(later, sa.and_(*same, later.id > Run.id, later.deleted_at.is_(None)))
-            .where(Run.id.in_([i for i in run_ids if abs(i) <= MAX_ID]))
+            .where(Run.id.in_(run_ids))
             .group_by(Run.id)
         )
         with self._database.read() as connection:
@@ -388,7 +388,7 @@ def run_records(
 
 
 def _get(connection: sa.Connection, run_id: int) -> RunRecord:
-    found = run_records(connection, select_runs().where(Run.id == run_id)) if abs(run_id) <= MAX_ID else []
+    found = run_records(connection, select_runs().where(Run.id == run_id))
     if not found:
         raise RunNotFound([run_id])
     return found[0]

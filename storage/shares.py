@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -11,6 +11,7 @@ from storage.models import Analysis, Artifact, Experiment, PastCompute, Run, Sha
 from storage.records import ACTIVE, Usage
 
 DAY = timedelta(hours=24)
+AHEAD = timedelta(hours=1)  # of our clock; an end after that was stored while a clock was wrong, and does not count
 LOCK = 0x6665_6473_6361_7065  # the key of an advisory lock of PostgreSQL
 
 
@@ -64,7 +65,7 @@ def computed(connection: sa.Connection, owner: str) -> tuple[tuple[datetime, flo
     """
     own = Experiment.owner == owner
     past = sa.select(PastCompute.ended_at, PastCompute.seconds)
-    past = past.where(PastCompute.owner == owner, PastCompute.ended_at > now() - DAY)
+    past = past.where(PastCompute.owner == owner, _is_recent(PastCompute.ended_at))
     found = [(row.ended_at, row.seconds) for row in connection.execute(past)]
     found += [(one.ended_at, one.seconds) for of in (_of_runs, _of_analyses) for one in of(connection, own)]
     return tuple(sorted(found))
@@ -105,7 +106,7 @@ def _of_runs(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[S
     query = sa.select(Experiment.owner, end.label("end"), Run.started_at, Run.seconds_per_round, Run.round)
     query = query.select_from(Run).join(Experiment)
     found = []
-    for row in connection.execute(query.where(which, Run.started_at.is_not(None), end > now() - DAY)):
+    for row in connection.execute(query.where(which, Run.started_at.is_not(None), _is_recent(end))):
         seconds = (row.end - row.started_at).total_seconds()
         if row.seconds_per_round is not None:
             seconds = min(seconds, row.seconds_per_round * (row.round + 1))
@@ -114,9 +115,14 @@ def _of_runs(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[S
 
 
 def _of_analyses(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[Spent]:
-    at = now()
-    end = sa.func.coalesce(Analysis.finished_at, sa.literal(at, UtcDateTime()), type_=UtcDateTime)
+    end = sa.func.coalesce(Analysis.finished_at, sa.literal(now(), UtcDateTime()), type_=UtcDateTime)
     query = sa.select(Experiment.owner, end.label("end"), Analysis.started_at)
     query = query.select_from(Analysis).join(Run).join(Experiment)
-    rows = connection.execute(query.where(which, Analysis.started_at.is_not(None), end > at - DAY))
+    rows = connection.execute(query.where(which, Analysis.started_at.is_not(None), _is_recent(end)))
     return [Spent(row.owner, row.end, max((row.end - row.started_at).total_seconds(), 0.0)) for row in rows]
+
+
+def _is_recent(end: Any) -> sa.ColumnElement[bool]:
+    """Whether work with this end counts toward the last 24 hours."""
+    at = now()
+    return sa.and_(end > at - DAY, end <= at + AHEAD)

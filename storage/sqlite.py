@@ -8,6 +8,7 @@ import fcntl
 import importlib
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
@@ -74,7 +75,7 @@ class SQLite(Database):
     ) -> None:
         if not url.database or url.database == ":memory:":
             raise StorageError("several processes share the database; it must be a file: sqlite:///path/to/file.db")
-        self.path = Path(url.database).absolute()
+        self.path = Path(os.path.realpath(url.database))  # its lock and artifacts are next to the file, not to a link
         super().__init__(url.set(database=str(self.path)), timeout_s, writing, before_commit)
 
     @property
@@ -213,7 +214,8 @@ class SQLite(Database):
     def _flock(self, kind: int) -> int | None:
         """The lock file is never deleted: otherwise two processes could lock two files of the same name."""
         try:
-            handle = os.open(self.lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            access = os.O_RDWR if kind == fcntl.LOCK_EX else os.O_RDONLY  # who may only read still sees the lock
+            handle = os.open(self.lock_path, access | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise StorageError(
                 f"cannot write {self.lock_path} ({error.strerror}); check the owner, the permissions and the free "
@@ -247,20 +249,28 @@ class SQLite(Database):
             return DatabaseLocked(f"{self.path} was locked by {by} for {self.timeout_s:g} s; {advice}")
         if code in (NOTADB, CORRUPT):
             return NotADatabase(
-                f"{self.path} is not a usable database ({text}); move it away to start afresh, or put a backup "
-                f"({self.path.name}.backup-*.db) in its place"
+                f"{self.path} is not a usable database ({text}); move it and {self.artifacts_folder.name} away to "
+                f"start afresh, or put a backup ({self.path.name}.backup-*.db) in its place"
             )
         if "no such table" in text or "no such column" in text:
             return SchemaOutdated(
                 f"the tables of {self.path} are missing or old ({text}); start the app, which migrates them"
             )
-        advice = {
-            READONLY: "the file cannot be written: check its owner and permissions",
-            CANTOPEN: "it is a folder: set DATABASE_URL to a file in it, like fedscape.db"
-            if self.path.is_dir()
-            else "the file cannot be opened: check the path and its permissions",
-        }.get(code, "see the log for the statement")
-        return StorageError(f"{self.path}: {text}; {advice}")
+        return StorageError(f"{self.path}: {text}; {self._advice(code)}")
+
+    def _advice(self, code: int) -> str:
+        if code not in (READONLY, CANTOPEN):
+            return "see the log for the statement"
+        if self.path.is_dir():
+            return "it is a folder: set DATABASE_URL to a file in it, like fedscape.db"
+        if not os.access(self.path.parent, os.W_OK):
+            return (
+                f"even to be read it needs files next to it: make {self.path.parent} writable, or copy the database to "
+                "a folder that is"
+            )
+        if code == READONLY:
+            return "the file cannot be written: check its owner and permissions"
+        return "the file cannot be opened: check the path and its permissions"
 
 
 def _code(error: BaseException | None) -> int:
@@ -302,7 +312,7 @@ def driver() -> ModuleType:
 
 def refuse_network_file_system(path: Path) -> None:
     mounts = Path("/proc/self/mounts")
-    kind = file_system(path.parent.resolve(), mounts.read_text()) if mounts.exists() else ""
+    kind = file_system(path.parent, os.fsdecode(mounts.read_bytes())) if mounts.exists() else ""
     if kind in NETWORK_FILE_SYSTEMS:
         raise NetworkFileSystem(
             f"{path} is on a network file system ({kind}), where SQLite's locks are unreliable; set DATABASE_URL to a "
@@ -313,9 +323,9 @@ def refuse_network_file_system(path: Path) -> None:
 def file_system(folder: Path, mounts: str) -> str:
     """The type of the file system of ``folder``; ``mounts`` is the content of ``/proc/self/mounts``."""
     kind, longest = "", -1
-    for line in mounts.splitlines():
-        point, its_kind = line.split()[1:3]
-        point = point.encode().decode("unicode_escape")  # a space is written \040
+    for line in filter(None, mounts.split("\n")):
+        point, its_kind = line.split(" ")[1:3]
+        point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), point)  # a space is written \040
         if folder.is_relative_to(point) and len(point) >= longest:  # of equal mount points, the last is on top
             kind, longest = its_kind, len(point)
     return kind

@@ -172,7 +172,7 @@ def store_from_env(root: Path) -> Store:
 def _database(url: str, timeout_s: float, writing: WriteGuard, before_commit: BeforeCommit) -> Database:
     try:
         parsed = sa.make_url(url)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:
         raise StorageError(f"{url!r} is no database URL; use sqlite:///path/file.db or postgresql://...") from error
     kinds: dict[str, type[Database]] = {"sqlite": SQLite, "postgresql": PostgreSQL}
     kind = parsed.get_backend_name()

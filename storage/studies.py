@@ -4,7 +4,7 @@ A study's state is its rows only: runs that are trials or final runs, and choice
 unique position of a run make each of them happen at most once, whoever is killed when.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any
@@ -17,7 +17,7 @@ from storage.errors import ExperimentNotFound
 from storage.metrics import arrays_at, totals
 from storage.models import Choice, Experiment, Partition, Run, now
 from storage.records import ChoiceRecord, NewRun, RunRecord, TrialRecord
-from storage.run_queue import insert_run, run_records, select_runs
+from storage.run_queue import NOT_DELETED, insert_run, run_records, select_runs
 
 GRADIENTS = "gradient_evaluations"
 
@@ -45,10 +45,26 @@ class Studies:
 
     def open(self) -> list[int]:
         """Ids of the experiments with ``tune`` that are computed here, and not archived; oldest first."""
-        query = sa.select(Experiment.id).where(Experiment.config["tune"].as_string().is_not(None))
-        query = query.where(Experiment.archived.is_(False), Experiment.example.is_(False)).order_by(Experiment.id)
+        return self._ids(Experiment.archived.is_(False), Experiment.example.is_(False))
+
+    def of_runs(self, run_ids: Collection[int]) -> list[int]:
+        """Ids of the studies that have these runs, which may be in the trash."""
+        ids: Any = sa.bindparam("run_ids", list(run_ids), expanding=True, literal_execute=True)  # may be any number
+        return self._ids(Experiment.id.in_(sa.select(Run.experiment_id).where(Run.id.in_(ids))))
+
+    def _ids(self, *conditions: sa.ColumnElement[bool]) -> list[int]:
+        """The experiments with ``tune``. Searches the text: PostgreSQL reads no key beside a NUL, which may be old."""
+        query = sa.select(Experiment.id, Experiment.config).where(*conditions).order_by(Experiment.id)
+        query = query.where(sa.cast(Experiment.config, sa.Text).like('%"tune"%'))
         with self._database.read() as connection:
-            return list(connection.scalars(query))
+            return [row.id for row in connection.execute(query) if row.config.get("tune") is not None]
+
+    def trashed_trials(self, experiment_id: int) -> list[dict[str, Any]]:
+        """The places of the trials in the trash (``RunRecord.study``)."""
+        query = sa.select(Run.config).where(Run.experiment_id == experiment_id, ~NOT_DELETED).order_by(Run.id)
+        with self._database.read() as connection:
+            places = [config.get("study") for config in connection.scalars(query)]
+        return [place for place in places if place is not None and place["role"] == "trial"]
 
     def insert(self, experiment_id: int, choices: Sequence[ChoiceRecord]) -> None:
         """Stores choices that were made elsewhere; those that exist stay."""
@@ -125,7 +141,7 @@ class StudyTransaction:
         self.connection.execute(sa.insert(Choice).values(values))
 
     def enqueue(self, runs: Sequence[NewRun]) -> list[int]:
-        """Queues the runs whose positions no run has, deleted ones included. Returns the ids of the new ones."""
+        """Queues the runs whose positions no run has, also in the trash. Returns the ids of the new ones."""
         query = sa.select(Run.position).where(Run.experiment_id == self.experiment_id)
         taken = set(self.connection.scalars(query))
         new = [run for run in runs if run.position not in taken]

@@ -174,7 +174,8 @@ def database_url(tmp_path: Path) -> str:
 
 @pytest.fixture(autouse=True)
 def _own_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_url: str) -> Iterator[None]:
-    """Isolate each test from the user's runs, data sets and plugins."""
+    """Isolate each test from the user's runs, data sets and plugins, and from the calls of earlier tests."""
+    tests.shapes.calls.clear()
     monkeypatch.setenv("DATABASE_URL", database_url)
     monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
     monkeypatch.delenv("FEDSCAPE_PLUGINS", raising=False)

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from beartype.roar import BeartypeDecorHintException
 
 T = TypeVar("T", bound=Callable[..., Any])
 CONF = BeartypeConf(is_pep484_tower=True)  # an int is a float, as for type checkers
+MOST_CALLS = 5  # of a function that are checked in a test: later ones hardly differ, and a check often takes longer
+calls = Counter[Callable[..., Any]]()  # that were checked in the current test
 scope = jaxtyping.jaxtyped  # scope("context"): within it, a letter of a shape has one value
 
 
@@ -35,7 +38,8 @@ def modules() -> list[str]:
 
 
 def checked(target: T) -> T:
-    """A function whose arguments and result are checked at each call, or a dataclass whose ``__init__`` is.
+    """A function whose arguments and result are checked in its first calls in a test, or a dataclass whose
+    ``__init__`` is.
 
     A function within a function is made anew in each call, which takes a millisecond if it is checked. So it is only
     if it states a shape itself.
@@ -49,16 +53,20 @@ def checked(target: T) -> T:
         return target
     target.__annotations__ = hints
     typed = beartype(conf=CONF)(target)
-    if not any(map(_states_shape, hints.values())):
-        return typed
+    states_shape = any(map(_states_shape, hints.values()))
 
     @functools.wraps(target)
-    def in_one_scope(*args: Any, **kwargs: Any) -> Any:
+    def first_calls(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
+        if calls[target] == MOST_CALLS:
+            return target(*args, **kwargs)
+        calls[target] += 1
+        if not states_shape:
+            return typed(*args, **kwargs)
         with scope("context"):
             return typed(*args, **kwargs)
 
-    return in_one_scope
+    return first_calls
 
 
 def _checkable(hint: Any, names: dict[str, Any]) -> Any:

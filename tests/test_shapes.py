@@ -10,7 +10,7 @@ from torch import Tensor
 
 from engine.core.params import broadcast
 from engine.federation.batches import Batch
-from tests.shapes import checked
+from tests.shapes import MOST_CALLS, checked
 
 Row = Float[Tensor, "F"]
 Column = Float[Tensor, "M"]
@@ -50,6 +50,14 @@ def test_a_call_within_a_call_has_its_own_letters() -> None:
     assert twice(torch.ones(3, 2), torch.ones(3)).tolist() == [3, 3]
     with pytest.raises(BeartypeCallHintParamViolation, match="twice"):
         twice(torch.ones(3, 2), torch.ones(2))
+
+
+def test_the_first_calls_of_a_test_are_checked() -> None:
+    whole_numbers = torch.ones(2, 3, dtype=torch.int64), torch.ones(3, dtype=torch.int64)
+    for _ in range(MOST_CALLS):
+        with pytest.raises(BeartypeCallHintParamViolation, match="matrix"):
+            product(*whole_numbers)
+    assert product(*whole_numbers).tolist() == [3, 3]
 
 
 def test_a_dataclass_checks_its_fields() -> None:

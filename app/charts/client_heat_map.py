@@ -129,7 +129,7 @@ def figure(df: pd.DataFrame, at: int, client: int | None = None, malicious: Sequ
         ticktext=list(named.values()),
         range=[-0.5, len(grid) - 0.5],
     )
-    fig.update_xaxes(title_text="round", showgrid=False, range=ends)
+    fig.update_xaxes(title_text="round", showgrid=False, range=ends, dtick=whole_rounds(rounds))
     return fig.update_layout(showlegend=False, dragmode="zoom", hoverdistance=-1, plot_bgcolor=shade.second)
 
 
@@ -195,6 +195,11 @@ def _mark_round(fig: go.Figure, at: int) -> None:
         x=at, yref="paper", y=1, text=f"round {at}", showarrow=False, yanchor="bottom", font={"color": shade.ink}
     )
     fig.update_layout(margin_t=28)
+
+
+def whole_rounds(rounds: np.ndarray) -> int | None:
+    """The step between the ticks of few rounds, for which Plotly would choose half a round. None: it chooses."""
+    return 1 if rounds[-1] - rounds[0] < 5 else None
 
 
 def ends_of(rounds: np.ndarray) -> list[float]:

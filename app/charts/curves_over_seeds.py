@@ -1,4 +1,4 @@
-"""Accuracy over rounds or a cost: the mean over clients and its lowest 5 %, over seeds."""
+"""Accuracy over rounds or a cost: the mean over clients and its lowest 5 %, over seeds or splits."""
 
 from collections.abc import Sequence
 
@@ -10,6 +10,7 @@ from app.charts.plot.bands import band
 from app.charts.plot.line_labels import End, label_ends
 from app.charts.plot.method_styles import Look, looks
 from app.charts.plot.palette import base_layout
+from app.data.comparison import unit_of
 from app.data.costs import AXIS_TITLES, SIMULATED, SIMULATED_CLOCK, Axis, recorded
 from app.data.thinning import evenly
 from app.wording import decimals
@@ -20,10 +21,12 @@ MAX_DASHED = MAX_LINES // 2  # with more methods, the second line is omitted
 
 
 def data(series: pd.DataFrame, model: str = "personalized", x: Axis = "round") -> pd.DataFrame:
-    """[run, method, algorithm, round, name, value] -> [method, algorithm, round, x, mean, mean_pm, lowest, seeds].
+    """[run, method, algorithm, split, seed, round, name, value] -> a row per method and round:
+    [method, algorithm, round, x, mean, mean_pm, lowest, seeds].
 
     Only rounds that every run of a method has; a method without the model has none. x is the cost up to that round; if
-    the runs of a method differ in x, they are interpolated at the same x, up to the shortest of them.
+    the runs of a method differ in x, they are interpolated at the same x, up to the shortest of them. Runs on one split
+    are averaged first, as in ``comparison.per_method``.
     """
     wide = series.pivot_table(index=["run", "round"], columns="name", values="value")
     wide = wide.reindex(columns=[f"{model}.mean", f"{model}.lowest5", *recorded(x)]).sort_index()
@@ -31,10 +34,11 @@ def data(series: pd.DataFrame, model: str = "personalized", x: Axis = "round") -
     known = wide.rename(columns={f"{model}.mean": "mean", f"{model}.lowest5": "lowest"}).dropna(subset=["mean"])
     of_run = known[["x", "mean", "lowest"]].reset_index()
     parts = []
-    for (method, algorithm), runs in series.groupby(["method", "algorithm"], sort=False)["run"]:
-        own = of_run[of_run["run"].isin(runs.unique())]
+    for (method, algorithm), rows in series.groupby(["method", "algorithm"], sort=False):
+        units = rows.groupby("run")["run" if unit_of(rows) == "seed" else "split"].first()
+        own = of_run[of_run["run"].isin(units.index)]
         if len(own):
-            parts.append(_over_seeds(own).assign(method=method, algorithm=algorithm))
+            parts.append(_over_units(own, units).assign(method=method, algorithm=algorithm))
     columns = ["method", "algorithm", "round", "x", "mean", "mean_pm", "lowest", "seeds"]
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
@@ -108,8 +112,11 @@ def _spent(wide: pd.DataFrame, x: Axis) -> pd.Series:
     return megabytes(spent) if x == "megabytes" else spent[x]
 
 
-def _over_seeds(own: pd.DataFrame) -> pd.DataFrame:
-    """[run, round, x, mean, lowest] of one method -> its mean and deviation over runs, at most MAX_POINTS rows."""
+def _over_units(own: pd.DataFrame, units: pd.Series) -> pd.DataFrame:
+    """[run, round, x, mean, lowest] of one method -> its mean and deviation over units, at most MAX_POINTS rows.
+
+    ``units``: run -> what it is averaged with.
+    """
     at = {name: own.pivot(index="round", columns="run", values=name).dropna() for name in ("x", "mean")}
     rounds = at["x"].index[evenly(len(at["x"]), MAX_POINTS)]
     x = at["x"].loc[rounds].to_numpy()
@@ -123,6 +130,10 @@ def _over_seeds(own: pd.DataFrame) -> pd.DataFrame:
             np.stack([np.interp(grid, x[:, i], values[:, i]) for i in range(x.shape[1])], axis=1)
             for values in (mean, lowest)
         )
+    runs = at["mean"].columns
+    mean, lowest = (
+        pd.DataFrame(values.T).groupby(units[runs].to_numpy()).mean().to_numpy().T for values in (mean, lowest)
+    )
     spread = mean.std(axis=1, ddof=1) if mean.shape[1] > 1 else np.full(len(mean), np.nan)
     return pd.DataFrame(
         {

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.charts.client_heat_map import MAX_CLIENTS, MAX_NAMED, MAX_ROUNDS, ends_of, hollow_marks
+from app.charts.client_heat_map import MAX_CLIENTS, MAX_NAMED, MAX_ROUNDS, ends_of, hollow_marks, whole_rounds
 from app.charts.plot.palette import base_layout, ground
 from app.data.averages import benign, mean_of_known
 from app.data.thinning import evenly
@@ -86,5 +86,5 @@ def figure(df: pd.DataFrame, at: int, title: str, malicious: Sequence[int] = ())
         showgrid=False,
         range=[-0.5, len(grid) - 0.5],
     )
-    fig.update_xaxes(title_text="round", showgrid=False, range=ends)
+    fig.update_xaxes(title_text="round", showgrid=False, range=ends, dtick=whole_rounds(rounds))
     return fig.update_layout(showlegend=False, plot_bgcolor=shade.second)

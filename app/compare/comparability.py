@@ -162,7 +162,8 @@ def _benign(methods: Sequence[Method]) -> list[str]:
 
 def _state(run: RunRecord) -> str:
     if run.status == "diverged":
-        return f"diverged at round {run.round}" + (f" ({run.error})" if run.error else "")
+        reason = f" ({run.error})" if run.error else ""
+        return f"diverged at round {run.round}{reason}; its means are over clients whose models are still finite"
     return f"{run.status} at round {run.round} of {run.rounds}; its last stored round is used"
 
 

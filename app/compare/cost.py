@@ -99,7 +99,7 @@ def curves(view: View, x: Axis) -> Shown:
         name=f"accuracy-over-{x}",
         heads={
             "x": column_heads.Head(f"Axis: {AXIS_TITLES[x]}"),
-            "seeds": column_heads.Head("Seeds" if view.spread == "seeds" else "Runs"),
+            "seeds": column_heads.Head(capital(view.spread)),
         },
     )
 

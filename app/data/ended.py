@@ -13,7 +13,7 @@ from app.data.comparison import run_name
 from app.state import links
 from app.wording import spans
 from storage import RunRecord, Status, Store
-from storage.run_queue import MAX_ID
+from storage.models import MAX_ID
 
 NEWS: tuple[Status, ...] = ("done", "failed", "diverged")  # cancelled runs are not reported
 MAX_RUNS = 2000

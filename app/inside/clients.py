@@ -87,6 +87,9 @@ def spread(view: RunView, now: np.ndarray) -> None:
         _clients(REFERENCES[name], view.references[name], view.benign(values), sizes) for name, values in others.items()
     ]
     steps = ecdf.data(pd.concat([_clients(view.method, view.run, now, sizes), *beside]))
+    if steps.empty:
+        st.info(f"No client has a finite accuracy in round {view.round}, so their distribution is empty.")
+        return
     client = view.client
     its_own = float(now[client]) if client is not None and np.isfinite(now[client]) else None
     also = f"; beside it {names(reference_words(view, name) for name in others)}, with the same seed" if others else ""

@@ -100,7 +100,7 @@ def card(trouble: Trouble, leads_inside: bool = True) -> None:
     with st.container(key=f"card_{key}", gap="small"):
         st.markdown(f"**{plain(trouble.happened)}** {plain(trouble.why)}")
         if trouble.stored_error:
-            st.text(trouble.stored_error)
+            st.text(f"{wording.capital(trouble.stored_error)}.")
         st.markdown(plain(trouble.todo))
         if not palette.is_presenting():
             with st.container(horizontal=True, vertical_alignment="center", key=f"{key}_ways"):

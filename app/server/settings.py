@@ -8,8 +8,9 @@ from collections.abc import Mapping
 
 from app.access.errors import InvalidSetting
 from app.access.rules import GUIDE, is_loopback, rules, uses_sign_in
-from engine.core.errors import InvalidConfig
+from engine.core.errors import InvalidConfig, PluginBroken
 from engine.core.paths import ROOT
+from engine.core.registry import check_plugin_folders
 from storage import StorageError, Store
 
 DEFAULT_HOST, DEFAULT_PORT, LAST_PORT = "127.0.0.1", 8501, 65535
@@ -113,6 +114,14 @@ def check_database(environment: Mapping[str, str]) -> None:
         Store(environment.get("DATABASE_URL") or Store.default_url(ROOT)).close()
     except (StorageError, ValueError) as error:  # ValueError: a port that is no number
         raise InvalidSetting(f"DATABASE_URL cannot be used: {error}") from error
+
+
+def check_plugins() -> None:
+    """Raises InvalidSetting if a folder of plugins is missing."""
+    try:
+        check_plugin_folders()
+    except PluginBroken as error:
+        raise InvalidSetting(str(error)) from None
 
 
 def check_ports(environment: Mapping[str, str]) -> None:

@@ -162,8 +162,8 @@ def _upload(form: Form, values: Mapping[str, Any]) -> dict[str, Any]:
         list(KINDS),
         key=f"{form.prefix}.upload",
         max_upload_size=MAX_MEGABYTES,
-        help="NPZ: arrays x and y, optionally client and split. Table: a label column, numeric columns, optionally a "
-        "client column.",
+        help="NPZ: arrays x (images are [n, channels, height, width]) and y, optionally client and split. Table: a "
+        "label column, numeric columns, optionally a client column.",
     )
     seen = f"{form.prefix}.uploaded"
     if file is not None and st.session_state.get(seen) != file.file_id:

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from engine.config.yaml_text import problem_in
 from engine.core.errors import InvalidConfig
-from storage.run_queue import MAX_ID
+from storage.models import MAX_ID
 
 MAX_IDS = 10_000  # that a database takes in one query
 MAX_BYTES = 1 << 20  # unpacked; an experiment has a few kilobytes

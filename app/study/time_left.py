@@ -12,11 +12,12 @@ from storage import RunRecord
 def left_s(study: Study) -> float | None:
     """Estimated seconds until all final runs have ended; None if that is unknown.
 
-    It is unknown while no worker runs or no run has been timed, while a run is paused or a cancelled trial holds up the
-    final runs, and while later trials still depend on earlier results.
+    It is unknown while no worker runs or no run has been timed, while a run is paused or a cancelled or deleted trial
+    holds up the final runs, and while later trials still depend on earlier results.
     """
     progress = study.progress
-    if progress.held_up or (study.plan.is_sequential and progress.undecided):
+    has_all = progress.trials.keys() >= set(study.plan.tuned)  # else those of a method were deleted for good
+    if progress.held_up or not has_all or (study.plan.is_sequential and progress.undecided):
         return None
     store, following = queries.store(), list(to_come(study))
     found = forecast.of_queue(store, [*store.queue.waiting(), *following])
@@ -30,7 +31,7 @@ def to_come(study: Study) -> Iterator[RunRecord]:
 
     Their ids are unused. A setting that is not chosen yet may differ from the defaults, which are trained as well.
     """
-    if study.finals:
+    if study.finals or not study.progress.undecided:  # deleted ones do not come again
         return
     ids = count(-1, -1)
     first = {(own["entry"], run.split): run for run in reversed(study.trials) for own in [place(run)]}

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from engine.core.errors import FedscapeError, InvalidConfig
 from storage import StorageError, Store, store_from_env
 
 DONE, INVALID, FAILED, DIVERGED, CANCELLED = 0, 2, 3, 4, 130
+_NOT_A_NAME = re.compile("[\0\ud800-\udfff]")  # Python reads bytes that are not UTF-8 as lone surrogates
 
 
 def answer(command: Callable[[argparse.Namespace], int], arguments: argparse.Namespace, logs: Path) -> int:
@@ -38,7 +40,7 @@ def answer(command: Callable[[argparse.Namespace], int], arguments: argparse.Nam
 
 @contextmanager
 def open_store(url: str | None, root: Path) -> Iterator[Store]:
-    _check_name_lengths(url or os.environ.get("DATABASE_URL", ""), "--db" if url else "DATABASE_URL")
+    _check_url(url or os.environ.get("DATABASE_URL", ""), "--db" if url else "DATABASE_URL")
     store = Store(url) if url else store_from_env(root)
     try:
         yield store
@@ -46,8 +48,8 @@ def open_store(url: str | None, root: Path) -> Iterator[Store]:
         store.close()
 
 
-def _check_name_lengths(url: str, source: str) -> None:
-    """Raises InvalidConfig for names that no file can have."""
-    if "\0" in url or any(len(os.fsencode(part)) > MAX_NAME_BYTES for part in url.split("/")):
-        reason = f"it has a null character, or a name of more than {MAX_NAME_BYTES} bytes"
+def _check_url(url: str, source: str) -> None:
+    """Raises InvalidConfig for names that no database can have."""
+    if _NOT_A_NAME.search(url) or any(len(os.fsencode(part)) > MAX_NAME_BYTES for part in url.split("/")):
+        reason = f"it has a null character, bytes that are not UTF-8, or a name of more than {MAX_NAME_BYTES} bytes"
         raise InvalidConfig([f"{source}: cannot be opened, {reason}; give sqlite:///FILE or postgresql://..."])

@@ -18,9 +18,9 @@ MAX_NAME_BYTES = 200  # file systems allow 255, and temporary names are longer
 
 def experiments_of(arguments: argparse.Namespace) -> list[ExperimentConfig]:
     """All requested experiments. Raises InvalidConfig with all mistakes together."""
-    if arguments.scale and not arguments.preset:
+    if arguments.scale and arguments.preset is None:
         raise InvalidConfig([f"--scale {arguments.scale}: only a --preset has scales; leave it out"])
-    preset = load_preset(arguments.preset) if arguments.preset else None
+    preset = None if arguments.preset is None else load_preset(arguments.preset)
     experiments, problems = [], dict[str, None]()
     for config in preset.configs(arguments.scale) if preset else [load_config(arguments.config)]:
         try:

@@ -122,7 +122,9 @@ def study(store: Store, arguments: argparse.Namespace) -> None:
     for choice in found.choices.values():
         value = "" if choice.value is None else f"{choice.value:.4f}"
         error = "" if choice.error is None else f" ± {choice.error:.4f}"
-        setting = " ".join(f"{name}={shown}" for name, shown in _setting(found, choice).items()) or "defaults"
+        values = _setting(found, choice)
+        setting = " ".join(f"{name}={shown}" for name, shown in (values or {}).items()) or "defaults"
+        setting = "deleted with its trial" if values is None else setting
         counts = f"{choice.tied} of {choice.considered}"
         rows.append((choice.entry, str(choice.split), f"trial {choice.trial}", value + error, counts, setting))
     print(table_of(rows))
@@ -247,9 +249,14 @@ def _choice(found: StudyProgress, choice: ChoiceRecord) -> dict[str, Any]:
     return vars(choice) | {"chosen_at": choice.chosen_at.isoformat(), "setting": _setting(found, choice)}
 
 
-def _setting(found: StudyProgress, choice: ChoiceRecord) -> dict[str, Any]:
-    """What the chosen trial has instead of the defaults: ``lr``, and hyper-parameters of the method."""
-    of_trial = found.trials[choice.entry, choice.split]
+def _setting(found: StudyProgress, choice: ChoiceRecord) -> dict[str, Any] | None:
+    """What the chosen trial has instead of the defaults: ``lr``, and hyper-parameters of the method.
+
+    None if one of them was deleted.
+    """
+    of_trial = found.trials.get((choice.entry, choice.split), {})
+    if not of_trial.keys() >= {0, choice.trial}:
+        return None
     defaults, chosen = (_options(next(iter(of_trial[number].values()))) for number in (0, choice.trial))
     return {name: _rounded(value) for name, value in chosen.items() if value != defaults.get(name)}
 

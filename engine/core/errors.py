@@ -49,7 +49,7 @@ class Unsupported(FedscapeError):
 
 
 class PluginBroken(FedscapeError):
-    """A plugin that cannot be imported. Names the file and the reason."""
+    """A plugin that cannot be imported, or a folder of plugins that is missing. Names it and the reason."""
 
 
 class CheckpointInvalid(FedscapeError):

@@ -3,29 +3,35 @@ file that registers itself.
 
 A folder is scanned when its registry is first used. Folders named in ``FEDSCAPE_PLUGINS`` (separated like
 ``PATH``) are scanned too: ``<folder>/algorithms/my_method.py`` and so on, or loose files directly in the folder.
+All registries raise PluginBroken if one of these folders is missing, or one of their files cannot be imported.
 """
 
 import hashlib
 import importlib
 import importlib.util
+import logging
 import os
 import pkgutil
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from multiprocessing import parent_process
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from engine.core.errors import PluginBroken, UnknownName
+from engine.core.paths import PLUGINS, plugin_folders
 from engine.core.spaces import Space
 from engine.core.style import Style
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
+_folders: list[str] = []  # of all registries
 
 
 class Options(BaseModel):
@@ -49,6 +55,16 @@ class Options(BaseModel):
     def from_draw(self, draw: dict[str, Any]) -> dict[str, Any]:
         """The settings of a point drawn from the search spaces; ``self`` has the options that are not drawn."""
         return draw
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_boolean_as_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """Pydantic would read true as 1."""
+        if any(isinstance(one, bool) for one in (value if isinstance(value, list | tuple) else [value])):
+            kinds = _kinds(cls.model_fields[str(info.field_name)].annotation)[0]
+            if "bool" not in kinds and {"int", "float", "list"}.intersection(kinds):
+                raise ValueError("should be a number, not true or false")
+        return value
 
 
 Positive = Annotated[float, Field(gt=0, le=1e6)]
@@ -120,6 +136,8 @@ class Registry:
 
     def __init__(self, kind: str, package: str) -> None:
         self.kind, self.package = kind, package
+        self.folder = package.rpartition(".")[2]
+        _folders.append(self.folder)
         self._entries: dict[str, Entry] = {}
         self._is_scanned = False
         self._scanning = threading.RLock()  # other threads wait for the end of the scan
@@ -195,10 +213,27 @@ class Registry:
             importlib.import_module(f"{self.package}.{module.name}")
 
     def _load_plugins(self) -> None:
-        folder = self.package.rpartition(".")[2]
-        for root in filter(None, os.environ.get("FEDSCAPE_PLUGINS", "").split(os.pathsep)):
-            for path in [*sorted(Path(root).glob("*.py")), *sorted((Path(root) / folder).glob("*.py"))]:
+        check_plugin_folders()
+        for root in plugin_folders():
+            for path in [*sorted(root.glob("*.py")), *sorted((root / self.folder).glob("*.py"))]:
                 _load_plugin(path)
+
+
+def check_plugin_folders() -> None:
+    """Raises PluginBroken if one is missing."""
+    for root in plugin_folders():
+        if not os.path.isdir(root):
+            advice = f"give existing folders, separated by {os.pathsep!r}, or unset it"
+            raise PluginBroken(f"{PLUGINS}: {root} is not a folder; {advice}")
+        _warn_if_empty(root)
+
+
+@lru_cache
+def _warn_if_empty(root: Path) -> None:
+    """Once, and not again in the workers that this process starts."""
+    is_empty = not any(root.glob("*.py")) and not any((root / folder).is_dir() for folder in _folders)
+    if is_empty and parent_process() is None:
+        log.warning("%s: %s has no .py files and none of the folders %s", PLUGINS, root, ", ".join(_folders))
 
 
 def _load_plugin(path: Path) -> None:
@@ -214,7 +249,7 @@ def _load_plugin(path: Path) -> None:
     except Exception as error:
         del sys.modules[name]
         why = f"{type(error).__name__}: {error}"
-        raise PluginBroken(f"{path}: cannot be imported ({why}); fix it or remove it from FEDSCAPE_PLUGINS") from error
+        raise PluginBroken(f"{path}: cannot be imported ({why}); fix it or remove it from {PLUGINS}") from error
 
 
 def _parameter(name: str, field: Any) -> Parameter:

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 MAX_GENERATED = 2 * 10**8
-_BLOCK = 2048  # samples converted to double at once
+_BLOCK, _BLOCK_VALUES = 2048, 2**22  # samples, and their values, converted to double at once
 Progress = Callable[[str, float], None]  # what is being done, share done (0..1)
 
 
@@ -68,9 +68,15 @@ def standardize(x: np.ndarray, reference: np.ndarray, axis: int | tuple[int, ...
 def _moments(x: np.ndarray, axis: int | tuple[int, ...] | None) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation over ``axis``, which includes the samples, in double, block by block."""
     mean = x.mean(axis=axis, dtype=np.float64, keepdims=True)
-    blocks = (x[begin : begin + _BLOCK] - mean for begin in range(0, len(x), _BLOCK))
+    size = max(1, min(_BLOCK, _BLOCK_VALUES * len(x) // x.size))
+    blocks = (x[begin : begin + size] - mean for begin in range(0, len(x), size))
     squares = sum(np.square(block, out=block).sum(axis=axis, keepdims=True) for block in blocks)
     return mean, np.sqrt(squares * (mean.size / x.size))
+
+
+def standardized_bytes(pixels: int) -> int:
+    """The memory in bytes for standardizing images: the pixels, and as floats or two blocks as doubles."""
+    return pixels + max(4 * pixels, 8 * min(pixels, 2 * _BLOCK_VALUES))
 
 
 def generated_bytes(samples: int, dim: int, copies: int = 2) -> int:

@@ -4,9 +4,10 @@
     table    one row per sample: a label column, optionally a client column, all other columns numeric features
     folder   one folder per class, with images of equal size
 
-Pixels of images are scaled to [0, 1], other values are used as they are, unless ``standardize``. Labels and clients may
-be any numbers or strings; they are numbered in sorted order. Files are untrusted: everything is validated, nothing is
-executed.
+Images of an NPZ file are [n, channels, height, width], or [n, height, width] if they are gray. Pixels, which are uint8
+values in at least two dimensions per sample, are scaled to [0, 1]; other values are used as they are, unless
+``standardize``. Labels and clients may be any numbers or strings; they are numbered in sorted order. Files are
+untrusted: everything is validated, nothing is executed.
 """
 
 import os
@@ -20,7 +21,7 @@ from pydantic import Field
 
 from engine.core.errors import DataUnavailable
 from engine.core.registry import DATASETS, Options
-from engine.datasets import Pool, Progress, standardize
+from engine.datasets import Pool, Progress, standardize, standardized_bytes
 from engine.datasets.image_folder import image_folder_bytes, read_image_folder
 from engine.datasets.npz import BROKEN_ARCHIVE, MAX_BYTES, npz_bytes, read_npz
 from engine.datasets.signatures import mismatch
@@ -28,10 +29,12 @@ from engine.datasets.table import BROKEN_TABLE, Roles, column_names, csv_bytes, 
 
 FOLDER = "folder"
 MAX_CLASSES = 10_000
+CHANNELS = (1, 3, 4)  # of gray images, of color, and of color with transparency
 NPZ_ARRAYS = ("x", "y", "client", "split")
 MEMORY = {".npz": npz_bytes, ".csv": csv_bytes, ".parquet": parquet_bytes, FOLDER: image_folder_bytes}
 EXPECTED = {
-    ".npz": "arrays x [n, ...], y [n], optional client [n] and split [n], saved with numpy.savez",
+    ".npz": "arrays x [n, ...] (images [n, channels, height, width]), y [n], optional client [n] and split [n], saved "
+    "with numpy.savez",
     ".csv": "a header line, a label column, numeric columns, optionally a client column",
     ".parquet": "a label column, numeric columns, optionally a client column",
     FOLDER: "one folder per class, with images of equal size",
@@ -44,9 +47,9 @@ class CustomOptions(Options):
     path: str = Field(
         title="File",
         min_length=1,
-        description="NPZ, CSV or Parquet file, or a folder of images with one folder per class. In the app: an upload, "
-        "or a path below DATA_DIR. On the command line and in Python also an absolute path, or one below the current "
-        "folder.",
+        description="NPZ, CSV or Parquet file, or a folder of images with one folder per class. Images in an NPZ file "
+        "are [n, channels, height, width]. In the app: an upload, or a path below DATA_DIR. On the command line and in "
+        "Python also an absolute path, or one below the current folder.",
     )
     label: str = Field("label", title="Label column", description="Column of a table with the class.")
     client: str | None = Field(
@@ -96,7 +99,9 @@ class Custom:
             needed = MEMORY[_kind(path)](path)
         except (*BROKEN_TABLE, *BROKEN_ARCHIVE) as error:
             raise _unusable(path, str(error)) from error
-        return needed * (2 if self.options.standardize else 1)
+        if not self.options.standardize:
+            return needed
+        return standardized_bytes(needed) if _kind(path) == FOLDER else 2 * needed
 
     def _candidates(self, data_dir: Path) -> tuple[Path, ...]:
         given = Path(os.path.expanduser(self.options.path))  # os.path: unreadable and invalid paths count as missing
@@ -126,7 +131,7 @@ class Custom:
         is_standardized = self.options.standardize
         if _kind(path) == FOLDER:
             x, y = read_image_folder(path, MAX_BYTES, progress)
-            return checked_pool({"x": x, "y": y}, path, is_standardized, scale=1 / 255)
+            return checked_pool({"x": x, "y": y}, path, is_standardized)
         if _kind(path) == ".npz":
             return checked_pool(read_npz(path, NPZ_ARRAYS, MAX_BYTES), path, is_standardized)
         read = read_csv if _kind(path) == ".csv" else read_parquet
@@ -138,7 +143,6 @@ def checked_pool(
     arrays: dict[str, np.ndarray],
     path: Path,
     is_standardized: bool,
-    scale: float = 1.0,
     names: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Pool:
     """The pool of ``arrays``, after all checks of their shapes and values.
@@ -170,6 +174,7 @@ def checked_pool(
     if client is not None and "client" not in known:
         client = _numbered("client", client, path)[1]
     split = _split(arrays["split"], path) if "split" in arrays else None
+    scale = 1 / 255 if x.dtype == np.uint8 and x.ndim > 2 else 1.0
     if is_standardized:
         x, scale = standardize(x, x if split is None else x[split == 0]), 1.0
     return Pool(x, y, num_classes=len(classes), scale=scale, client=client, split=split, class_names=classes)
@@ -192,6 +197,11 @@ def _features(x: np.ndarray, path: Path) -> np.ndarray:
         raise _unusable(path, f"x has dtype {x.dtype}; expected integers or floats")
     if x.ndim < 2 or 0 in x.shape:
         raise _unusable(path, f"x has shape {list(x.shape)}; expected [samples, features, ...], none of them 0")
+    if x.ndim == 4 and x.shape[3] in CHANNELS and x.shape[1] not in CHANNELS:
+        raise _unusable(
+            path,
+            f"x has shape {list(x.shape)}, with the channels last; save it as np.moveaxis(x, -1, 1)",
+        )
     if x.dtype.kind == "f" and not np.isfinite(x).all():
         bad = ~np.isfinite(x)
         at = np.unravel_index(int(np.argmax(bad)), x.shape)

@@ -11,8 +11,10 @@ from PIL import Image
 from engine.datasets import Progress
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
+HIDDEN = (".", "__MACOSX")  # first characters of hidden names, and the folder that macOS adds to archives
 GREY_MODES = ("1", "L", "LA")
 DEEP_MODES = ("I", "F")  # also I;16 and the like: Pillow cuts their values off at 255
+_PATH_BYTES = 1000  # at most, per image: its path and the name of its class
 BROKEN_IMAGE = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)  # errors that Pillow raises
 
 
@@ -21,7 +23,7 @@ def read_image_folder(folder: Path, max_bytes: int, progress: Progress | None = 
 
     Raises ValueError if the images cannot form one array.
     """
-    paths = [path for path in sorted(folder.glob("*/*")) if path.suffix.lower() in SUFFIXES]
+    paths = _images(folder)
     if not paths:
         raise ValueError("it has no images in class folders")
     mode, size = _common_format(paths)
@@ -39,9 +41,9 @@ def read_image_folder(folder: Path, max_bytes: int, progress: Progress | None = 
 
 def image_folder_bytes(folder: Path) -> int:
     """The memory for reading, in bytes, as if all images had the size of the first and were in color."""
-    paths = [path for path in sorted(folder.glob("*/*")) if path.suffix.lower() in SUFFIXES]
+    paths = _images(folder)
     _, (width, height) = _common_format(paths[:1]) if paths else ("L", (0, 0))
-    return (len(paths) + 2) * 3 * width * height
+    return (len(paths) + 2) * (3 * width * height + _PATH_BYTES)
 
 
 def pixels(file: Path | io.BytesIO, name: str, mode: str) -> np.ndarray:
@@ -49,6 +51,16 @@ def pixels(file: Path | io.BytesIO, name: str, mode: str) -> np.ndarray:
     with _opened(file, name) as image:
         found = np.asarray(image.convert(mode))
     return found[None] if mode == "L" else found.transpose(2, 0, 1)
+
+
+def _images(folder: Path) -> list[Path]:
+    """The images in class folders, without files and folders that systems and notebooks add."""
+    return [
+        path
+        for path in sorted(folder.glob("*/*"))
+        if path.suffix.lower() in SUFFIXES
+        and not any(part.startswith(HIDDEN) for part in (path.parent.name, path.name))
+    ]
 
 
 def _common_format(paths: Sequence[Path]) -> tuple[str, tuple[int, int]]:

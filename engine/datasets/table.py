@@ -321,9 +321,17 @@ def _most_rows(path: Path, num_columns: int) -> int:
 
 
 def _check_header(path: Path) -> None:
-    """Rejects what pandas would change: it renames the second of two equal names, and cuts off a longer first row."""
+    """Rejects what pandas would change: it renames the second of two equal names, and cuts off a longer first row.
+
+    Also an index, which ``to_csv`` writes as a first column without a name: row numbers tell the labels of sorted rows.
+    """
     (_, header), *rest = [*islice(_records(path), 2)] or [(1, [])]
     _check_names(filter(None, header))  # pandas names columns without a name
+    if len(header) > 1 and not header[0]:
+        raise ValueError(
+            "the first column has no name, so it looks like a row index; save the table without it (in pandas with "
+            "index=False, in R with row.names=FALSE), or name the column"
+        )
     for row, values in rest:
         if len(values) > len(header):
             raise ValueError(f"row {row}: has {len(values)} values, the header has {len(header)}")

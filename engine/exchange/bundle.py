@@ -10,6 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast, get_args
@@ -26,7 +27,7 @@ from engine.core.vocabulary import ModelsFile
 from engine.exchange.records import export_config, load_result
 from engine.export.artifact_checks import check_models
 from engine.export.document import NOTHING, write_export
-from engine.export.reading import ImportedExperiment, parse_export
+from engine.export.reading import ImportedExperiment, check_no_null, parse_export
 from storage import (
     BUNDLE,
     AnalysisRecord,
@@ -51,6 +52,8 @@ MEMBER = r"^[0-9]{4,9}/[a-z][a-z0-9_-]*\.safetensors$"
 Level = Literal["info", "warning", "error"]
 Round = Annotated[int, Field(ge=0, lt=2**31)]
 Member = Annotated[str, Field(pattern=MEMBER)]
+# Any time zone can show these; the first and last years of a datetime overflow.
+Time = Annotated[AwareDatetime, Field(ge=datetime(1970, 1, 1, tzinfo=UTC), lt=datetime(2200, 1, 1, tzinfo=UTC))]
 
 
 class ModelsEntry(BaseModel):
@@ -67,7 +70,7 @@ class AnalysisEntry(BaseModel):
 
 
 class EventEntry(BaseModel):
-    at: AwareDatetime
+    at: Time
     level: Level
     kind: str
     message: str
@@ -84,7 +87,7 @@ class ChoiceEntry(BaseModel):
     error: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
     considered: Annotated[int, Field(ge=1, le=MAX_TRIALS)]
     tied: Annotated[int, Field(ge=1, le=MAX_TRIALS)]
-    chosen_at: AwareDatetime
+    chosen_at: Time
 
     def record(self) -> ChoiceRecord:
         return ChoiceRecord(experiment_id=0, **self.model_dump(exclude={"experiment"}))
@@ -232,9 +235,10 @@ def _add_entry(packed: Attachments, kind: Any, round: int, member: str, analysis
 
 
 def _read_attachments(archive: Archive, found: Sequence[ImportedExperiment]) -> list[Attachments]:
-    at = archive.path / ATTACHMENTS
+    at, data = archive.path / ATTACHMENTS, archive.read(ATTACHMENTS)
+    check_no_null(data, at)
     try:
-        attachments = TypeAdapter(list[Attachments]).validate_json(archive.read(ATTACHMENTS))
+        attachments = TypeAdapter(list[Attachments]).validate_json(data)
     except ValidationError as error:
         raise InvalidConfig(f"{at}: {problem}" for problem in problems_of(error)[:MAX_PROBLEMS]) from None
     if len(attachments) != sum(len(experiment.runs) for experiment in found):

@@ -11,7 +11,7 @@ from engine.core.errors import InvalidConfig
 from engine.core.results import RoundResult, RunResult
 from engine.exchange.stored_json import ConfigEntry, SummaryEntry
 from engine.export.document import joint_config
-from engine.export.reading import check_run, validated
+from engine.export.reading import check_levels, check_run, validated
 from storage import FinishedRun, NewRun, RoundRecord, RunRecord, Store
 
 
@@ -44,6 +44,7 @@ def run_of_study(study: Study, run: RunConfig) -> NewRun:
 def check_documents(path: Path, run: RunRecord) -> None:
     """Checks a run's JSON documents, so that the app can show it. Raises InvalidConfig."""
     try:
+        check_levels([run.hparams, run.config, run.provenance, run.partition, run.summary])
         check_run(run.provenance, run.partition)
         validated(ConfigEntry, run.config, "config")
         validated(SummaryEntry, run.summary or {}, "summary")

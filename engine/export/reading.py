@@ -1,10 +1,12 @@
 """Reads an exported JSON document of unknown origin into runs with their rounds. Everything is validated."""
 
 import json
+import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -31,6 +33,9 @@ Metric = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,9
 Cluster = Annotated[int, Field(ge=-(2**15), lt=2**15)]
 Declared = TypeVar("Declared", bound=BaseModel)
 MAX_PROBLEMS = 10  # per file; one mistake often repeats in every round
+MAX_LEVELS = 50  # of a stored document; a configuration may have 32
+_NESTED = (dict, list)
+_NULL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # the escape of a null character, after whole escapes of backslashes
 
 
 class RoundEntry(BaseModel):
@@ -93,6 +98,23 @@ def check_regular(path: Path) -> None:
     """Raises InvalidConfig for devices and FIFOs, which might never end or block."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise InvalidConfig([f"{path}: is not a regular file; give an exported file"])
+
+
+def check_no_null(data: bytes, path: Path) -> None:
+    """Raises InvalidConfig for a JSON document with a null character in a text, which PostgreSQL cannot read."""
+    if b"\\u0000" in data and (found := _NULL.search(data)):
+        reason = f"a text has a null character (\\u0000, byte {found.end() - 6}), which cannot be stored; remove it"
+        raise InvalidConfig([f"{path}: {reason}"])
+
+
+def check_levels(documents: Sequence[Any]) -> None:
+    """Raises ValueError for lists and objects in so many levels that reading or showing them may fail."""
+    level: list[Any] = [documents]
+    for _ in range(MAX_LEVELS + 1):
+        inside = chain.from_iterable(item.values() if isinstance(item, dict) else item for item in level)
+        level = [item for item in inside if isinstance(item, _NESTED)]
+    if level:
+        raise ValueError(f"is nested more than {MAX_LEVELS} levels deep")
 
 
 def check_run(provenance: Mapping[str, Any] | None, partition: Mapping[str, Any] | None) -> PartitionEntry | None:
@@ -181,6 +203,7 @@ class _Runs:
 
 
 def _document(data: bytes, path: Path) -> Document:
+    check_no_null(data, path)
     try:
         document = json.loads(data.decode("utf-8-sig"), parse_constant=_reject_constant)
         json.dumps(document, ensure_ascii=False).encode()  # lone surrogates are valid JSON but not valid text
@@ -194,6 +217,7 @@ def _document(data: bytes, path: Path) -> Document:
 
 
 def _result(entry: RunEntry, config: RunConfig) -> RunResult:
+    check_levels([entry.hparams, entry.study, entry.provenance, entry.partition, entry.summary])
     partition = check_run(entry.provenance, entry.partition)
     if partition is None and entry.rounds:
         raise ValueError("partition must not be null if there are rounds")

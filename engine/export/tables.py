@@ -40,17 +40,24 @@ def summary_table(runs: Iterable[RunResult]) -> pd.DataFrame:
     """One row per experiment and label: summaries of the last round and total costs, averaged over seeds.
 
     Each has its mean under its name and the sample standard deviation under ``<name>.std``. Bytes and gradient
-    evaluations are totals over the participants, ``seconds`` cover training and aggregation. If the data have seeds of
-    their own, the seeds of each split are averaged first, and the deviation is that over ``splits``.
+    evaluations are totals over the participants, ``seconds`` cover training and aggregation. Only runs that are done
+    count, in ``seeds`` as well; ``diverged`` is the number of those that diverged. If the data have seeds of their own,
+    the seeds of each split are averaged first, and the deviation is that over ``splits``.
     """
-    table = pd.DataFrame([{**_identity(run), **_last_summaries(run), **_costs(run)} for run in runs])
+    table = pd.DataFrame(
+        [{**_identity(run), "status": run.status, **_last_summaries(run), **_costs(run)} for run in runs]
+    )
     key, numbers = ["experiment", "label"], [c for c in table if str(c).startswith(GROUPS) or c in COSTS]
+    counted = [name for name in ("split", "seed") if name in table]
+    table[[*counted, *numbers]] = table[[*counted, *numbers]].where(table["status"] == "done")
+    table["diverged"] = table["status"] == "diverged"
     by = table.groupby(key, sort=False)
-    blocks = table.groupby([*key, "split"], sort=False)[numbers].mean() if "split" in table else table.set_index(key)
+    by_split = table.groupby([*key, "split"], sort=False, dropna=False) if "split" in table else None
+    blocks = table.set_index(key) if by_split is None else by_split[numbers].mean()
     values = blocks.groupby(key, sort=False)[numbers].agg(["mean", "std"])
     values.columns = [name if what == "mean" else f"{name}.std" for name, what in values.columns]
-    splits = {"splits": by["split"].nunique()} if "split" in table else {}
-    return values.assign(**splits, seeds=by["seed"].nunique()).reset_index()
+    counts = {f"{name}s": by[name].nunique() for name in counted}
+    return values.assign(**counts, diverged=by["diverged"].sum()).reset_index()
 
 
 def write_tables(path: Path, runs: Iterable[RunResult], format: Format) -> tuple[Path, Path]:

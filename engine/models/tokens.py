@@ -11,7 +11,8 @@ from engine.models.sequences import CharacterEmbedding
 def require_fitting_tokens(model: Model, x: Tensor) -> None:
     """Raises Unsupported if an embedding gets features instead of token ids, or another model gets token ids.
 
-    Data sets store token ids as int32; ids in a user's own file arrive as non-negative whole floats.
+    Data sets store token ids as int32; ids in a user's own file arrive as non-negative whole floats. Values that are
+    uint8 are pixels or counts of words.
     """
     tables = [module for module in model.module.modules() if isinstance(module, CharacterEmbedding)]
     embeds = any(isinstance(module, nn.Embedding) for module in model.module.modules())
@@ -20,8 +21,8 @@ def require_fitting_tokens(model: Model, x: Tensor) -> None:
     )
     if embeds and not may_be_ids:
         raise Unsupported(
-            "this model requires token ids, which these samples are not; use model: mlr or dnn, "
-            "or dataset: shakespeare, or dataset: amazon_review with representation: tokens"
+            "this model requires token ids: whole numbers from 0, in your own file saved as int32 and not as uint8; "
+            "use model: mlr or dnn, or dataset: shakespeare, or dataset: amazon_review with representation: tokens"
         )
     if may_be_ids and not embeds:
         raise Unsupported(

@@ -19,11 +19,12 @@ from engine.core.errors import FedscapeError
 from engine.worker.cleanup import clean_up
 from engine.worker.executor import Ended, Executor, Key, Work
 from engine.worker.work_queue import KILLED, AnalysisClaims, Claims, RunClaims, add_event
-from storage import DispatcherLock, ExperimentNotFound, Fenced, StorageError, Store, Transient
+from storage import DispatcherLock, Fenced, StorageError, Store, Transient
 
 STOP_GRACE_S = 2.0  # grace period before a worker that should stop is killed
 CHECK_S = 0.25  # how often control requests are read
 HEARTBEAT_S = 2.0
+TRASH_S = 2.0  # how often deleted and restored runs are noticed
 CLEANUP_S = 3600.0
 WAIT_S = 0.2
 RETRY_S = 0.5  # between turns while the database is unavailable
@@ -56,8 +57,9 @@ class Dispatcher:
         self._tickets: dict[Key, Work] = {}
         self._ended: list[Ended] = []  # reported, not settled yet
         self._settled: set[int] = set()  # runs whose studies may advance
+        self._trashed: set[int] = set()  # runs that were in the trash when it was last read
         self._stopping_since: dict[Key, float] = {}
-        self._checked = self._heartbeat_sent = self._cleaned_up = -float("inf")
+        self._checked = self._heartbeat_sent = self._trash_read = self._cleaned_up = -float("inf")
         self._engine_ids: set[str] = set()  # of the rows to delete at the end
         self._outage_ids: set[str] = set()  # of the rows that report an outage
         self._has_recovered = self._may_have_lost_claims = False
@@ -141,7 +143,8 @@ class Dispatcher:
             for claims in self._claims.values():
                 claims.requeue_running()
             self.store.artifacts.sweep()
-            for experiment_id in self.store.studies.open():
+            self._trashed = set(self.store.trash.ids())
+            for experiment_id in self._runs.studies():
                 self._advance(experiment_id)
             self._has_recovered = True
         if self._may_have_lost_claims:
@@ -187,10 +190,16 @@ class Dispatcher:
             self._settled.add(ticket.run_id)
 
     def _advance_studies(self) -> None:
-        """Advances the studies whose runs have ended. Repeated in the next turn if it is interrupted."""
+        """Advances the studies whose runs have ended, or were deleted or restored: then another result may count.
+
+        Repeated in the next turn if it is interrupted.
+        """
+        if self._settled or self._clock() - self._trash_read >= TRASH_S:
+            trashed = set(self.store.trash.ids())
+            self._settled |= self._runs.own(trashed ^ self._trashed)
+            self._trashed, self._trash_read = trashed, self._clock()
         if self._settled:
-            runs = self.store.queue.runs(run_ids=list(self._settled), include_archived=True, with_partition=False)
-            for experiment_id in {run.experiment_id for run in runs if run.study is not None}:
+            for experiment_id in self.store.studies.of_runs(self._settled):
                 self._advance(experiment_id)
             self._settled.clear()
 
@@ -199,7 +208,9 @@ class Dispatcher:
 
         try:
             self.also(advance(self.store, experiment_id))
-        except (FedscapeError, ExperimentNotFound) as error:  # a method was removed, or the experiment just now
+        except Transient:
+            raise
+        except (FedscapeError, StorageError) as error:  # a method was removed, the experiment just now, or a row is bad
             log.warning(
                 "the study of experiment %d cannot advance, and is tried again at the next start: %s",
                 experiment_id,

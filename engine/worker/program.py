@@ -1,12 +1,10 @@
 """Compares the programs of two machines: the code of Fedscape and of plugins, and the versions of torch and numpy."""
 
 import hashlib
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
-from engine.core.paths import ROOT
+from engine.core.paths import ROOT, plugin_folders
 from engine.version import CODE_VERSION
 
 LIBRARIES = ("torch", "numpy")
@@ -39,12 +37,7 @@ def _version(package: str) -> str:
 def _digest() -> str:
     """The first digits of a digest over all source files."""
     digest = hashlib.sha256()
-    for folder in _folders():
+    for folder in (ROOT / "engine", ROOT / "storage", *plugin_folders()):
         for file in sorted(folder.rglob("*.py")):
             digest.update(f"{file.relative_to(folder)}\0".encode() + file.read_bytes())
     return digest.hexdigest()[:12]
-
-
-def _folders() -> Iterator[Path]:
-    yield from (ROOT / "engine", ROOT / "storage")
-    yield from (Path(name) for name in os.environ.get("FEDSCAPE_PLUGINS", "").split(os.pathsep) if name)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.core.environment import whole_number
+from engine.core.paths import PLUGINS, plugin_folders
 from engine.worker.cluster import (
     Call,
     Cluster,
@@ -106,7 +107,9 @@ class RayExecutor:
         timeout_s = min(TIMEOUT_S, self._watchdog.write_s / 2)
         paths = {variable: str(folder) for variable, folder in folders.items()}
         environment = {name: value for name, value in os.environ.items() if name.startswith(FORWARDED)}
-        self._orders = Orders(environment | paths, program(), paths, mark(folders), timeout_s).to_plain()
+        plugins = os.pathsep.join(str(folder) for folder in plugin_folders() if folder.is_dir())
+        environment |= {PLUGINS: plugins} | paths
+        self._orders = Orders(environment, program(), paths, mark(folders), timeout_s).to_plain()
         self.on_notice: Callable[[str], None] = lambda notice: None
         self._changing = threading.RLock()
         self._nodes: dict[str, Node] = {}

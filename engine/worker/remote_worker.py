@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from engine.core.paths import PLUGINS, plugin_folders
 from engine.worker import process
 from engine.worker.executor import Work
 from engine.worker.heartbeat import HEARTBEAT, HeartbeatCounts
@@ -36,7 +37,7 @@ def prepare(orders: Plain, threads: int, uses_gpu: bool) -> str:
 
     The environment must be set before, since imports read it.
     """
-    problem = difference(orders["program"], program()) or _unseen(orders) or _without_token()
+    problem = _without_plugins() or difference(orders["program"], program()) or _unseen(orders) or _without_token()
     if not problem:
         process.warm_up(_slot(threads, uses_gpu))
     return problem
@@ -56,6 +57,12 @@ def heartbeat() -> HeartbeatCounts:
 
 def _unseen(orders: Plain) -> str:
     return unseen({variable: Path(folder) for variable, folder in orders["folders"].items()}, orders["marker"])
+
+
+def _without_plugins() -> str:
+    if missing := [str(folder) for folder in plugin_folders() if not folder.is_dir()]:
+        return f"it does not see the dispatcher's {PLUGINS} ({', '.join(missing)}): copy or mount the same folder there"
+    return ""
 
 
 def _without_token() -> str:

@@ -4,6 +4,7 @@ import logging
 import signal
 import threading
 
+from engine.core.registry import check_plugin_folders
 from engine.worker.choice import executor_kind, make_executor
 from engine.worker.dispatcher import Dispatcher
 from storage import DispatcherLock, Store
@@ -25,6 +26,7 @@ def serve(database_url: str, slots: int | None = None) -> None:
         signal.signal(number, lambda *_: stop.set())
     store, problem = Store(database_url), ""
     executor_kind(store)  # reports a wrong setting now, not when the lock is free
+    check_plugin_folders()
     while (lock := _wait_for_lock(store, stop)) is not None:
         executor = make_executor(store, slots, problem=problem)
         with Dispatcher(store, executor, lock) as dispatcher:

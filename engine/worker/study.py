@@ -31,9 +31,8 @@ def advance(store: Store, experiment_id: int) -> list[int]:
             return []  # computed elsewhere, and perhaps only in part
         runs, new = rows.runs, []
         chosen = {(choice.entry, choice.split): choice.trial for choice in rows.choices}
-        for entry, split in study.tuned:
-            if (entry, split) in chosen:
-                continue
+        undecided = [key for key in study.tuned if key not in chosen]
+        for entry, split in undecided:
             trials = trials_of(runs, entry, split)
             if not _have_ended(study, trials):
                 continue
@@ -44,7 +43,7 @@ def advance(store: Store, experiment_id: int) -> list[int]:
                 best = choose(validations(measured), study.tune.select)
                 rows.insert_choice(entry, split, **vars(best))
                 chosen[entry, split] = best.trial
-        if len(chosen) == len(study.tuned):
+        if undecided and len(chosen) == len(study.tuned):  # with the last choice, so that deleted ones stay deleted
             points = {key: _points(trials_of(runs, *key)).get(trial) for key, trial in chosen.items()}
             new += rows.enqueue([run_of_study(study, run) for run in study.finals(chosen, points)])
         return new

@@ -1,7 +1,9 @@
 """The progress of a study, from its database rows alone: needs no method, and so no torch."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from engine.config.tune import Tune
 from storage import ChoiceRecord, RunRecord, Store
@@ -16,13 +18,14 @@ class StudyProgress:
     """The trials of a study by entry and split, its choices, and its final runs.
 
     ``planned`` is the number of runs that the trials of a choice need, also those that are not queued yet; 0 if it
-    depends on their costs.
+    depends on their costs. ``deleted`` is the number of runs of its trials that were deleted.
     """
 
     trials: Mapping[Key, Trials]
     choices: Mapping[Key, ChoiceRecord]
     finals: tuple[RunRecord, ...]
     planned: int = 0
+    deleted: Mapping[Key, int] = field(default_factory=dict)
 
     @property
     def trial_runs(self) -> list[RunRecord]:
@@ -33,14 +36,21 @@ class StudyProgress:
         return [key for key in self.trials if key not in self.choices]
 
     @property
-    def held_up(self) -> dict[str, int]:
-        """entry -> its cancelled trials, for which the final runs of all methods wait."""
-        counts: dict[str, int] = {}
+    def held_up(self) -> list[str]:
+        """The cancelled and deleted trials of each method, for which the final runs of all methods wait."""
+        cancelled, deleted = Counter[str](), Counter[str]()
         for entry, split in self.undecided:
             runs = [run for own in self.trials[entry, split].values() for run in own.values()]
-            if cancelled := sum(run.status == "cancelled" for run in runs):
-                counts[entry] = counts.get(entry, 0) + cancelled
-        return counts
+            cancelled[entry] += sum(run.status == "cancelled" for run in runs)
+            deleted[entry] += self.deleted.get((entry, split), 0)
+        return [
+            *(f"{_trials(entry, n)} cancelled; retry {_them(n)}" for entry, n in cancelled.items() if n),
+            *(
+                f"{_trials(entry, n)} deleted; restore {_them(n)} from the trash, or run the study again"
+                for entry, n in deleted.items()
+                if n
+            ),
+        ]
 
     def in_words(self) -> list[str]:
         """``trials 112 of 160, final runs wait for 3 methods``, and what holds them up."""
@@ -48,10 +58,11 @@ class StudyProgress:
         line = f"trials {sum(run.status in ENDED for run in self.trial_runs)} of {total}"
         if self.finals:
             line += f", final runs {sum(run.is_finished for run in self.finals)} of {len(self.finals)}"
-        else:
-            methods = len({entry for entry, _ in self.undecided})
+        elif methods := len({entry for entry, _ in self.undecided}):
             line += f", final runs wait for {methods} method{'' if methods == 1 else 's'}"
-        return [line, *(_cancelled(entry, count) for entry, count in self.held_up.items())]
+        else:
+            line += ", no final runs"
+        return [line, *self.held_up]
 
 
 def progress_of(store: Store, experiment_id: int) -> StudyProgress:
@@ -60,11 +71,15 @@ def progress_of(store: Store, experiment_id: int) -> StudyProgress:
     )
     choices = {(choice.entry, choice.split): choice for choice in store.studies.choices(experiment_id)}
     places = [run.study for run in runs if run.study is not None]
-    keys = dict.fromkeys((place["entry"], place["split"]) for place in places if place["role"] == "trial")
+    trashed = store.studies.trashed_trials(experiment_id)
+    found = [*(place for place in places if place["role"] == "trial"), *trashed]
+    trials = {key: trials_of(runs, *key) for key in dict.fromkeys((place["entry"], place["split"]) for place in found)}
     finals = newest([run for run in runs if run.study is not None and run.study["role"] == "final"])
     tune = Tune.model_validate(store.experiments.get(experiment_id).config.get("tune") or {})
     planned = 0 if tune.gradients else tune.trials * len(tune.seeds)
-    return StudyProgress({key: trials_of(runs, *key) for key in keys}, choices, tuple(finals), planned)
+    is_imported = any((run.provenance or {}).get("imported") for run in runs)
+    deleted = {} if is_imported else {key: _deleted(tune, key, own, trashed) for key, own in trials.items()}
+    return StudyProgress(trials, choices, tuple(finals), planned, deleted)
 
 
 def trials_of(runs: Sequence[RunRecord], entry: str, split: int) -> Trials:
@@ -82,6 +97,19 @@ def newest(runs: Sequence[RunRecord]) -> list[RunRecord]:
     return list({(run.label, run.digest): run for run in sorted(runs, key=lambda run: run.id)}.values())
 
 
-def _cancelled(entry: str, count: int) -> str:
-    trials = "1 trial" if count == 1 else f"{count} trials"
-    return f"{trials} of {entry} {'was' if count == 1 else 'were'} cancelled; retry {'it' if count == 1 else 'them'}"
+def _deleted(tune: Tune, key: Key, trials: Trials, trashed: Sequence[Mapping[str, Any]]) -> int:
+    """How many runs of the trials of a choice were deleted. Later trials may not have been queued yet."""
+    if tune.gradients is None and tune.sampler != "tpe":
+        queued = tune.trials
+    else:
+        numbers = [place["trial"] for place in trashed if (place["entry"], place["split"]) == key]
+        queued = 1 + max([*trials, *numbers], default=-1)
+    return queued * len(tune.seeds) - sum(map(len, trials.values()))
+
+
+def _trials(entry: str, count: int) -> str:
+    return f"1 trial of {entry} was" if count == 1 else f"{count} trials of {entry} were"
+
+
+def _them(count: int) -> str:
+    return "it" if count == 1 else "them"

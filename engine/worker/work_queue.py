@@ -12,6 +12,7 @@ from engine.worker.recorder import CHECKPOINT
 from storage import Fenced, RunNotFound, RunRecord, Store
 
 MAX_DEATHS = 3  # worker deaths in one run without a new checkpoint, or in one analysis, before giving up
+MAX_EVENTS = 10_000  # of queued runs that are read at once; few have any
 DIED, KILLED, REFUSED = "worker-died", "worker-killed", "worker-refused"
 
 T = TypeVar("T")
@@ -55,6 +56,14 @@ class RunClaims:
         if self._run_ids is not None:
             self._run_ids += run_ids
 
+    def own(self, run_ids: Collection[int]) -> set[int]:
+        """Those of the runs that it may claim."""
+        return set(run_ids) if self._run_ids is None else set(run_ids).intersection(self._run_ids)
+
+    def studies(self) -> list[int]:
+        """Ids of the studies whose runs it may claim."""
+        return self.store.studies.open() if self._run_ids is None else self.store.studies.of_runs(self._run_ids)
+
     def requeue_running(self) -> None:
         self.store.queue.requeue_running()
 
@@ -76,25 +85,27 @@ class RunClaims:
         A run whose worker has died is computed alone, so that it cannot take others with it.
         """
         most, claimed = run.config.get("seeds_together", 1) - 1, list[RunRecord]()
-        if most == 0 or self._has_died(run.id):
+        if most == 0 or self._died([run.id]):
             return claimed
         queued = self.store.queue.runs(
             experiment_ids=[run.experiment_id],
             statuses=["queued"],
+            labels=[run.label],
             include_archived=True,
             newest_first=False,
             with_partition=False,
         )
         what = without_seeds(run.config)
-        alike = [one.id for one in queued if without_seeds(one.config) == what and not self._has_died(one.id)]
-        if self._run_ids is not None:
-            alike = [run_id for run_id in alike if run_id in self._run_ids]
-        while len(claimed) < most and (other := self.store.queue.claim(alike, self._limits)) is not None:
+        alike = self.own([one.id for one in queued if without_seeds(one.config) == what])
+        alike -= self._died(alike)
+        while len(claimed) < most and (other := self.store.queue.claim(list(alike), self._limits)) is not None:
             claimed.append(other)
         return claimed
 
-    def _has_died(self, run_id: int) -> bool:
-        return any(event.kind == DIED for event in self.store.events.list(run_id))
+    def _died(self, run_ids: Collection[int]) -> set[int | None]:
+        """Those of the runs whose worker has died."""
+        events = self.store.events.for_runs(list(run_ids), limit=MAX_EVENTS)
+        return {event.run_id for event in events if event.kind == DIED}
 
     def _ticket(self, run: RunRecord) -> Ticket:
         return Ticket(run.id, run.epoch, **_locations(self.store, self.data_dir))

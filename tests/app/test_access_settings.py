@@ -1,5 +1,7 @@
 """At the start of the app: HOST beyond loopback needs sign-in or FEDSCAPE_OPEN, and sign-in needs all its settings."""
 
+from pathlib import Path
+
 import pytest
 
 from app.__main__ import children, main
@@ -100,6 +102,22 @@ def test_an_invalid_limit_is_refused_before_anything_starts(name: str, monkeypat
     monkeypatch.setenv(name, "many")
     with pytest.raises(InvalidSetting, match=name):
         settings.check_access(SETTINGS)
+
+
+def test_a_missing_folder_of_plugins_is_refused_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path / "absent"))
+    assert main() == 2
+    assert f"FEDSCAPE_PLUGINS: {tmp_path / 'absent'} is not a folder" in capsys.readouterr().err
+
+
+def test_folders_of_plugins_are_absolute_for_the_programs_of_the_app(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = children({"FEDSCAPE_PLUGINS": "mine"})
+    assert app.dispatcher.environment["FEDSCAPE_PLUGINS"] == str(tmp_path / "mine")
 
 
 def test_the_address_of_the_app_is_an_allowed_host() -> None:

@@ -74,6 +74,14 @@ def test_curves_average_over_seeds_round_by_round() -> None:
     assert lines["mean_pm"].tolist() == pytest.approx([np.sqrt(0.02)] * 2)
 
 
+def test_curves_average_the_runs_of_a_split_first() -> None:
+    runs = [series("a", 0, mean=[0.1]), series("a", 1, mean=[0.3]), series("a", 2, mean=[0.8])]
+    lines = curves_over_seeds.data(
+        pd.concat([runs[0].assign(split=7), runs[1].assign(split=7), runs[2].assign(split=8)])
+    )
+    assert lines[["mean", "mean_pm", "seeds"]].to_numpy().tolist() == [pytest.approx([0.5, np.sqrt(0.18), 2])]
+
+
 def test_curves_end_with_the_shortest_seed() -> None:
     both = pd.concat([series("a", 0, mean=[0.1, 0.5, 0.6]), series("a", 1, mean=[0.3, 0.7])])
     assert curves_over_seeds.data(both)["round"].tolist() == [0, 1]

@@ -15,7 +15,7 @@ from app.data.comparison import method_name, methods_of, per_method, per_run, ra
 from app.state.links import parse_ids
 from engine.core.statistics import t_interval
 from storage import RunRecord
-from storage.run_queue import MAX_ID
+from storage.models import MAX_ID
 from tests.app.frames import clients, run_record
 
 
@@ -147,7 +147,7 @@ def test_different_seeds_rounds_and_statuses_are_noted() -> None:
     assert text == [
         "The numbers of rounds differ: Ditto (5 rounds); FedAvg (9 rounds).",
         "The seeds differ: Ditto (seed 0); FedAvg (seed 1).",
-        "FedAvg, seed 1: diverged at round 3 (not finite).",
+        "FedAvg, seed 1: diverged at round 3 (not finite); its means are over clients whose models are still finite.",
     ]
 
 

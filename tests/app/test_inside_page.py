@@ -194,6 +194,9 @@ def test_without_a_finite_accuracy_no_client_is_opened_by_its_rank(filled_store:
     assert [page.button(key=f"client_{end}").disabled for end in ("lowest", "median", "highest")] == [True] * 3
     text = words(opened(id=run, client=1))
     assert "its model is not finite in round 3." in text and "would do better alone" not in text
+    with filled_store._database.write() as connection:
+        connection.execute(sa.update(Run).values(status="diverged"))  # so that there are no references
+    assert "No client has a finite accuracy in round 3, so their distribution is empty." in opened(id=run).info[0].value
 
 
 def test_a_client_that_is_not_evaluated_is_reported_as_such(filled_store: Store) -> None:

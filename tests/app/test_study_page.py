@@ -189,6 +189,15 @@ def test_a_study_without_completed_finals_has_the_figure_of_its_trials(study_sto
     assert [one.key for one in tuning.figures(study, {})] == ["best_so_far"] and ranks.figures(study) == []
 
 
+def test_a_study_without_the_trials_of_a_method_opens_and_expects_no_end(empty_store: Store) -> None:
+    queue_study(empty_store)
+    with empty_store._database.write() as connection:
+        connection.exec_driver_sql("DELETE FROM runs WHERE label = 'ditto'")
+        connection.exec_driver_sql("UPDATE runs SET seconds_per_round = 1.0, status = 'done', round = 2 WHERE id = 1")
+    assert "final runs wait for" in words(opened())
+    assert time_left.left_s(choosing.study_of(empty_store.experiments.get(1))) is None
+
+
 def test_cancelled_trials_are_named(empty_store: Store) -> None:
     queue_study(empty_store)
     runs = empty_store.queue.runs(newest_first=False)

@@ -5,8 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,6 +27,7 @@ from playwright.sync_api import (
 )
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
+from app.__main__ import answers
 from benchmarks.running import free_port
 from engine.config.schema import parse_experiment
 from engine.exchange.records import new_run
@@ -312,11 +311,9 @@ def stop_server(server: Server) -> None:
 def _wait_until_healthy(server: Server) -> None:
     until = time.monotonic() + START_S
     while time.monotonic() < until and server.process.poll() is None:
-        try:
-            with urllib.request.urlopen(f"{server.url}/_stcore/health", timeout=1):
-                return
-        except (urllib.error.URLError, TimeoutError, ConnectionError):
-            time.sleep(0.2)
+        if answers(server.url):
+            return
+        time.sleep(0.2)
     server.process.kill()
     server.process.wait()
     pytest.fail(f"the app did not come up; its log:\n{server.log.read_text()[-4000:]}")

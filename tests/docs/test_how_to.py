@@ -171,6 +171,12 @@ def test_a_stored_run_can_be_read_and_reproduced(database_url: str) -> None:
     store.close()
 
 
+def test_the_study_is_valid_also_with_other_ranges() -> None:
+    first, ranges = (yaml.safe_load(text) for _, _, text in examples("run-a-fair-study.md"))
+    assert parse_experiment(first).tune == parse_experiment(first | ranges).tune
+    assert {"algorithms", "tune"} == ranges.keys()
+
+
 def test_the_figure_for_a_paper_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (code,) = (text for _, language, text in examples("make-a-figure-for-a-paper.md") if language == "python")

@@ -102,11 +102,13 @@ def test_concurrent_equal_requests_create_one_analysis(store: Store, run: RunRec
     assert len(store.analyses.list(run.id)) == 1
 
 
-def test_a_request_for_a_deleted_run_is_refused(store: Store) -> None:
-    with pytest.raises(RunNotFound, match="deleted"):
-        store.analyses.request(99, "landscape", {})
-    with pytest.raises(AnalysisNotFound, match="request it again"):
-        store.analyses.get(99)
+def test_a_request_for_a_deleted_run_is_refused(store: Store, run: RunRecord) -> None:
+    analysis = store.analyses.request(run.id, "landscape", {})
+    for missing in (1, 2**31):
+        with pytest.raises(RunNotFound, match="deleted"):
+            store.analyses.request(run.id + missing, "landscape", {})
+        with pytest.raises(AnalysisNotFound, match="request it again"):
+            store.analyses.get(analysis.id + missing)
 
 
 @pytest.mark.parametrize("ended", ["failed", "cancelled"])

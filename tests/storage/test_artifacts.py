@@ -12,7 +12,7 @@ def put(store: Store, run_id: int, kind: str, round: int, data: bytes = b"state"
 
 
 def files(store: Store) -> list[Path]:
-    return [path for path in store.artifacts.folder.rglob("*") if path.is_file()]
+    return [path for path in store.artifacts.folder.glob("*/*") if path.is_file()]
 
 
 def test_an_artifact_is_read_as_written(store: Store, run: RunRecord) -> None:
@@ -68,13 +68,15 @@ def test_damage_is_detected(store: Store, run: RunRecord) -> None:
 
 
 def test_sweeping_removes_unregistered_files(store: Store, run: RunRecord) -> None:
+    store.artifacts.mark_folder()
+    gone = run.id + 1
     artifact = put(store, run.id, "checkpoint", 0)
     store.artifacts.write_file(run.id, "checkpoint", 1, b"renamed, not registered")
     (store.artifacts.folder / str(run.id) / "checkpoint-000002-0123456789ab.tmp").write_bytes(b"not renamed")
-    store.artifacts.write_file(99, "checkpoint", 1, b"run is gone")
+    store.artifacts.write_file(gone, "checkpoint", 1, b"run is gone")
     assert store.artifacts.sweep() == 3
     assert files(store) == [store.artifacts.folder / artifact.path]
-    assert not (store.artifacts.folder / "99").exists()
+    assert not (store.artifacts.folder / str(gone)).exists()
     assert store.artifacts.sweep() == 0
 
 

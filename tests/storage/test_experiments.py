@@ -1,17 +1,20 @@
 """Experiments are created completely or not at all, listed newest first, and disappear with their last run."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pytest
 import sqlalchemy as sa
 
 from storage import (
+    ArtifactNotWritten,
     ExperimentNotFound,
     FinishedAnalysis,
     FinishedEvent,
     FinishedFile,
     FinishedRun,
+    NewArtifact,
     RunsActive,
     StorageError,
     Store,
@@ -73,10 +76,12 @@ def test_runs_show_the_new_name_of_their_experiment(store: Store) -> None:
 
 
 def test_an_unknown_experiment_is_reported_by_id(store: Store) -> None:
-    with pytest.raises(ExperimentNotFound, match="no experiment with id 99"):
-        store.experiments.get(99)
-    with pytest.raises(ExperimentNotFound):
-        store.experiments.rename(99, "x")
+    experiment = store.experiments.create("x", {}, [])
+    for unknown in (experiment.id + 1, 2**31, 2**63):
+        with pytest.raises(ExperimentNotFound, match=f"no experiment with id {unknown}"):
+            store.experiments.get(unknown)
+        with pytest.raises(ExperimentNotFound):
+            store.experiments.rename(unknown, "y")
 
 
 def test_deleting_an_experiment_deletes_its_runs_and_files(store: Store) -> None:
@@ -152,6 +157,23 @@ def test_an_import_with_an_unreadable_file_leaves_no_file(store: Store) -> None:
     with pytest.raises(StorageError, match="damaged"):
         store.experiments.import_finished("broken", {}, [FinishedRun(new_run(), "done", [a_round(0)], models=files)])
     assert store.queue.runs() == [] and not list(store.artifacts.folder.glob("*/*"))
+
+
+def test_an_import_whose_file_is_swept_before_it_is_registered_is_undone(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_file = store.artifacts.write_file
+
+    def write_and_sweep(*file: Any) -> NewArtifact:
+        written = write_file(*file)
+        assert store.artifacts.sweep() == 1
+        return written
+
+    monkeypatch.setattr(store.artifacts, "write_file", write_and_sweep)
+    models = FinishedFile("model-last", 0, lambda: b"models")
+    with pytest.raises(ArtifactNotWritten, match="was deleted, since the engine just started; try again"):
+        store.experiments.import_finished("x", {}, [FinishedRun(new_run(), "done", [a_round(0)], models=[models])])
+    assert store.queue.runs() == []
 
 
 def test_an_import_over_the_disk_limit_leaves_no_file(sqlite_store: Store) -> None:

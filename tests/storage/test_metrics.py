@@ -78,11 +78,12 @@ def test_curves_of_several_runs_are_read_in_one_call(store: Store, run: RunRecor
     assert claimed is not None
     store.metrics.append(run.id, run.epoch, [a_round(r) for r in range(4)])
     store.metrics.append(other.id, claimed.epoch, [a_round(0)])
-    curves = store.metrics.scalars([run.id, other.id, 99], ["seconds", "unknown"], after={run.id: 1})
+    unknown = other.id + 1
+    curves = store.metrics.scalars([run.id, other.id, unknown], ["seconds", "unknown"], after={run.id: 1})
     assert {run_id: list(names) for run_id, names in curves.items()} == {
         run.id: ["seconds"],
         other.id: ["seconds"],
-        99: [],
+        unknown: [],
     }
     rounds, values = curves[run.id]["seconds"]
     np.testing.assert_array_equal(rounds, [2, 3])
@@ -158,7 +159,7 @@ def test_runs_with_clusters_are_listed(store: Store, run: RunRecord) -> None:
     store.metrics.append(run.id, run.epoch, [a_round(0)])
     assert store.metrics.having_clusters([run.id]) == set()
     store.metrics.append(run.id, run.epoch, [a_round(1, [0, 1, 0, 1])])
-    assert store.metrics.having_clusters([run.id, 99]) == {run.id}
+    assert store.metrics.having_clusters([run.id, run.id + 1]) == {run.id}
 
 
 def test_an_array_that_changes_shape_is_read_round_by_round(store: Store, run: RunRecord) -> None:

@@ -7,7 +7,16 @@ from collections.abc import Iterator
 import pytest
 import sqlalchemy as sa
 
-from storage import DatabaseLocked, DatabaseUnavailable, DispatcherLockLost, RunRecord, Store, postgres
+from storage import (
+    DatabaseLocked,
+    DatabaseUnavailable,
+    DispatcherLockLost,
+    RunRecord,
+    StorageError,
+    Store,
+    Transient,
+    postgres,
+)
 from tests.storage.processes import start
 from tests.storage.samples import a_round, new_run
 from tests.support.postgres import Server
@@ -59,6 +68,39 @@ def test_eight_processes_claim_every_run_once(postgres_store: Store) -> None:
     assert len(claimed) == 8 and not errors
     assert sorted(run_id for ids in claimed for run_id in ids) == sorted(run.id for run in postgres_store.queue.runs())
     assert {run.epoch for run in postgres_store.queue.runs()} == {1}
+
+
+def test_a_start_deletes_no_files_of_another_database_in_the_same_folder(
+    postgres_store: Store, running: RunRecord, blank_postgres: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    mine = postgres_store.artifacts
+    mine.sweep()  # as the dispatcher of this database does
+    model = mine.register(running.id, running.epoch, mine.write_file(running.id, "model-last", 0, b"weights"))
+    other = Store(blank_postgres)
+    assert other.artifacts.folder == mine.folder
+    other.ensure_schema()
+    other.artifacts.sweep()
+    theirs = other.artifacts.write_file(1, "checkpoint", 0, b"not registered yet")
+    assert other.artifacts.sweep() == mine.sweep() == 0
+    assert mine.read(model) == b"weights"
+    mark = f"database-{other._database.identity()}.txt"
+    assert f"delete {mark} there if that database no longer uses the folder" in caplog.text
+    (mine.folder / mark).unlink()
+    assert mine.sweep() == 1
+    assert list(mine.files.names()) == [model.path] and theirs.path != model.path
+    other.close()
+
+
+def test_the_first_start_deletes_no_files_that_were_there_before(postgres_store: Store, running: RunRecord) -> None:
+    postgres_store.artifacts.write_file(running.id, "checkpoint", 0, b"of a database that left no mark")
+    assert postgres_store.artifacts.sweep() == 0
+    assert postgres_store.artifacts.sweep() == 1
+
+
+def test_too_many_ids_are_refused_as_such(postgres_store: Store) -> None:
+    with pytest.raises(StorageError, match="cannot take so many runs or experiments at once") as error:
+        postgres_store.queue.runs(run_ids=range(70_000))
+    assert not isinstance(error.value, Transient)
 
 
 def test_a_timed_out_writer_names_the_lock_holder(postgres_store: Store, running: RunRecord) -> None:

@@ -136,6 +136,13 @@ def test_finishing_stores_the_last_rounds_with_the_status(store: Store, run: Run
     assert len(store.metrics.rounds(run.id)) == 2
 
 
+def test_a_null_character_in_an_error_is_replaced(store: Store, run: RunRecord) -> None:
+    store.events.add(run.id, "error", "traceback", "a\0b")
+    store.queue.finish(run.id, run.epoch, "failed", error="a\0b")
+    assert store.queue.get(run.id).error == "a\N{REPLACEMENT CHARACTER}b"
+    assert "a\N{REPLACEMENT CHARACTER}b" in [event.message for event in store.events.list(run.id)]
+
+
 def test_a_paused_run_is_not_finished(store: Store, run: RunRecord) -> None:
     store.queue.request([run.id], "pause")
     assert store.queue.finish(run.id, run.epoch, "paused") == "paused"
@@ -243,16 +250,21 @@ def test_the_newest_rerun_of_a_run_is_found(store: Store) -> None:
 
 
 def test_unknown_runs_are_reported_by_id(store: Store) -> None:
-    with pytest.raises(RunNotFound, match="no run with id 99"):
-        store.queue.get(99)
-    with pytest.raises(RunNotFound, match="98, 99"):
-        store.queue.rerun([99, 98])
+    (last,) = create(store, 1)
+    with pytest.raises(RunNotFound, match=f"no run with id {last + 1}"):
+        store.queue.get(last + 1)
+    with pytest.raises(RunNotFound, match=f"{last + 1}, {last + 2}"):
+        store.queue.rerun([last + 2, last + 1])
 
 
 def test_an_id_beyond_the_database_range_is_an_unknown_run(store: Store, run: RunRecord) -> None:
-    with pytest.raises(RunNotFound, match=str(2**63)):
-        store.queue.get(2**63)
-    assert [found.id for found in store.queue.runs(run_ids=[run.id, 2**63])] == [run.id]
+    for unknown in (2**31, 2**63):
+        with pytest.raises(RunNotFound, match=str(unknown)):
+            store.queue.get(unknown)
+        assert [found.id for found in store.queue.runs(run_ids=[run.id, unknown])] == [run.id]
+        store.queue.request([run.id, unknown], "cancel")
+        assert store.events.list(unknown) == store.artifacts.list(unknown) == []
+    assert store.queue.get(run.id).control == "cancel"
 
 
 def test_a_running_run_is_not_deleted(store: Store, run: RunRecord) -> None:

@@ -2,7 +2,10 @@
 
 import shutil
 import threading
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -15,6 +18,12 @@ from storage.models import Base
 from tests.storage.old_tables import first_version
 from tests.storage.samples import a_round, new_run
 
+OLD_RUN = """
+INSERT INTO runs (experiment_id, position, algorithm, label, seed, hparams, config, digest, status, rounds, round,
+    epoch, control, created_at, archived, priority, rank, note, tags)
+VALUES (1, {position}, 'a', 'a', 0, '{{}}', '{{}}', 'd', 'done', 1, 0,
+    1, '', '2026-01-01 00:00:00', false, 0, 0, '', '')
+"""
 REBUILD_RUNS = """
 import sqlalchemy as sa
 from alembic import op
@@ -160,4 +169,37 @@ def test_runs_and_analyses_of_the_first_schema_are_migrated(tmp_path: Path) -> N
     assert store.analyses.claim().epoch == 1
     (run,) = store.queue.waiting()
     assert (run.priority, run.deleted_at, run.experiment_name) == (0, None, "x")
+    store.close()
+
+
+def with_positions(store: Store, positions: Iterable[int]) -> None:
+    """Creates the tables of schema 0007, with an experiment of finished runs at these positions."""
+    with store._database.migration() as connection:
+        schema._upgrade(connection, "0007")
+        connection.exec_driver_sql(
+            "INSERT INTO experiments (id, name, config, created_at, archived, example, note, tags, owner) "
+            "VALUES (1, 'x', '{}', '2026-01-01 00:00:00', false, false, '', '', '')"
+        )
+        for position in positions:
+            connection.exec_driver_sql(OLD_RUN.format(position=position))
+
+
+def test_of_runs_at_one_position_the_first_keeps_it(blank_store: Store) -> None:
+    with_positions(blank_store, (0, 1, 1, 2, 1))
+    blank_store.migrate()
+    found = blank_store.queue.runs(newest_first=False)
+    assert [run.position for run in found] == [0, 1, 1_000_003, 2, 1_000_005]
+
+
+def test_the_positions_of_an_experiment_with_many_runs_are_migrated_in_few_steps(database_url: str) -> None:
+    store, steps = Store(database_url), Counter[str]()
+    with_positions(store, range(2000))
+
+    def count(connection: Any, _: Any) -> None:
+        connection.set_progress_handler(lambda: steps.update(thousands=1), 1000)
+
+    store.close()
+    sa.event.listen(store._database.engine, "connect", count)
+    store.migrate()
+    assert steps["thousands"] < 1000  # comparing each pair of runs takes more than 10,000
     store.close()

@@ -60,6 +60,21 @@ def test_time_counts_for_a_day_after_the_end(store: Store, done: RunRecord) -> N
     assert seconds(store) == 0
 
 
+def test_a_run_that_ended_while_a_clock_was_ahead_does_not_count(store: Store, done: RunRecord) -> None:
+    year = timedelta(days=365)
+    change(store, done.id, started_at=done.started_at + year, finished_at=done.finished_at + year)
+    assert seconds(store) == 0
+    store.queue.delete([done.id])
+    with store._database.write() as connection:
+        connection.execute(sa.insert(PastCompute).values(owner="a", ended_at=NOW + year, seconds=100))
+    assert seconds(store) == 0
+
+
+def test_the_clock_of_another_machine_may_be_a_little_ahead(store: Store, done: RunRecord) -> None:
+    change(store, done.id, started_at=NOW, finished_at=None, heartbeat_at=NOW + timedelta(seconds=30))
+    assert seconds(store) == pytest.approx(30)
+
+
 def test_a_running_run_counts_until_its_last_heartbeat(store: Store, done: RunRecord) -> None:
     change(store, done.id, finished_at=None, heartbeat_at=done.started_at + timedelta(seconds=30))
     assert seconds(store) == pytest.approx(30)

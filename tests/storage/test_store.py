@@ -26,6 +26,7 @@ server:/home /home nfs4 rw 0 0
 /dev/sdb1 /home/me/local\\040disk ext4 rw 0 0
 tmpfs /home tmpfs rw 0 0
 server:/home /home nfs4 rw 0 0
+server:/data /mnt/donn\u00e9es\u00a0lab nfs4 rw 0 0
 """
 
 
@@ -54,6 +55,25 @@ def test_the_url_is_absolute_for_other_processes(tmp_path: Path, monkeypatch: py
     assert Store("sqlite:///here.db").url == f"sqlite:///{tmp_path}/here.db"
 
 
+def test_a_symbolic_link_leads_to_the_same_store(tmp_path: Path, sqlite_store: Store) -> None:
+    (tmp_path / "link.db").symlink_to(tmp_path / "fedscape.db")
+    linked = Store(f"sqlite:///{tmp_path / 'link.db'}")
+    assert linked.artifacts.folder == sqlite_store.artifacts.folder
+    with sqlite_store.try_dispatcher_lock():
+        assert linked.try_dispatcher_lock() is None
+    linked.close()
+
+
+def test_the_default_artifacts_folder_of_a_server_is_in_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ARTIFACTS_DIR", "")
+    assert Store("postgresql://host/name").artifacts.folder == Path(__file__).parents[2] / "var" / "artifacts"
+    monkeypatch.setenv("ARTIFACTS_DIR", "elsewhere")
+    assert Store("postgresql://host/name").artifacts.folder == tmp_path / "elsewhere"
+
+
 @pytest.mark.parametrize("name", ["what?.db", "100%25.db", "a b#c.db"])
 def test_a_path_may_have_any_character(tmp_path: Path, name: str) -> None:
     store = Store(Store.url_of(tmp_path / name))
@@ -68,6 +88,7 @@ def test_a_path_may_have_any_character(tmp_path: Path, name: str) -> None:
     ("url", "message"),
     [
         ("nonsense", "no database URL"),
+        ("postgresql://[::/x", "no database URL"),
         ("mysql://h/d", "databases are not supported"),
         ("sqlite://", "must be a file"),
         ("sqlite:////tmp/q?x.db", "write a [?] in the path as %3F"),
@@ -114,7 +135,7 @@ def test_readers_do_not_wait_for_a_writer(sqlite_store: Store) -> None:
 def test_a_file_that_is_no_database_is_reported(tmp_path: Path) -> None:
     (tmp_path / "x.db").write_text("This is a text, and long enough to be taken for a header of a database file. " * 20)
     store = Store(f"sqlite:///{tmp_path / 'x.db'}")
-    with pytest.raises(NotADatabase, match="move it away"):
+    with pytest.raises(NotADatabase, match=r"move it and x\.db-artifacts away"):
         store.check_schema()
     store.close()
 
@@ -126,6 +147,14 @@ def test_a_damaged_database_is_reported(sqlite_store: Store) -> None:
     path.write_bytes(path.read_bytes()[:4096] + b"\xff" * (path.stat().st_size - 4096))
     with pytest.raises(NotADatabase, match="backup"):
         sqlite_store.queue.runs()
+
+
+def test_a_folder_that_is_not_writable_is_named(sqlite_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite.os, "access", lambda path, mode: False)  # root may write everywhere
+    with sqlite_store._database.read() as connection:
+        connection.exec_driver_sql("PRAGMA query_only = ON")
+    with pytest.raises(StorageError, match=r"needs files next to it: make .* writable, or copy the database"):
+        sqlite_store.experiments.create("x", {}, [])
 
 
 def test_only_one_dispatcher_holds_the_lock(store: Store) -> None:
@@ -194,8 +223,8 @@ def test_concurrent_creation_of_a_database_raises_no_lock_error(tmp_path: Path) 
 
 
 def test_the_file_system_is_that_of_the_innermost_mount() -> None:
-    kinds = [sqlite.file_system(Path(p), MOUNTS) for p in ("/var", "/homework", "/home/me", "/home/me/local disk/x")]
-    assert kinds == ["ext4", "ext4", "nfs4", "ext4"]
+    folders = ("/var", "/homework", "/home/me", "/home/me/local disk/x", "/mnt/donn\u00e9es\u00a0lab/x")
+    assert [sqlite.file_system(Path(f), MOUNTS) for f in folders] == ["ext4", "ext4", "nfs4", "ext4", "nfs4"]
 
 
 def test_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

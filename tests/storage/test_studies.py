@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from storage import ExperimentNotFound, StorageError, Store
 from storage.run_queue import FIRST_OF_RERUNS
@@ -73,6 +74,31 @@ def test_only_experiments_with_tune_are_open_studies(store: Store) -> None:
     store.experiments.archive([archived])
     assert store.studies.open() == [first]
     assert {plain, none, example}.isdisjoint(store.studies.open())
+
+
+def test_one_experiment_with_a_nul_does_not_hide_the_other_studies(store: Store) -> None:
+    first, bad = study(store), study(store)
+    with store._database.write() as connection:
+        stored = {"config": '{"tune": {}, "note": "a\\u0000b"}', "id": bad}
+        connection.execute(sa.text("UPDATE experiments SET config = :config WHERE id = :id"), stored)
+    assert store.studies.open() == [first, bad]
+
+
+def test_studies_are_found_by_their_runs_also_in_the_trash(store: Store) -> None:
+    first, second, plain = study(store), study(store), store.experiments.create("x", {}, [new_run()]).id
+    ids = store.queue.ids(experiment_ids=[first, plain])
+    store.trash.put(store.queue.ids(experiment_ids=[first]))
+    assert store.studies.of_runs(ids) == [first] and store.studies.of_runs(range(100_000)) == [first, second]
+    assert store.studies.of_runs([]) == []
+
+
+def test_trials_in_the_trash_are_found(store: Store) -> None:
+    places = [{"role": role, "entry": "ditto", "split": 4, "trial": 0} for role in ("trial", "final")]
+    runs = [new_run(seed, config={"study": place}) for seed, place in enumerate(places)]
+    experiment_id = store.experiments.create("study", {"tune": {}}, [*runs, new_run(2)]).id
+    assert store.studies.trashed_trials(experiment_id) == []
+    store.trash.put(store.queue.ids())
+    assert store.studies.trashed_trials(experiment_id) == places[:1]
 
 
 def test_choices_go_with_their_experiment(store: Store) -> None:

@@ -24,6 +24,7 @@ def test_a_deleted_run_is_hidden_everywhere(store: Store, done: RunRecord) -> No
     with pytest.raises(RunNotFound):
         store.queue.get(done.id)
     (trashed,) = store.trash.list()
+    assert store.trash.ids() == [done.id]
     assert trashed.id == done.id and trashed.deleted_at is not None
 
 

@@ -521,6 +521,7 @@ BACKUPS: dict[str, Case] = {
     "options that are infinite": rows("UPDATE runs SET hparams = '{\"a\": 1e999}'"),
     "options with a number without end": rows(f"UPDATE runs SET hparams = '{{\"a\": {'9' * 5000}}}'"),
     "options nested without end": rows("UPDATE runs SET hparams = '" + '{"a":' * 20_000 + "'"),
+    "options nested in 60 levels": rows("UPDATE runs SET hparams = '" + '{"a":' * 60 + "1" + "}" * 60 + "'"),
     "versions are text": rows('UPDATE runs SET provenance = \'{"versions": "all"}\''),
     "a data set that is text": rows("UPDATE runs SET config = json_set(config, '$.dataset', 'x')"),
     "a number of clients that is text": rows(

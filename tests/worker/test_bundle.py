@@ -201,6 +201,8 @@ def rewritten(path: Path, damage: Any) -> Path:
         ),
         (lambda b: b[0]["events"][0].update(level="loud"), "0.events.0.level"),
         (lambda b: b[0]["events"][0].update(at="yesterday"), "0.events.0.at"),
+        (lambda b: b[0]["events"][0].update(at="0001-01-01T00:00:00+14:00"), "0.events.0.at"),
+        (lambda b: b[0]["events"][0].update(message="a\0b"), "beside.json: a text has a null character"),
         (lambda b: b.append(b[0]), "has 2 entries, but must have one per run"),
     ],
 )

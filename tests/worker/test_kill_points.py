@@ -78,6 +78,7 @@ def test_a_killed_and_resumed_run_equals_an_undisturbed_one(
     monkeypatch.setattr(client_rows, "DENSE_BYTES", dense_bytes)
     monkeypatch.setenv("FEDSCAPE_STATE_MB", "0")
     queue(store, checkpoint_s=checkpoint_s)
+    store.artifacts.sweep()  # as at every start
     killed = claim(store)
     with monkeypatch.context() as patch:
         patch.setattr(*KILL_POINTS[point])

@@ -1,6 +1,7 @@
 """The executor for clusters, on a cluster without machines; tests/ray has real ones."""
 
 import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -383,6 +384,25 @@ def test_the_code_of_plugins_belongs_to_the_program(tmp_path, monkeypatch):
     (tmp_path / "algorithms" / "mine.py").write_text("x = 1\n")
     monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
     assert program()["code"] != before
+
+
+def test_relative_folders_of_plugins_are_the_same_in_a_worker_that_runs_elsewhere(make, cluster, monkeypatch, tmp_path):
+    for name in ("here/plugins/algorithms", "elsewhere"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "here" / "plugins" / "algorithms" / "mine.py").write_text("x = 1\n")
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", os.pathsep.join(["plugins", "none"]))
+    make().submit(ticket(1, tmp_path))
+    orders = cluster.starting[0].orders
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", orders["environment"]["FEDSCAPE_PLUGINS"])
+    assert remote_worker.prepare(orders, 1, False) == ""
+    (tmp_path / "here" / "plugins").rename(tmp_path / "moved")
+    assert remote_worker.prepare(orders, 1, False) == (
+        f"it does not see the dispatcher's FEDSCAPE_PLUGINS ({tmp_path / 'here' / 'plugins'}): copy or mount the same "
+        "folder there"
+    )
 
 
 @pytest.mark.parametrize("name", ["artifacts", "data"])

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 import torch
 
 from engine.core.lockstep import Lockstep
@@ -161,6 +162,17 @@ def test_a_run_whose_worker_died_is_claimed_alone(store: Store) -> None:
     store.events.add(run_ids[1], "error", DIED, "killed")
     assert claimed_with_the_first(store) == [run_ids[0], run_ids[2]]
     assert claimed_with_the_first(store) == [run_ids[1]]
+
+
+def test_the_queries_of_a_claim_do_not_grow_with_the_seeds_that_wait(store: Store) -> None:
+    sent, counts = list[str](), list[int]()
+    sa.event.listen(store._database.engine, "before_cursor_execute", lambda *given: sent.append(given[2]))
+    for num_seeds in (4, 40):
+        run_ids = queue(store, seeds=list(range(num_seeds)), seeds_together=3)
+        sent.clear()
+        assert claimed_with_the_first(store, run_ids) == run_ids[:3]
+        counts.append(len(sent))
+    assert counts[0] == counts[1]
 
 
 def test_runs_that_the_dispatcher_does_not_own_stay_queued(store: Store) -> None:

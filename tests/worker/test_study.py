@@ -25,11 +25,12 @@ from engine.exchange.records import new_runs
 from engine.federation.clients import Federation, build
 from engine.simulation import simulate
 from engine.worker import Dispatcher, Work
-from engine.worker.dispatcher import STOP_GRACE_S
+from engine.worker.dispatcher import STOP_GRACE_S, TRASH_S
 from engine.worker.study import advance
 from engine.worker.study_progress import progress_of
-from storage import BUNDLE, Archive, RunRecord, Store, new_archive
+from storage import BUNDLE, Archive, RunRecord, StorageError, Store, new_archive
 from storage.database import Database
+from storage.studies import StudyTransaction
 from tests.worker.fakes import Clock, FakeExecutor
 from tests.worker.samples import rows
 from tests.worker.test_dispatcher_kill_points import InPlace
@@ -327,10 +328,13 @@ def test_the_command_ends_and_names_the_reason_if_runs_of_a_study_were_deleted(
 ) -> None:
     run_ids, driver = [run.id for run in runs_of(store, trials_done)], Finals(store, trials_done)
     ditto = [run.id for run in runs_of(store, trials_done) if run.study["entry"] == "ditto"]
-    for gone in (ditto[-1:], ditto):
+    one, both = "1 trial of ditto was deleted; restore it", "2 trials of ditto were deleted; restore them"
+    reasons = [f"{reason} from the trash, or run the study again" for reason in (one, both)]
+    for gone, reason in zip((ditto[-1:], ditto), reasons, strict=True):
         (store.trash.put if remove == "into the trash" else store.queue.delete)(gone)
         found = cli._follow(store, run_ids, [trials_done], reporter(True), driver, [])
-        assert found == [f"experiment {trials_done}: {cli.DELETED}"], gone
+        is_known = gone != ditto or remove == "into the trash"  # nothing is left of trials that were deleted for good
+        assert found == [f"experiment {trials_done}: {reason if is_known else cli.DELETED}"], gone
     if remove == "into the trash":
         store.trash.restore(ditto)
         assert cli._follow(store, run_ids, [trials_done], reporter(True), driver, []) == []
@@ -345,7 +349,71 @@ def test_the_command_ends_if_one_seed_of_the_last_trial_was_deleted(store: Store
         set_status(store, run_id, "done")
     store.queue.delete(run_ids[-1:])
     (reason,) = cli._follow(store, run_ids, [experiment_id], reporter(True), Finals(store, experiment_id), [])
-    assert "were deleted" in reason
+    assert "1 trial of fedavg was deleted" in reason
+
+
+@pytest.mark.parametrize("which", ["one", "all"])
+def test_final_runs_that_were_deleted_for_good_are_not_computed_again(store: Store, which: str) -> None:
+    experiment_id = queued(store, algorithms=["fedavg"])
+    run_to_the_end(store)
+    finals = [run.id for run in runs_of(store, experiment_id) if run.study["role"] == "final"]
+    store.trash.put(finals[:1] if which == "one" else finals)
+    store.trash.empty()
+    left = store.queue.ids()
+    run_to_the_end(store)  # as after a restart
+    assert advance(store, experiment_id) == [] and store.queue.ids() == left
+    if which == "all":
+        assert progress_of(store, experiment_id).in_words() == ["trials 2 of 2, no final runs"]
+
+
+def test_a_dispatcher_of_given_runs_leaves_the_studies_of_others_alone(store: Store, trials_done: int) -> None:
+    own = queued(store, algorithms=["fedavg"], tune={"trials": 1})
+    ids = [run.id for run in runs_of(store, own)]
+    with Dispatcher(store, InPlace(store), store.try_dispatcher_lock(), run_ids=ids) as dispatcher:
+        store.trash.put([runs_of(store, trials_done)[0].id])
+        dispatcher.run(threading.Event(), until_idle=True)
+    assert store.studies.choices(trials_done) == [] and len(runs_of(store, trials_done)) == 3
+    assert [run.status for run in runs_of(store, own)] == ["done", "done"]
+
+
+def test_a_study_whose_trial_is_restored_continues_without_a_restart(
+    store: Store, trials_done: int, dispatcher: Dispatcher, clock: Clock
+) -> None:
+    trial = runs_of(store, trials_done)[0].id
+    store.trash.put([trial])
+    dispatcher.step(0)
+    assert progress_of(store, trials_done).in_words() == [
+        "trials 3 of 4, final runs wait for 1 method",
+        "1 trial of fedavg was deleted; restore it from the trash, or run the study again",
+    ]
+    store.trash.restore([trial])
+    clock.now += TRASH_S
+    dispatcher.step(0)
+    assert {choice.entry for choice in store.studies.choices(trials_done)} == {"fedavg", "ditto"}
+    assert progress_of(store, trials_done).finals
+
+
+def test_a_study_continues_if_the_repeated_trial_it_waits_for_is_deleted(
+    store: Store, trials_done: int, dispatcher: Dispatcher, clock: Clock
+) -> None:
+    (again,) = store.queue.rerun([runs_of(store, trials_done)[0].id])
+    store.queue.request([again.id], "pause")
+    dispatcher.step(0)
+    assert [choice.entry for choice in store.studies.choices(trials_done)] == ["ditto"]
+    store.trash.put([again.id])
+    clock.now += TRASH_S
+    dispatcher.step(0)
+    assert len(store.studies.choices(trials_done)) == 2
+
+
+def test_the_last_trial_of_a_sequential_study_is_missed_while_it_is_in_the_trash(store: Store) -> None:
+    experiment_id = queued(store, algorithms=["fedavg"], tune={"gradients": 1000})
+    first, last = runs_of(store, experiment_id)
+    store.trash.put([last.id])
+    assert "1 trial of fedavg was deleted" in progress_of(store, experiment_id).held_up[0]
+    store.trash.put([first.id])
+    assert progress_of(store, experiment_id).in_words()[0] == "trials 0 of 0, final runs wait for 1 method"
+    assert "2 trials of fedavg were deleted" in progress_of(store, experiment_id).held_up[0]
 
 
 def test_the_command_ends_and_says_which_trials_to_retry(store: Store, trials_done: int) -> None:
@@ -397,6 +465,22 @@ def test_an_experiment_that_cannot_be_read_any_more_does_not_stop_the_dispatcher
     run_to_the_end(store)
     assert {run.status for run in runs_of(store, experiment_id)} == {"done"}
     assert "cannot advance" in caplog.text
+
+
+def test_a_study_whose_rows_the_database_refuses_does_not_stop_the_dispatcher(
+    store: Store, trials_done: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refusing(self: StudyTransaction) -> bool:
+        if self.experiment_id == trials_done:
+            raise StorageError("unsupported Unicode escape sequence")
+        return False
+
+    monkeypatch.setattr(StudyTransaction, "is_imported", property(refusing))
+    other = queued(store, algorithms=["fedavg"], tune={"trials": 1})
+    run_to_the_end(store)
+    assert [run.status for run in runs_of(store, other)] == ["done", "done"]
+    assert store.studies.choices(trials_done) == []
+    assert f"the study of experiment {trials_done} cannot advance" in caplog.text
 
 
 def test_a_bundle_carries_a_study_with_its_choices(store: Store, tmp_path: Path) -> None:

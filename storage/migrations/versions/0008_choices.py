@@ -35,7 +35,7 @@ def upgrade() -> None:
 def _make_positions_unique() -> None:
     """Two requests at once could repeat runs at one position: the later ones get positions of their own."""
     runs = sa.table("runs", sa.column("id"), sa.column("experiment_id"), sa.column("position"))
-    earlier = runs.alias()
-    same = sa.and_(earlier.c.experiment_id == runs.c.experiment_id, earlier.c.position == runs.c.position)
-    is_later = sa.exists().where(same, earlier.c.id < runs.c.id)
-    op.execute(sa.update(runs).where(is_later).values(position=FIRST_OF_RERUNS + runs.c.id))
+    place = sa.func.row_number().over(partition_by=(runs.c.experiment_id, runs.c.position), order_by=runs.c.id)
+    placed = sa.select(runs.c.id, place.label("place")).subquery()
+    later = sa.select(placed.c.id).where(placed.c.place > 1)
+    op.execute(sa.update(runs).where(runs.c.id.in_(later)).values(position=FIRST_OF_RERUNS + runs.c.id))

@@ -129,7 +129,7 @@ def test_an_unwritable_folder_is_refused_before_anything_runs(
     refused(call, tmp_path, "run", written(tmp_path, {}), option, place)
 
 
-@pytest.mark.parametrize("url", ["sqlite:///a\0b", f"sqlite:///{'x' * 300}", "x" * 5000])
+@pytest.mark.parametrize("url", ["sqlite:///a\0b", "sqlite:///\udcff.db", f"sqlite:///{'x' * 300}", "x" * 5000])
 def test_an_impossible_database_path_is_refused(call: Call, tmp_path: Path, url: str) -> None:
     refused(call, tmp_path, "runs", "--db", url)
 

@@ -117,6 +117,7 @@ def test_a_method_that_does_not_support_the_model_is_refused(call: Call, tmp_pat
 def test_a_scale_needs_a_preset(call: Call, tmp_path: Path) -> None:
     assert "only a --preset has scales" in refused(call, "run", write_config(tmp_path), "--scale", "quick")
     assert "did you mean 'digits-first'" in refused(call, "run", "--preset", "digit-first")
+    assert "no preset named ''" in refused(call, "run", "--preset", "")
 
 
 def test_an_unwritable_path_is_refused_before_anything_runs(
@@ -247,6 +248,10 @@ def test_an_unknown_run_cannot_be_exported(call: Call, tmp_path: Path) -> None:
         (lambda d: d["runs"][0]["rounds"][1].update(clusters=[0, 0, 10**9]), "clusters.2"),
         (lambda d: d["runs"][0]["rounds"][1]["diagnostics"].update(Q=10**999), "too large"),
         (lambda d: d["runs"][0]["provenance"].update(device="\ud800"), "surrogates not allowed"),
+        (lambda d: d["runs"][0]["provenance"].update(device="\\c\0pu"), "a text has a null character"),
+        (lambda d: d["runs"][0]["partition"].update({"\0": 1}), "a text has a null character"),
+        (lambda d: d["runs"][0]["provenance"].update(more=nested(50)), "nested more than 50 levels deep"),
+        (lambda d: d["runs"][0].update(hparams={"more": nested(50)}), "nested more than 50 levels deep"),
     ],
 )
 def test_a_damaged_export_is_not_imported(call: Call, tmp_path: Path, damage: Any, words: str) -> None:
@@ -257,6 +262,21 @@ def test_a_damaged_export_is_not_imported(call: Call, tmp_path: Path, damage: An
     err = refused(call, "import", "a.json", "--db", f"sqlite:///{tmp_path}/other.db")
     assert err.startswith("a.json: ") and words in err
     assert not (tmp_path / "other.db").exists()
+
+
+def nested(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def test_an_escaped_backslash_before_a_null_is_no_null(call: Call, tmp_path: Path) -> None:
+    call("run", write_config(tmp_path), "--quiet", "--export", "a.json")
+    document = json.loads((tmp_path / "a.json").read_text())
+    document["runs"][0]["provenance"]["device"] = r"\u0000"
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    assert call("import", "a.json", "--db", f"sqlite:///{tmp_path}/other.db").code == 0
 
 
 @pytest.mark.parametrize("content", ["no json", "[1, 2]", '{"runs": []}', "[" * 100_000])

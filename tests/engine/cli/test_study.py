@@ -46,6 +46,19 @@ def test_a_study_is_run_to_its_end_exported_and_shown(call: Call, config: Path, 
     assert set(choice["setting"]) == ({"lr"} if choice["trial"] else set())
 
 
+def test_a_choice_whose_first_trial_was_deleted_is_shown_without_its_setting(
+    call: Call, config: Path, tmp_path: Path
+) -> None:
+    call("run", config, "--quiet")
+    store = Store(f"sqlite:///{tmp_path}/var/fedscape.db")
+    with store._database.write() as connection:
+        connection.exec_driver_sql("DELETE FROM runs WHERE id = 1")
+    store.close()
+    assert "deleted with its trial" in call("study", "1").out
+    (choice,) = json.loads(call("study", "1", "--json").out)
+    assert choice["setting"] is None
+
+
 def test_a_study_with_a_cancelled_trial_says_what_it_waits_for(call: Call, config: Path, tmp_path: Path) -> None:
     call("run", config, "--quiet")
     store = Store(f"sqlite:///{tmp_path}/var/fedscape.db")

@@ -99,6 +99,10 @@ def test_ten_local_steps_are_the_default():
         ({"training": {"lr": -1}}, ["training.lr", "-1", "greater than 0"]),
         ({"training": {"batch_size": "half"}}, ["training.batch_size", "'half'", "full"]),
         ({"training": {"local_steps": 1, "local_epochs": 1}}, ["mutually exclusive"]),
+        (
+            {"training": {"rounds": True}, "threads": True},
+            ["training.rounds: True: should be a number", "threads: True"],
+        ),
         ({"training": {"participation": 0}}, ["training.participation", "greater than 0"]),
         ({"training": {"dtype": "float16"}}, ["training.dtype", "float32"]),
         ({"algorithms": [{"name": "fedawg"}]}, ["fedawg", "did you mean 'fedavg'"]),

@@ -1,11 +1,14 @@
 """Methods are registered by name."""
 
+import os
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from pydantic import ValidationError
 
 from engine.core.errors import PluginBroken
-from engine.core.registry import ALGORITHMS
+from engine.core.registry import ALGORITHMS, MODELS, Options
 from tests.app.options import every_options_class
 
 
@@ -46,3 +49,37 @@ def test_two_plugins_cannot_have_the_same_name(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
     with pytest.raises(PluginBroken, match=r"second\.py.*'mine' is already registered by fedscape_plugin_first"):
         ALGORITHMS.names()
+
+
+def test_a_plugin_folder_that_is_missing_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", os.pathsep.join([str(tmp_path), str(tmp_path / "plugin")]))
+    with pytest.raises(PluginBroken, match=r"FEDSCAPE_PLUGINS: .*/plugin is not a folder; .*separated by ':'"):
+        ALGORITHMS.get("fedavg")
+
+
+def test_a_plugin_folder_without_plugins_is_warned_of_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    good, odd = tmp_path / "good", tmp_path / "odd"
+    (good / "models").mkdir(parents=True)
+    (odd / "algorithm").mkdir(parents=True)
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", f"{good}{os.pathsep}{odd}")
+    assert "fedavg" in ALGORITHMS and "mlr" in MODELS
+    (line,) = caplog.messages
+    assert f"{odd} has no .py files and none of the folders algorithms, datasets" in line
+
+
+def test_true_and_false_are_not_numbers() -> None:
+    class Some(Options):
+        count: int = 1
+        rate: float | Literal["auto"] = "auto"
+        sizes: tuple[int, ...] = ()
+        is_on: bool = False
+        name: str = ""
+
+    assert Some(is_on=True, count=2, rate=0.5, sizes=[3]).is_on
+    for wrong in ({"count": True}, {"rate": False}, {"sizes": [True, 2]}):
+        with pytest.raises(ValidationError, match="should be a number, not true or false"):
+            Some.model_validate(wrong)
+    with pytest.raises(ValidationError, match="valid string"):
+        Some.model_validate({"name": True})

@@ -60,6 +60,23 @@ def test_numbers_are_stored_in_the_smallest_type(tmp_path, given, stored):
     assert load(npz(tmp_path, x=X.astype(given))).x.dtype == np.dtype(stored)
 
 
+def test_pixels_of_an_npz_are_scaled_and_a_table_of_small_numbers_is_not(tmp_path):
+    images = np.full((6, 2, 2), 255, np.uint8)
+    for x in (images, images[:, None]):
+        pool = load(npz(tmp_path, x=x))
+        assert (pool.x.dtype, pool.scale) == (np.uint8, 1 / 255)
+        assert load(npz(tmp_path, x=x), standardize=True).scale == 1
+    assert load(npz(tmp_path, x=images[:, 0])).scale == load(npz(tmp_path, x=images.astype(np.int16))).scale == 1
+
+
+def test_images_with_the_channels_last_are_refused_with_advice(tmp_path):
+    images = np.zeros((6, 8, 8, 3), np.uint8)
+    with pytest.raises(DataUnavailable, match=r"\[6, 8, 8, 3\], with the channels last; .*np\.moveaxis\(x, -1, 1\)"):
+        load(npz(tmp_path, x=images))
+    assert load(npz(tmp_path, x=np.moveaxis(images, -1, 1))).x.shape == (6, 3, 8, 8)
+    assert load(npz(tmp_path, x=np.zeros((6, 3, 8, 3)))).x.shape == (6, 3, 8, 3)
+
+
 def test_labels_and_clients_are_numbered_in_sorted_order(tmp_path):
     pool = load(npz(tmp_path, y=["cat", "ant", "cat", "bee", "ant", "bee"], client=[9, 9, 5, 5, 7, 7]))
     assert pool.y.tolist() == [2, 0, 2, 1, 0, 1]
@@ -268,8 +285,15 @@ def test_rows_are_counted_as_in_a_spreadsheet_with_blank_lines(tmp_path, row, wo
 
 
 def test_several_columns_of_a_table_may_have_no_name(tmp_path):
-    pool = load(csv(tmp_path, ",a,,label\n1,2,3,0\n4,5,6,1\n"))
+    pool = load(csv(tmp_path, "a,,,label\n1,2,3,0\n4,5,6,1\n"))
     assert pool.x.tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+@pytest.mark.parametrize("index", [None, ["x", "y"]])
+def test_an_index_that_pandas_wrote_is_refused_as_a_feature(tmp_path, index):
+    pd.DataFrame({"a": [0.5, 1.5], "label": [0, 1]}, index=index).to_csv(tmp_path / "own.csv")
+    with pytest.raises(DataUnavailable, match=r"first column has no name.*index=False.*name the column"):
+        load(tmp_path / "own.csv")
 
 
 @pytest.mark.parametrize(
@@ -465,6 +489,27 @@ def test_a_folder_of_gray_images_has_one_channel_and_one_class_per_folder(tmp_pa
     assert pool.scale == 1 / 255
     assert pool.class_names == ("ant", "cat")
     assert pool.y.tolist() == [0, 0, 1]
+
+
+def test_hidden_and_system_folders_are_not_classes(tmp_path):
+    folder = image_folder(tmp_path, a_1=grey(10), b_1=grey(20))
+    for name in (".ipynb_checkpoints", "__MACOSX"):
+        (folder / name).mkdir()
+        grey(30).save(folder / name / "1.png")
+    (folder / "a" / "._1.png").write_bytes(b"attributes of a file on macOS")
+    assert load(folder).class_names == ("a", "b")
+
+
+@pytest.mark.parametrize("is_standardized", [False, True])
+def test_reading_a_folder_of_images_stays_within_the_estimate(tmp_path, is_standardized):
+    image = Image.new("RGB", (24, 24))
+    folder = image_folder(tmp_path, **{f"{label}_{i}": image for label in "ab" for i in range(100)})
+    load(folder)  # Pillow imports its formats
+    tracemalloc.start()
+    load(folder, standardize=is_standardized)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= memory(folder, standardize=is_standardized) <= 3 * peak
 
 
 def test_one_color_image_makes_all_images_color(tmp_path):

@@ -1,10 +1,13 @@
 """Runs with known numbers as tidy tables."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from engine.core.results import RoundResult
+from engine.core.results import RoundResult, RunResult
+from engine.core.vocabulary import COSTS, Status
 from engine.export.tables import rounds_table, summary_table
 from tests.support.outcomes import an_outcome
 
@@ -42,3 +45,19 @@ def test_the_seeds_of_a_split_are_averaged_before_the_deviation_is_taken() -> No
     assert (row["splits"], row["seeds"]) == (2, 2)
     assert row["personalized.mean"] == pytest.approx(0.75)
     assert row["personalized.mean.std"] == pytest.approx(0.3 / 2**0.5)
+
+
+def test_only_runs_that_are_done_are_averaged_and_diverged_ones_are_counted() -> None:
+    def ended(seed: int, status: Status, mean: float, **more: Any) -> RunResult:
+        of_clients = {"personalized": {"mean": mean}}
+        rounds = [RoundResult(1, np.array([0], np.int32), {**dict.fromkeys(COSTS, 10.0), "seconds": mean}, {})]
+        return an_outcome(seed=seed, status=status, summary=of_clients, rounds=rounds, **more)
+
+    some = [ended(0, "done", 0.5), ended(1, "done", 0.7), ended(2, "diverged", np.nan), ended(3, "diverged", 0.1)]
+    (row,) = summary_table(some).to_dict("records")
+    assert (row["seeds"], row["diverged"]) == (2, 2)
+    assert row["personalized.mean"] == row["seconds"] == pytest.approx(0.6)
+    none = [ended(seed, "diverged", 0.9, data_seed=0) for seed in range(2)]
+    (row,) = summary_table(none).to_dict("records")
+    assert (row["splits"], row["seeds"], row["diverged"]) == (0, 0, 2)
+    assert np.isnan(row["personalized.mean"])

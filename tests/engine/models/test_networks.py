@@ -157,7 +157,7 @@ IDS = torch.tensor([[3, 1, 0], [2, 0, 0]], dtype=torch.int32)
     [
         ("mlr", IDS, "model: text_embedding, or representation: bag"),
         ("har_mlp", IDS, "model: text_embedding"),
-        ("text_embedding", IDS.to(torch.uint8), "representation: tokens"),  # a bag counts words
+        ("text_embedding", IDS.to(torch.uint8), "saved as int32 and not as uint8.*representation: tokens"),  # a bag
         ("text_embedding", IDS - 1.0, "mlr or dnn"),
         ("text_embedding", IDS / 2, "mlr or dnn"),
     ],
