@@ -53,13 +53,16 @@ class PostgreSQL(Database):
         return Path(os.environ.get("ARTIFACTS_DIR") or DEFAULT_ARTIFACTS).absolute()
 
     def identity(self) -> str | None:
-        """The numbers of the server and the database, which a copy or a restored dump does not have."""
-        query = sa.text(
-            "SELECT system_identifier || '-' || oid FROM pg_control_system(), pg_database "
-            "WHERE datname = current_database()"
-        )
+        """The numbers of the server and the database, which a copy or a restored dump does not have.
+
+        That of the server is 0 where its administrator hides it.
+        """
+        is_shown = sa.text("SELECT has_function_privilege('pg_control_system()', 'EXECUTE')")
+        server = sa.text("SELECT system_identifier FROM pg_control_system()")
+        database = sa.text("SELECT oid FROM pg_database WHERE datname = current_database()")
         with self.read() as connection:
-            return str(connection.scalar(query))
+            number = connection.scalar(server) if connection.scalar(is_shown) else 0
+            return f"{number}-{connection.scalar(database)}"
 
     def back_up(self, label: str) -> Path | None:
         return None  # the server's administrator makes backups
