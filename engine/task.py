@@ -74,6 +74,8 @@ class Diagnostics:
     cohort: Cohort | None = None  # the participants, if these are not the round's cohort
     bytes_up: int | None = None  # if the sent bytes depend on the round; else computed from ``shared``
     bytes_down: int | None = None
+    extra_bytes_up: int = 0  # of models that are sent in addition, and not through the channel
+    extra_bytes_down: int = 0
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def why_not_store(person: Person, usage: Usage, more_bytes: int = 0) -> str | No
 
 def why_waiting(person: Person, usage: Usage, now: datetime) -> str | None:
     """Why queued runs of this person do not start, though slots are free. Holds for admins too."""
-    limits = _owner_limits()
+    limits = owner_limits()
     if not person.name or not usage.queued:
         return None
     if reason := why_not_today(limits, usage, now):
@@ -67,18 +67,18 @@ def why_waiting(person: Person, usage: Usage, now: datetime) -> str | None:
 
 def can_hold_runs() -> bool:
     """Whether there is a limit that keeps queued runs waiting."""
-    limits = _owner_limits()
+    limits = owner_limits()
     return limits.running is not None or limits.day_s is not None
 
 
 def limits_of(person: Person) -> Limits:
-    return _owner_limits() if person.role == "member" else Limits()
+    return owner_limits() if person.role == "member" else Limits()
 
 
-def _owner_limits() -> Limits:
-    from engine.worker.limits import owner_limits  # here, since it loads the worker, which only sign-in needs
+def owner_limits() -> Limits:
+    from engine.worker import limits  # here, since it loads the worker, which only sign-in needs
 
-    return owner_limits()
+    return limits.owner_limits()
 
 
 def available_at(usage: Usage, day_s: float) -> datetime:

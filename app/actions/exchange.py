@@ -19,7 +19,7 @@ from engine.exchange.records import export_config, load_result
 from engine.export.document import export_text
 from engine.export.reading import read_export
 from engine.export.tables import rounds_table
-from storage import ArtifactDamaged, ExperimentRecord, RunRecord
+from storage import ArtifactDamaged, ExperimentRecord, RunNotFound, RunRecord
 
 EXAMPLES = ASSETS / "examples" / "runs"
 
@@ -97,7 +97,11 @@ def load_study(preset: Preset, scale: str, tell: Progress = lambda number, of: N
 
 
 def _with_partition(run_ids: Sequence[int]) -> list[RunRecord]:
-    return queries.runs(run_ids=run_ids, include_archived=True, with_partition=True)
+    """Raises RunNotFound if one was deleted meanwhile."""
+    runs = queries.runs(run_ids=run_ids, include_archived=True, with_partition=True)
+    if gone := set(run_ids) - {run.id for run in runs}:
+        raise RunNotFound(gone)
+    return runs
 
 
 def _results(runs: Iterable[RunRecord]) -> Iterable[RunResult]:

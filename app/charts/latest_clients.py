@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from app.charts.plot import palette
 from app.charts.plot.method_styles import looks_of_runs
-from app.data.comparison import run_name
+from app.data.method_labels import run_names
 from storage import RunRecord
 
 
@@ -24,10 +24,10 @@ def data(runs: Sequence[RunRecord], clients: Mapping[int, Sequence[float] | None
 
 
 def figure(df: pd.DataFrame, runs: Sequence[RunRecord], height: int = 400) -> go.Figure:
-    fig, look = go.Figure(), looks_of_runs(runs)
+    fig, look, names = go.Figure(), looks_of_runs(runs), run_names(runs)
     for run in runs:
         mine, style = df[df["run"] == run.id], look[run.id]
-        name = run_name(run)
+        name = names[run.id]
         fig.add_scatter(
             **_steps(mine),
             mode="lines",

@@ -4,7 +4,7 @@ The mean over clients is a solid line, the lowest 5 % a dashed one; color shows 
 share a color.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ import plotly.graph_objects as go
 
 from app.charts.plot import palette
 from app.charts.plot.method_styles import looks_of_runs
-from app.data.comparison import method_name
 from app.data.costs import AXIS_TITLES
+from app.data.method_labels import labels
 from storage import RunRecord
 
 COLUMNS = ("mean", "lowest5", "std", "loss", "train_loss", "megabytes", "seconds")
@@ -85,16 +85,16 @@ def figure(
     """One panel. The ``meta`` of every line names what it draws, so that the browser can add points to it."""
     title, lines = PANELS[panel] if panel in PANELS else UPLOADS[panel][1:]
     title = title.format(data=data_names(runs))
-    fig, look = go.Figure(), looks_of_runs(runs)
+    fig, look, label = go.Figure(), looks_of_runs(runs), labels(runs)
     for run in (run for run in runs if panel in PANELS or panel in uploads_of([run])):
         mine = df[df["run"] == run.id]
         for name, dash in lines.items():
-            fig.add_scatter(**_line(run, look[run.id].color, name, dash, mine, x))
+            fig.add_scatter(**_line(run, label[run.id], look[run.id].color, name, dash, mine, x))
     palette.base_layout(fig, height=height)
     fig.update_layout(
         title_text=title,
         showlegend=False,
-        margin={"t": 44, "r": _label_room(runs, panel)},
+        margin={"t": 44, "r": _label_room(label.values(), panel)},
         uirevision=f"{panel} {x} {[run.id for run in runs]}",
     )
     fig.update_xaxes(title_text=AXIS_TITLES[x], rangemode="tozero")
@@ -111,9 +111,9 @@ def _points(run: RunRecord, points: Mapping[str, Sequence[float | None]]) -> pd.
     return table.assign(**head, round=list(points["round"]))
 
 
-def _line(run: RunRecord, color: str, name: str, dash: str, mine: pd.DataFrame, x: str) -> dict[str, Any]:
+def _line(run: RunRecord, label: str, color: str, name: str, dash: str, mine: pd.DataFrame, x: str) -> dict[str, Any]:
     """``meta``: the run, the column, and the label at the line's end, which the main lines have."""
-    main, label = dash == "solid", method_name(run.label, run.algorithm)
+    main = dash == "solid"
     title = f"{label}, {run.seeds_in_words}: {_TITLES[name].format(data=data_names([run]))}"
     return {
         "x": mine[x].to_numpy(np.float32),
@@ -127,8 +127,8 @@ def _line(run: RunRecord, color: str, name: str, dash: str, mine: pd.DataFrame, 
     }
 
 
-def _label_room(runs: Sequence[RunRecord], panel: str) -> int:
+def _label_room(labels: Iterable[str], panel: str) -> int:
     """Pixels right of the main panel for the names at the ends of its lines."""
     if panel != "accuracy":
         return 16
-    return min(170, 24 + 7 * max((len(method_name(run.label, run.algorithm)) for run in runs), default=0))
+    return min(230, 24 + 7 * max(map(len, labels), default=0))

@@ -4,6 +4,7 @@ const FETCH_TIMEOUT_MS = 8000;
 const BACK_OFF_MS = [1000, 2000, 4000, 8000, 15000, 30000];
 const LABEL_LINE = 1.3; // of the font's size
 const NARROW_PX = 560;
+const REPEAT_MS = 5000; // a running page may miss a trigger
 const LOST = "Connection lost"; // or a proxy responds in place of the server
 const NO_ROUTE = "this server has no live charts; start it with python -m app";
 const MOST_URGENT = ["failed", "diverged", "lost", "running", "starting", "paused", "queued"];
@@ -30,6 +31,7 @@ class LiveView {
     this.clients = new Map();
     this.held = null; // while frozen: the number of drawn points of each run, and the drawn clients
     this.failures = 0;
+    this.reported = null; // the statuses of all runs for which a redraw was requested
     this.onVisible = () => !document.hidden && this.poll();
     document.addEventListener("visibilitychange", this.onVisible);
     window.addEventListener("online", this.onVisible);
@@ -129,8 +131,15 @@ class LiveView {
     if (Object.keys(feed.clients).length) this.redrawClients();
     const known = this.data.runs.map((run) => run.status).join();
     const now = feed.runs.map((run) => run.status).join();
-    if (known !== now && this.lastSent !== now) this.send("changed", now);
-    this.lastSent = now;
+    if (known !== now) this.report(now);
+    else this.reported = null;
+  }
+
+  // A changed status redraws the page; reported again if the page has not been redrawn after a while.
+  report(now) {
+    if (this.reported === now && Date.now() - this.reportedAt < REPEAT_MS) return;
+    Object.assign(this, { reported: now, reportedAt: Date.now() });
+    this.send("changed", this.reportedAt);
   }
 
   // The log scrolls to its end, unless the reader has scrolled up.

@@ -104,10 +104,10 @@ def _logged(name: str) -> str:
 
 
 def after_deletion(runs: Sequence[RunRecord], deleted: Sequence[int]) -> tuple[Offer, ...]:
-    """Offer to undo, and to cancel the runs that could not be deleted."""
-    choose([run.id for run in runs if run.id not in deleted])
-    running = [run.id for run in runs if run.id not in deleted]
+    """Offer to undo, and to cancel the runs that could not be deleted because they are running."""
+    left = [run for run in runs if run.id not in deleted]
+    choose([run.id for run in left])
     offers = [Offer("Undo", trash.restore, (list(deleted),))] if deleted else []
-    if running:
+    if running := bulk.fitting(bulk.ACTIONS["cancel"], left):
         offers.append(Offer(f"Cancel {wording.plural(len(running), 'run')}", perform, ("cancel", running)))
     return tuple(offers)

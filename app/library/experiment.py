@@ -28,7 +28,7 @@ def panel(runs: Sequence[RunRecord]) -> None:
         key = f"{NAME}_{found.id}"
         st.text_input("Experiment name", found.name, key=key, max_chars=MAX_NAME_LENGTH)
         st.button("Rename", key="rename", on_click=lambda: attempt(rename, found, st.session_state[key]))
-        notes.of_experiment(found)
+        notes.form([found], "experiment")
         title = "Unarchive the whole experiment" if found.archived else "Archive the whole experiment"
         st.button(
             f"{title}, {wording.plural(found.num_runs, 'run')}",

@@ -10,6 +10,7 @@ from app.actions import exchange
 from app.data import queries
 from storage import RunRecord
 
+IF_IT_FAILS = "If the export fails, reload the page: a run may have been deleted."  # a download shows no reason
 MAX_BYTES = 10**9  # more is too large to download in a browser
 
 
@@ -19,7 +20,7 @@ def buttons(runs: Sequence[RunRecord]) -> None:
     of = f"the {len(ended)} of {len(runs)} runs that have ended" if len(ended) < len(runs) else ""
     if ended:
         json_of = partial(exchange.json_of, [run.id for run in ended])
-        file_button("JSON", json_of, ended, "application/json", wording.capital(of) or None)
+        file_button("JSON", json_of, ended, "application/json", f"{wording.capital(of)}. " if of else "")
     if begun:
         file_button("CSV", partial(exchange.csv_of, [run.id for run in begun]), begun, "text/csv")
     if ended:
@@ -27,11 +28,11 @@ def buttons(runs: Sequence[RunRecord]) -> None:
             bundle(ended, of or wording.plural(len(ended), "run"))
 
 
-def file_button(
-    title: str, write: Callable[[], bytes], runs: Sequence[RunRecord], mime: str, help: str | None = None
-) -> None:
+def file_button(title: str, write: Callable[[], bytes], runs: Sequence[RunRecord], mime: str, of: str = "") -> None:
     name = f"{exchange.file_name(runs)}.{title.lower()}"
-    st.download_button(f"Export {title}", write, name, mime, key=title.lower(), help=help, on_click="ignore")
+    st.download_button(
+        f"Export {title}", write, name, mime, key=title.lower(), help=of + IF_IT_FAILS, on_click="ignore"
+    )
 
 
 def bundle(runs: Sequence[RunRecord], several: str) -> None:
@@ -51,7 +52,7 @@ def bundle(runs: Sequence[RunRecord], several: str) -> None:
             type="primary",
             on_click="ignore",
         )
-        st.caption("If export fails, a file is damaged; this skips and names it:")
+        st.caption("If the export fails, this shows why; it skips damaged files:")
     else:
         st.caption("Too large to download here. This writes it to a file:")
     st.code(f"python -m engine export {' '.join(map(str, ids))} --format bundle", language=None, wrap_lines=True)

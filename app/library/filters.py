@@ -13,6 +13,7 @@ from app.state import url_state, widgets
 from engine.core.registry import DATASETS
 from storage import RunRecord
 
+FIRST_DAY, LAST_DAY = date(1970, 1, 1), date(2199, 12, 31)  # date.max has no next day
 CLEARED = ("q", "status", "method", "dataset", "when", "from", "to")
 
 
@@ -81,6 +82,7 @@ def clear() -> None:
 
 def _parse_day(text: str) -> date | None:
     try:
-        return date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError:
         return None
+    return day if FIRST_DAY <= day <= LAST_DAY else None

@@ -79,8 +79,10 @@ def buttons(runs: Sequence[RunRecord]) -> None:
 
 def restore(run_ids: Sequence[int]) -> Notice:
     """Restore and select the runs. They may have been permanently deleted meanwhile."""
-    with permits.allow("delete", queries.store(), "Restore", run_ids=run_ids, adds="runs"):
-        queries.store().trash.restore(run_ids)
+    store, asked = queries.store(), set(run_ids)
+    is_queued_again = any(not run.is_finished for run in store.trash.list() if run.id in asked)
+    with permits.allow("delete", store, "Restore", run_ids=run_ids, adds="runs" if is_queued_again else "nothing"):
+        store.trash.restore(run_ids)
     back = [run.id for run in queries.runs(run_ids=run_ids, include_archived=True)]
     choose(back)
     if not back:

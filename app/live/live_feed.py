@@ -15,8 +15,8 @@ from app import wording
 from app.access import permits
 from app.charts import training_curve
 from app.data.averages import benign, malicious_of, mean_of_known
-from app.data.comparison import method_name
 from app.data.costs import recorded
+from app.data.method_labels import labels
 from app.data.pulse import silences
 from app.data.thinning import evenly
 from app.live import log
@@ -57,11 +57,10 @@ def feed(
     """
     runs = store.queue.runs(run_ids=list(cursors), include_archived=True, newest_first=False, with_partition=False)
     curves = {run.id: curve(store, run, model, cursors[run.id]) for run in runs if _has_more(run, cursors[run.id])}
-    silent_s, again = silences(store, runs), retried(store, runs)
     active = any(run.is_active for run in runs)
     wait = 0 if any(c.more for c in curves.values()) else POLL_MS if active else IDLE_MS
     return {
-        "runs": [standing(run, silent_s.get(run.id, 0.0), again.get(run.id)) for run in runs],
+        "runs": standings(store, runs),
         "points": {run_id: c.points for run_id, c in curves.items() if c.points["round"]},
         "clients": {run_id: c.clients for run_id, c in curves.items() if c.clients is not None},
         "log": None if known_log is None else _new_log(store, runs, known_log),
@@ -117,11 +116,17 @@ def malicious(store: Store, run: RunRecord) -> list[int]:
     return malicious_of(store.queue.get(run.id).partition)
 
 
-def standing(run: RunRecord, silent_s: float = 0.0, again: int | None = None) -> dict[str, Any]:
-    """The state of a run, in numbers and in words; ``again`` is the run that repeats it."""
+def standings(store: Store, runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
+    """The state of each run, in numbers and in words."""
+    label, silent_s, again = labels(runs), silences(store, runs), retried(store, runs)
+    return [_standing(run, label[run.id], silent_s.get(run.id, 0.0), again.get(run.id)) for run in runs]
+
+
+def _standing(run: RunRecord, label: str, silent_s: float, again: int | None) -> dict[str, Any]:
+    """``again`` is the run that repeats it."""
     return {
         "id": run.id,
-        "label": method_name(run.label, run.algorithm),
+        "label": label,
         "seed": run.seed,
         "status": status_of(run, silent_s),
         "round": run.round,

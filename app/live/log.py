@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from zlib import crc32
 
-from app.data.comparison import run_name
+from app.data.method_labels import run_names
 from storage import EventRecord, RunRecord, Store
 
 MAX_LINES = 100
@@ -18,7 +18,7 @@ def log_of(store: Store, runs: Sequence[RunRecord]) -> str:
 
 def written(runs: Sequence[RunRecord], events: Iterable[EventRecord]) -> str:
     """``2026-11-21 10:02:13 info  FedAvg, seed 0: started by lab:4711``; times are UTC."""
-    names = {run.id: f"{run_name(run)}: " if len(runs) > 1 else "" for run in runs}
+    names = {run_id: f"{name}: " if len(runs) > 1 else "" for run_id, name in run_names(runs).items()}
     lines = [(*moment[:2], names[run.id] + moment[2]) for run in runs for moment in _moments(run)]
     lines += [(event.at, event.level, names[event.run_id] + event.message) for event in events if event.run_id in names]
     ordered = sorted(lines, key=lambda line: line[0])[-MAX_LINES:]

@@ -8,13 +8,12 @@ from app import wording
 from app.access import permits
 from app.data.comparison import run_name
 from app.live import live_feed
-from app.live.requests import cancel_question, perform
+from app.live.requests import MOVES, cancel_question, perform
 from app.state import url_state, widgets
 from storage import RunRecord
 
 CHOSEN = "queued"  # in the address
 NAMES = "queue_chosen"
-MOVES = {"first": "First", "earlier": "Earlier", "later": "Later", "last": "Last"}
 _TURN, _CHANGED = "queue_choice.turn", "queue_choice.changed"
 
 
@@ -44,8 +43,8 @@ def change(chosen: Sequence[RunRecord]) -> None:
     ids = [run.id for run in chosen]
     with st.container(horizontal=True, vertical_alignment="bottom", key="queue_actions"):
         if any(run.status == "queued" for run in chosen):
-            for to, label in MOVES.items():
-                st.button(label, key=f"queue_{to}", on_click=perform, args=(to, ids))
+            for to in MOVES:
+                st.button(wording.capital(to), key=f"queue_{to}", on_click=perform, args=(to, ids))
         _priority_control(chosen)
         _pause_buttons(chosen, "Pause", "Resume")
         _cancel_button(chosen, "Cancel")

@@ -10,10 +10,12 @@ from app.access.permits import Adds
 from app.data import allowed_paths, queries
 from app.live import live_feed
 from app.state import url_state
-from storage import StorageError
+from storage import RunRecord, StorageError
 
+MOVES = ("first", "earlier", "later", "last")
+OUT_OF_DATE = "Nothing was changed, because this page was out of date. It now shows the current state of the runs."
 _REFUSED = "live.refused"
-_LOGGED = {to: f"Move {to} in the queue" for to in ("first", "earlier", "later", "last")}
+_LOGGED = {to: f"Move {to} in the queue" for to in MOVES}
 _LOGGED |= {name: f"Set {name} priority" for name in wording.PRIORITIES}
 
 
@@ -49,12 +51,40 @@ def cancel_question(label: str, run_ids: Sequence[int], training: int, key: str)
 
 
 def _perform(action: str, run_ids: Sequence[int]) -> None:
+    """Perform the action on the runs that it still fits: they may have changed since the page was drawn."""
+    runs = [run for run in queries.runs(run_ids=run_ids, include_archived=True) if _fits(action, run)]
+    if not runs:
+        st.session_state[_REFUSED] = OUT_OF_DATE
+    again: dict[int, int] = {}
+    if action == "retry":
+        runs = _readable(runs)
+        again = live_feed.retried(queries.store(), runs)  # a second press queues no second run
+    ids = [run.id for run in runs if run.id not in again]
     adds: Adds = "runs" if action == "retry" else "nothing"
-    with permits.allow("change", queries.store(), _LOGGED.get(action, action.capitalize()), run_ids=run_ids, adds=adds):
-        _do(action, run_ids)
+    did = _LOGGED.get(action, action.capitalize())
+    with permits.allow("change", queries.store(), did, run_ids=ids or run_ids, adds=adds):
+        new = _do(action, ids) if ids else []
+    if action == "retry":
+        _show_again([run.id for run in runs], sorted({*again.values(), *new}))
 
 
-def _do(action: str, run_ids: Sequence[int]) -> None:
+def _fits(action: str, run: RunRecord) -> bool:
+    """Whether the action would change the run."""
+    if action in wording.PRIORITIES:
+        return not run.is_finished and run.priority != wording.PRIORITIES[action]
+    return run.status == "queued" if action in MOVES else action in live_feed.actions(run)
+
+
+def _readable(runs: Sequence[RunRecord]) -> list[RunRecord]:
+    """Those of the runs whose data may be read here; for the others the reason is shown."""
+    refused = {run.id: reason for run in runs if (reason := allowed_paths.problem_of(run))}
+    if refused:
+        st.session_state[_REFUSED] = next(iter(refused.values()))
+    return [run for run in runs if run.id not in refused]
+
+
+def _do(action: str, run_ids: Sequence[int]) -> list[int]:
+    """Returns the ids of new runs."""
     queue = queries.store().queue
     match action:
         case "pause" | "cancel":
@@ -62,24 +92,12 @@ def _do(action: str, run_ids: Sequence[int]) -> None:
         case "resume":
             queue.resume(run_ids)
         case "retry":
-            _retry(run_ids)
+            return [run.id for run in queue.retry(run_ids, live_feed.RETRIABLE)]
         case "first" | "earlier" | "later" | "last":
             queue.move(run_ids, action)
         case "high" | "normal" | "low":
             queue.prioritize(run_ids, wording.PRIORITIES[action])
-
-
-def _retry(run_ids: Sequence[int]) -> None:
-    runs = queries.runs(run_ids=run_ids, include_archived=True)
-    refused = {run.id: reason for run in runs if (reason := allowed_paths.problem_of(run))}
-    if refused:
-        st.session_state[_REFUSED] = next(iter(refused.values()))
-    if allowed := [run_id for run_id in run_ids if run_id not in refused]:
-        queue = queries.store().queue
-        again = queue.repeats(allowed)  # a second press queues no second run
-        left = [queue.get(run_id).id for run_id in allowed if run_id not in again]  # raises where one was deleted
-        new = queue.retry(left, live_feed.RETRIABLE)
-        _show_again(allowed, sorted({*again.values(), *(run.id for run in new)}))
+    return []
 
 
 def _show_again(run_ids: Sequence[int], again: Sequence[int]) -> None:

@@ -14,8 +14,9 @@ from app.actions.run_config import experiment_of, seeds_of
 from app.charts.plot import palette
 from app.components import page
 from app.data import queries
-from app.data.comparison import method_name, run_name
+from app.data.comparison import run_name
 from app.data.experiment_names import automatic_name
+from app.data.method_labels import labels, run_names
 from app.data.pulse import silences
 from app.live import live_feed, log
 from app.live.live_feed import LOST_AFTER_S, first_line
@@ -42,7 +43,7 @@ class Trouble:
         """``Ditto, seed 0 diverged at round 3 of 50.``"""
         what = _HAPPENED[self.kind]
         if len(self.runs) > 1:
-            named = wording.names((run_name(run) for run in self.runs), MAX_NAMED)
+            named = wording.names(run_names(self.runs).values(), MAX_NAMED)
             return f"{wording.count(len(self.runs))} runs {what[1]}: {named}."
         run = self.runs[0]
         where = f"at round {run.round} of {run.rounds}" if run.round >= 0 else "before its first round"
@@ -139,10 +140,11 @@ def retry(runs: Sequence[RunRecord], key: str) -> None:
 def gentler_links(runs: Sequence[RunRecord]) -> None:
     """Set up with a third of the learning rate, once for all splits and seeds of a method."""
     by_method: dict[tuple[int, str], list[RunRecord]] = {}
+    label = labels(runs)
     for run in runs:
         by_method.setdefault((run.experiment_id, run.label), []).append(run)
     for own in list(by_method.values())[:MAX_NAMED]:
-        of_it = f": {method_name(own[0].label, own[0].algorithm)}" if len(by_method) > 1 else ""
+        of_it = f": {label[own[0].id]}" if len(by_method) > 1 else ""
         config = gentler(own[0]) | seeds_of(own)
         page.link("setup", plain(f"Try lr / 3 in Set up{of_it}"), config=links.pack_config(config))
 

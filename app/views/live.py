@@ -13,8 +13,9 @@ from app.charts.plot import figure_cache, figure_text, palette
 from app.components import live_plot, page, terms
 from app.data import column_heads, queries
 from app.data.averages import malicious_of
-from app.data.comparison import method_name, run_name
+from app.data.comparison import method_name
 from app.data.costs import AXIS_CHOICES
+from app.data.method_labels import run_names
 from app.data.pulse import silences
 from app.live import live_feed, log
 from app.live.choice import chosen_runs, controls, experiment_control
@@ -118,7 +119,7 @@ def grow(runs: Sequence[RunRecord], model: str, x: str) -> None:
     empty = training_curve.data(runs, {})
     live_plot.live_plot(
         panels(runs, empty, x, latest_clients.data(runs, {})),
-        standings=standings(runs),
+        standings=live_feed.standings(queries.store(), runs),
         model=model,
         key=KEY,
         links=retry_links(runs),
@@ -133,11 +134,6 @@ def grow(runs: Sequence[RunRecord], model: str, x: str) -> None:
                 scope=".live-figures",
                 heads=column_heads.LIVE,
             )
-
-
-def standings(runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
-    silent_s, again = silences(queries.store(), runs), live_feed.retried(queries.store(), runs)
-    return [live_feed.standing(run, silent_s.get(run.id, 0.0), again.get(run.id)) for run in runs]
 
 
 def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
@@ -155,7 +151,7 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
         now = queries.runs(run_ids=ids, include_archived=True)
         if active and not any(run.is_active for run in now):
             st.rerun()
-        for run, stands in zip(now, standings(now), strict=True):
+        for run, stands in zip(now, live_feed.standings(queries.store(), now), strict=True):
             run_row(run, stands)
         found = {run.id: live_feed.whole_curve(queries.store(), run, model) for run in now}
         table = training_curve.data(now, {run_id: curve.points for run_id, curve in found.items()})
@@ -211,13 +207,13 @@ def how_many(runs: Sequence[RunRecord]) -> None:
 
 def inside(runs: Sequence[RunRecord]) -> None:
     """Links to each run that has started."""
-    started = [run for run in runs if run.round >= 0]
+    started, names = [run for run in runs if run.round >= 0], run_names(runs)
     if not started or palette.is_presenting():
         return
     with st.container(horizontal=True, vertical_alignment="center", key="live_inside"):
         st.caption("Inside each run:", width="content")
         for run in started:
-            page.link("run", wording.plain(run_name(run)), id=run.id)
+            page.link("run", wording.plain(names[run.id]), id=run.id)
 
 
 def panels(runs: Sequence[RunRecord], table: pd.DataFrame, x: str, clients: pd.DataFrame) -> dict[str, go.Figure]:
@@ -252,13 +248,19 @@ def curves(runs: Sequence[RunRecord], model: str) -> pd.DataFrame:
 
 def in_words(runs: Sequence[RunRecord]) -> str:
     """The figure in a sentence, for screen readers."""
-    return "Training curves. " + "; ".join(f"{run_name(run)}: {live_feed.progress(run)}" for run in runs)
+    names = run_names(runs)
+    return "Training curves. " + "; ".join(f"{names[run.id]}: {live_feed.progress(run)}" for run in runs)
 
 
 def run_row(run: RunRecord, stands: Mapping[str, Any]) -> None:
     """A run with its status and actions."""
     with st.container(horizontal=True, vertical_alignment="center", key=f"run_{run.id}"):
-        parts = [run_name(run), wording.STATUS[stands["status"]], stands["progress"], stands["error"]]
+        parts = [
+            f"{stands['label']}, {run.seeds_in_words}",
+            wording.STATUS[stands["status"]],
+            stands["progress"],
+            stands["error"],
+        ]
         st.text(" · ".join(filter(None, parts)))
         if not palette.is_presenting():
             for action in stands["actions"]:

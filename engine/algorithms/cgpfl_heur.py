@@ -19,13 +19,14 @@ Cost: as CGPFL with the number of contexts that is found; the server also cluste
 Newcomers: join the context whose model has the least loss on their training data, and solve for theta_i in one
 round.
 
-Deviations: the contexts are counted on the omega~_i of the first ``solve_rounds`` rounds, in which K is 1; the paper
-takes theta_i, which stay private here. d is the number of parameters, at most m, because the logarithm turns negative
+Deviations: the contexts are counted on the omega~_i, anew in each of the first ``solve_rounds`` rounds; the paper takes
+theta_i, which stay private here. d is the number of parameters, at most m, because the logarithm turns negative
 beyond. mu="auto" = (first term at max_K - at 1)/(cost(1) - cost(max_K)): both terms span the same range (ours; the
 paper says mu is tuned, and with mu = 1 the answer is K = 1).
 
-Pitfalls: after one round clients have hardly moved, and their models differ by noise as much as by context: compare
-solve_rounds. With few samples per client d > m, and then the first term does not depend on the model.
+Pitfalls: after one round clients have hardly moved, and their models differ by noise as much as by context: more
+solve_rounds count again, on models that were trained from the contexts found before. With few samples per client d > m,
+and then the first term does not depend on the model.
 
 Diagnostics: as cgpfl; K_hat, mu, d_eff, and in rounds that solve the two terms for every K (capacity, cost), so that mu
 can be varied afterwards without training.
@@ -63,9 +64,11 @@ class Hparams(MoreauOptions):
         title="μ",
         description="Weight of the spread inside contexts; larger = more contexts. auto: both terms span one range.",
     )
-    max_K: Count | Literal["N/2"] = Field("N/2", description="Maximum number of contexts to consider.")
+    max_K: Count | Literal["N/2"] = Field(
+        "N/2", description="Maximum number of contexts to consider; at most half the clients."
+    )
     solve_rounds: int = Field(
-        1, ge=1, le=1_000_000, description="Number of first rounds that solve for the number of contexts."
+        1, ge=1, le=1_000_000, description="Number of first rounds, each of which solves for the number of contexts."
     )
     lam: float = Field(
         12.0,

@@ -17,8 +17,8 @@ When: the pull toward the shared model should follow from heterogeneity and samp
 
 Sent: w_g down; lam (w_g - w_i) up. Kept: w_i.
 
-Cost: as FedAvg; lam="adaptive" adds ``estimate_steps`` of every client before round 1 where the true models are not
-known.
+Cost: as FedAvg; where the true models are not known, lam="adaptive" adds ``estimate_steps`` of every client before
+round 1, and one model to and from each.
 
 Newcomers: start at the common initial model and train for one round, pulled toward w_g with the lam of the run.
 
@@ -26,7 +26,7 @@ Deviations: gamma="auto" sets w_g to the mean of the participants' w_i: gamma = 
 its limit at lam = 0. gamma="theory" = (lam + L)/(2 lam L) (Corollary 1; the experiments use twice that). lam="adaptive"
 is rho/(sqrt(n) R_h) where R_h <= n^(-1/2), else rho^2/(n R_h^2), capped at 1/local_lr; n mean training samples a
 client, R_h the largest distance of a client's model to their mean: of the drawn truth on synthetic data, else estimated
-before round 1 from clients that train alone for estimate_steps (counted in the gradients).
+before round 1 from clients that train alone for estimate_steps (counted in the gradients and bytes of round 1).
 
 Pitfalls: clients start from their own last model, not from w_g; with the received model as start this is FedProx. Where
 local_lr (L + lam) exceeds 2 the steps diverge, L being the smoothness of f_i.
@@ -131,8 +131,10 @@ class FedProxOneStage(PersonalModels):
         return State(task.initial_model(), task.initial_clients(), lam, facts)
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
-        cost = 0
+        cost, sent = 0, 0
         if "lam" not in state.facts:
+            models = task.num_clients if state.lam is None else 0
+            sent = models * sum(p.nbytes for p in state.global_params.values())
             state, cost = self._settle(state, task)
         lam = state.lam
         if lam is None:  # the clients that trained alone diverged, so there is no lambda
@@ -142,7 +144,8 @@ class FedProxOneStage(PersonalModels):
         step = 1.0 if self.hparams.gamma == "auto" else self._gamma(task, lam) * lam
         personal = scatter(state.personal_params, w.params, cohort.clients)
         new = State(lerp(state.global_params, mean, step), personal, lam, state.facts)
-        return new, Diagnostics(w.loss, w.gradient_evaluations + cost, dict(state.facts))
+        evaluations = w.gradient_evaluations + cost
+        return new, Diagnostics(w.loss, evaluations, {**state.facts}, extra_bytes_up=sent, extra_bytes_down=sent)
 
     def _local(self, state: State, start: ClientParams, lam: float, cohort: Cohort, task: Task) -> Trained:
         """w_i, from ``start`` [S, ...], pulled toward w_g."""

@@ -117,13 +117,12 @@ class KnnPer(OneGlobalModel):
             task.note("knn_per with lam=0: the neighbors have no vote, this is fedavg")
         if not task.model.body:
             task.note("knn_per on a model without a body (mlr, logistic): the neighbors are those of the inputs")
-        num_memories = task.num_clients if task.evaluated is None else len(task.evaluated)
         most = int(self._stored(task.data.train.sizes).max())
-        size = num_memories * most * task.feature_width * task.dtype.itemsize
+        size = task.num_clients * most * task.feature_width * task.dtype.itemsize
         if size > LARGE_BYTES:
             task.note(
-                f"knn_per: the clients' memories take {size / 2**30:.1f} GiB at each evaluation; lower capacity, or "
-                "set evaluation.clients"
+                f"knn_per: the memories of all clients take {size / 2**30:.1f} GiB when they are evaluated; lower "
+                "capacity, or set evaluation.clients"
             )
         return State(task.initial_model())
 

@@ -151,7 +151,11 @@ class Fused(Backend):
         objective: OnFeatures,
         extras: Extras | None,
     ) -> Slopes:
-        """By autograd, for what ``out`` trains. At the features it is arbitrary if the body is not trained."""
+        """By autograd, for what ``out`` trains. At the features it is arbitrary if the body is not trained.
+
+        Otherwise it shares no memory with the others, since it is overwritten: autograd may return views of one tensor
+        for features and for what a method adds to them.
+        """
         has_body = any(n in self.model.body for n in out)
         rest = {n: p for n, p in params.items() if n not in self.model.body}
         trained = {n: rest[n].detach().requires_grad_() for n in out if n in rest}
@@ -161,7 +165,10 @@ class Fused(Backend):
             losses = objective.loss(self.model, own, leaf, batch.y, batch_weight(batch), extras or {})
         leaves = [*trained.values(), *([leaf] if has_body else [])]
         gradients = torch.autograd.grad(losses.sum(), leaves, materialize_grads=True)
-        return Slopes(losses.detach(), dict(zip(trained, gradients, strict=False)), gradients[-1])
+        at_features, memory = gradients[-1], gradients[-1].untyped_storage().data_ptr()
+        if any(gradient.untyped_storage().data_ptr() == memory for gradient in gradients[:-1]):
+            at_features = at_features.clone()
+        return Slopes(losses.detach(), dict(zip(trained, gradients, strict=False)), at_features)
 
     def proximal_steps(
         self, theta: ClientParams, anchor: ClientParams, batch: Batch, lr: float, lam: float, steps: int

@@ -381,9 +381,10 @@ class Simulation:
         if cohort is None or diagnostics is None:
             return self._devices(scalars)
         shared = self.algorithm.shared(self.state)
-        up, down = diagnostics.bytes_up, diagnostics.bytes_down
-        scalars["bytes_up"] = float(cohort.size * shared.bytes_up if up is None else up)
-        scalars["bytes_down"] = float(cohort.size * shared.bytes_down if down is None else down)
+        up = cohort.size * shared.bytes_up if diagnostics.bytes_up is None else diagnostics.bytes_up
+        down = cohort.size * shared.bytes_down if diagnostics.bytes_down is None else diagnostics.bytes_down
+        scalars["bytes_up"] = float(up + diagnostics.extra_bytes_up)
+        scalars["bytes_down"] = float(down + diagnostics.extra_bytes_down)
         scalars["gradient_evaluations"] = float(diagnostics.gradient_evaluations)
         loss = np.full(self.task.num_clients, np.nan, stored_dtype(self.task))
         loss[list(cohort.numbers)] = diagnostics.train_loss.cpu().numpy()

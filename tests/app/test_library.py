@@ -126,6 +126,12 @@ def test_a_running_run_cannot_be_deleted_but_cancelled(filled_store: Store):
     assert filled_store.queue.get(run.id).control == "cancel"
 
 
+def test_days_out_of_range_are_ignored(read_store: Store):
+    page = opened(**{"when": "days", "from": "0001-01-01", "to": "9999-12-31"})
+    assert len(listed(page)) == 8
+    assert not {"from", "to"} & {*page.query_params}
+
+
 def test_archived_runs_are_hidden_by_default(filled_store: Store):
     page = opened(runs="1,2")
     page.button(key="archive").click().run()

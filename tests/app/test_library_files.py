@@ -13,9 +13,10 @@ import pytest
 
 from app.actions import exchange
 from app.library import sources
+from app.library.export import IF_IT_FAILS
 from app.library.file_kinds import what_else
 from engine.core.errors import InvalidConfig
-from storage import ArtifactDamaged, Store
+from storage import ArtifactDamaged, RunNotFound, Store
 from tests.app.pages import open_page
 from tests.app.samples import DIGITS
 from tests.support.forging import models
@@ -73,22 +74,32 @@ def test_a_bundle_with_a_damaged_model_is_an_error(filled_store: Store) -> None:
 def test_only_runs_that_have_ended_are_exported_for_import(filled_store: Store) -> None:
     waiting = [run.id for run in filled_store.queue.rerun([1, 2])]
     assert export_buttons(1, *waiting) == {
-        "Export JSON": "The 1 of 3 runs that have ended",
-        "Export CSV": "",
+        "Export JSON": f"The 1 of 3 runs that have ended. {IF_IT_FAILS}",
+        "Export CSV": IF_IT_FAILS,
         "Download bundle": "",
     }
-    assert export_buttons(1)["Export JSON"] == ""
+    assert export_buttons(1)["Export JSON"] == IF_IT_FAILS
     assert export_buttons(*waiting) == {}
     document = exchange.json_of([1, *waiting])
     assert len(json.loads(document)["runs"]) == 1
 
 
 @pytest.mark.parametrize("write", [exchange.json_of, exchange.bundle_of])
-def test_an_export_without_runs_is_an_error(filled_store: Store, write: Callable[[list[int]], bytes]) -> None:
+def test_an_export_without_runs_that_have_ended_is_an_error(
+    filled_store: Store, write: Callable[[list[int]], bytes]
+) -> None:
     (waiting,) = filled_store.queue.rerun([1])
-    for run_id in (waiting.id, 999):
-        with pytest.raises(InvalidConfig, match="they have not ended or were deleted"):
-            write([run_id])
+    with pytest.raises(InvalidConfig, match="they have not ended or were deleted"):
+        write([waiting.id])
+
+
+@pytest.mark.parametrize("write", [exchange.json_of, exchange.csv_of, exchange.bundle_of])
+def test_an_export_names_the_runs_that_were_deleted_meanwhile(
+    filled_store: Store, write: Callable[[list[int]], bytes]
+) -> None:
+    filled_store.trash.put([2])
+    with pytest.raises(RunNotFound, match="no run with id 2, 999"):
+        write([1, 2, 999])
 
 
 def test_a_file_without_runs_is_reported(filled_store: Store) -> None:

@@ -99,6 +99,16 @@ def test_there_is_no_way_around_the_limit(way: str, store: Store, monkeypatch: p
     assert store.queue.ids(["queued"]) == [first]
 
 
+def test_a_run_that_has_ended_can_be_restored_at_any_limit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = done(store)
+    with as_person(MEMBER):
+        deleted = actions.perform("delete", [run_id])
+        monkeypatch.setenv("FEDSCAPE_MAX_QUEUED", "0")
+        monkeypatch.setenv("FEDSCAPE_MAX_MINUTES", "0")
+        (undo,) = deleted.offers
+        assert undo.do(*undo.arguments).text == "Restored 1 run."
+
+
 def test_a_person_over_a_lowered_limit_can_still_cancel(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with as_person(MEMBER):
         launch.queue_experiment(THREE)

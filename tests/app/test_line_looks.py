@@ -16,6 +16,17 @@ def test_seeds_of_a_method_share_a_style_and_its_settings_do_not() -> None:
     assert steps[0].line.dash == steps[1].line.dash != steps[2].line.dash
 
 
+def test_equal_methods_of_several_experiments_do_not_share_a_color() -> None:
+    runs = [run_record(i, "fedavg", experiment_id=i, experiment_name=f"experiment {i}") for i in (1, 2)]
+    for fig in (
+        training_curve.figure(training_curve.data(runs, {}), runs, "spread"),
+        latest_clients.figure(latest_clients.data(runs, {}), runs),
+    ):
+        first, other = fig.data
+        assert first.line.color != other.line.color
+        assert first.name.startswith("FedAvg · experiment 1, seed 0")
+
+
 def test_larger_letters_get_more_space_at_the_right() -> None:
     small, large = go.Figure(layout_font_size=13), go.Figure(layout_font_size=26)
     for fig in (small, large):

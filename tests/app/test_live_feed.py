@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from app import endpoints
 from app.charts import training_curve
-from app.live import live_feed
+from app.live import live_feed, log
 from app.server import routes
 from engine.config.schema import parse_experiment
 from engine.exchange.records import new_run
@@ -193,6 +193,22 @@ def test_a_run_moved_to_the_trash_between_two_reads_is_reported(
         first, next_one = (client.get(endpoints.FEED, params={"runs": "1"}) for _ in range(2))
     assert (first.status_code, next_one.status_code) == (503, 200)
     assert "no run with id 1" in first.json()["problem"] and next_one.json()["runs"] == []
+
+
+def test_equal_methods_of_several_experiments_have_different_labels(empty_store: Store) -> None:
+    names = ("alpha 0.1", "alpha 1", "a long name of an experiment", "a long name of another one")
+    runs = [new_run(parse_experiment(DIGITS).runs()[0])]
+    for name in names:
+        empty_store.experiments.create(name, DIGITS, runs)
+    first, *_ = found = empty_store.queue.runs(newest_first=False)
+    labels = [stands["label"] for stands in live_feed.feed(empty_store, {run.id: -1 for run in found})["runs"]]
+    assert labels == ["FedAvg · alpha 0.1", "FedAvg · alpha 1", "FedAvg · experiment 3", "FedAvg · experiment 4"]
+    fig = training_curve.figure(training_curve.data(found, {}), found)
+    assert [trace.meta["label"] for trace in fig.data if trace.meta["y"] == "mean"] == labels
+    assert fig.data[0].name == "FedAvg · alpha 0.1, seed 0: mean"
+    assert fig.layout.margin.r >= 7 * max(map(len, labels))
+    assert "FedAvg · alpha 1, seed 0: queued" in log.log_of(empty_store, found)
+    assert live_feed.feed(empty_store, {first.id: -1})["runs"][0]["label"] == "FedAvg"
 
 
 def test_an_address_has_runs_and_their_cursors() -> None:

@@ -7,7 +7,7 @@ import pytest
 from app.data.forecast import Pace, forecast, of_queue
 from engine.config.schema import parse_experiment
 from engine.exchange.records import new_run
-from storage import RunRecord, Store
+from storage import Limits, RunRecord, Store
 from tests.app.samples import DIGITS
 
 
@@ -45,6 +45,43 @@ def test_free_slots_are_used_at_once(run: RunRecord) -> None:
     found = forecast([], [at(run, 1, seconds_per_round=1.0), at(run, 2, seconds_per_round=1.0)], 2, Pace([]))
     assert found.starts_s == {1: 0.0, 2: 0.0}
     assert found.end_s == 5.0
+
+
+def test_an_owner_has_no_more_runs_at_a_time_than_allowed(run: RunRecord) -> None:
+    mine = [at(run, i, owner="ada", seconds_per_round=12.0) for i in range(1, 9)]
+    other = at(run, 9, owner="bob", seconds_per_round=12.0)
+    found = forecast(mine[:1], [*mine[1:], other], 4, Pace([]), Limits(running=1))
+    assert found.starts_s == {9: 0.0} | {i: 60.0 * (i - 1) for i in range(2, 9)}
+    assert found.end_s == 480.0
+    nobody = [at(one, one.id, owner="") for one in mine]
+    assert forecast([], nobody, 4, Pace([]), Limits(running=1)).end_s == 120.0
+
+
+def test_an_owner_at_the_limit_of_a_day_starts_at_an_unknown_time(run: RunRecord) -> None:
+    mine = [at(run, i, owner="ada", seconds_per_round=12.0) for i in (1, 2, 3)]
+    other = at(run, 4, owner="bob", seconds_per_round=12.0)
+    found = forecast([], [*mine, other], 1, Pace([]), Limits(day_s=300.0), {"ada": 200.0, "bob": 300.0})
+    assert found.starts_s == {1: 0.0, 2: 60.0} and found.end_s is None
+    assert found.ends_s == {1: 60.0, 2: 120.0}
+
+
+def test_the_queue_is_forecast_with_the_limits_of_owners(empty_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [new_run(one) for one in parse_experiment(DIGITS | {"seeds": [0, 1]}).runs()[:2]]
+    experiment = empty_store.experiments.create("timed", DIGITS, runs, owner="ada@lab.test")
+    claimed = empty_store.queue.claim()
+    assert claimed is not None
+    empty_store.queue.heartbeat(claimed.id, claimed.epoch, seconds_per_round=2.0)
+    empty_store.engines.heartbeat(host="here", pid=1, device="cpu", slots=2, running=1)
+    waiting = empty_store.queue.waiting()
+    assert [one.experiment_id for one in waiting] == [experiment.id]
+    lock = empty_store.try_dispatcher_lock()
+    assert lock is not None
+    with lock:
+        assert of_queue(empty_store, waiting).starts_s == {waiting[0].id: 0.0}
+        monkeypatch.setenv("FEDSCAPE_MAX_RUNNING", "1")
+        assert of_queue(empty_store, waiting).starts_s == {waiting[0].id: 10.0}
+        monkeypatch.setenv("FEDSCAPE_MAX_MINUTES", "0")
+        assert of_queue(empty_store, waiting).starts_s == {}
 
 
 def test_without_a_known_speed_there_is_no_forecast(run: RunRecord) -> None:

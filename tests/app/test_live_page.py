@@ -5,11 +5,13 @@ from functools import partial
 
 import pytest
 
+from app.live import requests
 from engine.config.schema import parse_experiment
 from engine.exchange.records import new_run
 from storage import Status, StorageError, Store
 from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS
+from tests.support.signing_in import MEMBER, as_person, people_sign_in
 
 opened = partial(open_page, "live")
 
@@ -103,6 +105,34 @@ def test_refusals_of_the_database_are_shown(empty_store: Store, monkeypatch: pyt
     page.button(key="pause_1").click().run()
     assert not page.exception
     assert "another program holds the database" in page.error[0].value
+
+
+def test_an_action_for_a_run_that_has_ended_meanwhile_is_explained(empty_store: Store) -> None:
+    queue_two(empty_store)
+    page = opened()
+    empty_store.queue.request([1], "cancel")
+    page.button(key="pause_1").click().run()
+    assert "Nothing was changed, because this page was out of date." in page.error[0].value
+    page.button(key="pause_2").click().run()
+    assert not page.error and empty_store.queue.get(2).status == "paused"
+
+
+def test_only_runs_that_an_action_changes_are_in_the_audit_log(
+    empty_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    people_sign_in(monkeypatch)
+    runs = [new_run(run) for run in parse_experiment(DIGITS).runs()[:4]]
+    empty_store.experiments.create("mine", {}, runs, owner=MEMBER.name)
+    finish(empty_store, "failed", "the data set is gone")
+    finish(empty_store, "done", "")
+    with as_person(MEMBER):
+        for action in ("cancel", "first", "high", "resume"):
+            requests.perform(action, [1, 2, 99])
+        for action in ("pause", "retry", "retry"):
+            requests.perform(action, [1, 2, 3])
+    found = [(entry.action, entry.subject) for entry in reversed(empty_store.audit.list())]
+    assert found == [("Pause", "run 3"), ("Retry", "run 1")]
+    assert len(empty_store.queue.runs()) == 5
 
 
 def test_all_runs_are_cancelled_after_a_confirmation(empty_store: Store) -> None:

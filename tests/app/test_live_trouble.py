@@ -215,7 +215,7 @@ def test_a_run_deleted_meanwhile_is_not_retried(store: Store) -> None:
     page = opened()
     store.trash.put([1])
     page.button(key="trouble_1_retry").click().run()
-    assert "no run with id 1" in page.error[0].value and len(store.queue.runs()) == 3
+    assert "this page was out of date" in page.error[0].value and len(store.queue.runs()) == 3
 
 
 def test_a_card_links_to_a_run_with_rounds(store: Store) -> None:

@@ -357,6 +357,14 @@ def test_a_write_that_asks_for_no_permit_is_refused(store: Store) -> None:
         queries.store().queue.request([of.waiting], "cancel")
 
 
+def test_a_deletion_offers_to_cancel_no_runs_of_others(store: Store) -> None:
+    mine, theirs = runs_of(store, MEMBER.name), runs_of(store, OTHER.name)
+    with as_person(MEMBER):
+        notice = actions.perform("delete", [mine.done, theirs.done, theirs.waiting])
+    assert notice.text == "Deleted 1 run; 2 have other owners."
+    assert [offer.label for offer in notice.offers] == ["Undo"]
+
+
 def test_the_owners_of_nothing_are_not_looked_up(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(store.experiments), "owners", None)
     with as_person(PEOPLE["member"]), permits.allow("change", queries.store(), "Save", of=["first"]):

@@ -29,7 +29,7 @@ SLOW = """() => {
     window.inFlight--;
   };
 }"""
-CALL_IN_ROOM = """(data) => {
+CALL_AND_COUNT = """(data) => {
   window.runs ??= 0;
   (window.ends ??= []).push(component({data, parentElement: holder, setTriggerValue: () => window.runs++}));
 }"""
@@ -114,13 +114,14 @@ def test_the_strip_continues_after_a_superseded_call(blank: Page) -> None:
     assert blank.evaluate("holder.fedscapeStrip ?? null") is None
 
 
-def show_live_charts(page: Page) -> None:
-    """Draws the live charts of no runs."""
+def show_live_charts(page: Page, *runs: dict[str, Any]) -> None:
+    """Draws the live charts of ``runs``, without curves."""
     layout = {"height": 200, "margin": {"r": 0}, "font": {"size": 12}}
     mount(page, "live_plot.js", live_plot.HTML)
     names = {"feed": endpoints.FEED, "plotly": endpoints.LIBRARY, "model": "global", "presenting": False}
+    of_runs = {"runs": runs, "swatches": {}, "links": {}}
     figures = {"figures": {"accuracy": {"data": [], "layout": layout}}, "titles": {"accuracy": "Accuracy"}}
-    page.evaluate(CALL, {"runs": [], **names, **figures})
+    page.evaluate(CALL_AND_COUNT, {**of_runs, **names, **figures})
 
 
 def answer_feed(page: Page, **answer: Any) -> None:
@@ -151,6 +152,19 @@ def test_live_charts_reload_the_page_when_the_sign_in_has_expired(blank: Page) -
         show_live_charts(blank)
 
 
+def test_live_charts_ask_for_a_redraw_again_until_a_changed_status_is_shown(blank: Page) -> None:
+    run = {"id": 1, "label": "FedAvg", "seed": 0, "share": 0, "progress": "", "actions": []}
+    nothing_new = {"points": {}, "clients": {}, "log": None, "active": False, "wait_ms": FAR_MS}
+    answer_feed(blank, json={"runs": [run | {"status": "done"}], **nothing_new})
+    show_live_charts(blank, run | {"status": "running"})
+    blank.wait_for_function("runs === 1", timeout=LOAD_MS)
+    with blank.expect_response(FEED):
+        blank.evaluate(ONLINE)
+    blank.evaluate("() => { const now = Date.now; Date.now = () => now() + 5000; }")
+    blank.evaluate(ONLINE)
+    blank.wait_for_function("runs === 2", timeout=LOAD_MS)
+
+
 def room_at(version: int | None) -> dict[str, Any]:
     """A page in a room, at this version; None does not follow."""
     return {"address": POLL, "version": version, "text": "0 of 1 answered", "wait_ms": 0}
@@ -160,7 +174,7 @@ def in_room(page: Page, version: int | None, status: int, body: dict[str, Any]) 
     """Draws the component, and waits until it has handled the response of its first poll."""
     page.route(f"**{POLL}", lambda route: route.fulfill(status=status, json=body))
     mount(page, "room_link.js", room_link.HTML)
-    page.evaluate(CALL_IN_ROOM, room_at(version))
+    page.evaluate(CALL_AND_COUNT, room_at(version))
     page.wait_for_function(f"holder.fedscapeRoom.polling.due > Date.now() + {FAR_MS / 2}", timeout=LOAD_MS)
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from app.charts.plot.palette import MethodStyle, Tone, all_tones, apart, is_dark, style_of, tones
-from app.data.comparison import REFERENCES, method_name
+from app.data.comparison import REFERENCES
+from app.data.method_labels import labels
 from storage import RunRecord
 
 APART = 10.0  # in CIELAB, also for color-blind readers: thirteen colors are distinguishable at this distance
@@ -53,7 +54,7 @@ def _free(style: MethodStyle, taken: Sequence[Tone]) -> Tone:
 
 def looks_of_runs(runs: Sequence[RunRecord]) -> dict[int, Look]:
     """The look of every run's method, by the run's id."""
-    names = {run.id: method_name(run.label, run.algorithm) for run in runs}
+    names = labels(runs)
     rows = [(names[run.id], run.algorithm) for run in runs]
     look = looks(pd.DataFrame(rows, columns=["method", "algorithm"]))
     return {run: look[name] for run, name in names.items()}

@@ -160,6 +160,14 @@ def test_a_lost_consensus_is_computed_in_the_next_round_and_pulls_nothing_before
     torch.testing.assert_close(state.consensus, consensus_of(run, 1.0), rtol=EXACT, atol=EXACT)
 
 
+def test_memories_of_batches_of_one_sample_are_those_of_autograd():
+    found = [
+        trained({"name": "feddbe", "kappa": 0}, model=DNN, batch_size=1, backend=backend)
+        for backend in ("loop", "fused")
+    ]
+    assert_close(*(run.state.personal_params for run in found), EXACT)
+
+
 def test_without_pull_there_is_no_training_before_round_1():
     results = list(simulation({"name": "feddbe", "kappa": 0}, model=DNN).rounds())
     ordinary = list(simulation("fedavg", model=DNN).rounds())

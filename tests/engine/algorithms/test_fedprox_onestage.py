@@ -89,13 +89,17 @@ def test_adaptive_lambda_follows_the_paper():
     assert adaptive(run.task, 0.0) == 1000 and "capped" in run.task.notes[-1]
 
 
-def test_gradients_of_the_heterogeneity_estimate_are_counted():
+def test_gradients_and_models_of_the_heterogeneity_estimate_are_counted():
     estimated, given = (
         simulation({"name": "fedprox_onestage", "estimate_steps": 5}),
         simulation({"name": "fedprox_onestage", "lam": 1.0}),
     )
-    costs = [[r.scalars["gradient_evaluations"] for r in run.rounds()] for run in (estimated, given)]
+    rounds = [list(run.rounds()) for run in (estimated, given)]
+    costs = [[r.scalars["gradient_evaluations"] for r in run] for run in rounds]
     assert costs[0][1] > costs[1][1] and costs[0][2] == costs[1][2]
+    for name in ("bytes_up", "bytes_down"):
+        first, later = ([run[at].scalars[name] for run in rounds] for at in (1, 2))
+        assert first == [2 * first[1], first[1]] and later == [first[1]] * 2
     assert any("estimate" in note for note in estimated.task.notes)
 
 
