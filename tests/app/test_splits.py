@@ -120,7 +120,7 @@ def test_tables_of_charts_name_what_they_count_and_have_no_internal_columns(empt
     figures = [one for part in compare_cost.parts(view, view, {}) for one in part.figures]
     of = {one.key: one for one in [*figures, accuracy.low_mean_top(view, "mean", ())]}
     titles = {key: one.heads["seeds"].title for key, one in of.items()}
-    assert titles == {"curves": "Runs", "cost": "Splits", "effort": "Runs", "dumbbell": "Splits"}
+    assert titles == {"curves": "Splits", "cost": "Splits", "effort": "Runs", "dumbbell": "Splits"}
     assert of["effort"].heads["seeds_run"].title == "All runs"
     for key in ("cost", "effort", "dumbbell"):
         assert not set(of[key].table) & {"unit", "splits", "samples", "tail_samples", "may_be_best"}
