@@ -96,7 +96,7 @@ def link_to_study(runs: Sequence[RunRecord]) -> None:
 def ended(name: str, statuses: Sequence[str], summary: str) -> str:
     """``All 16 runs of “mnist” finished.``, or how many ended in which way."""
     if any(status != "done" for status in statuses):
-        return f"{name} is not training: {summary}."
+        return f"{name}: {summary}."
     return f"All {len(statuses)} runs of {name} finished." if len(statuses) > 1 else f"The run of {name} finished."
 
 
