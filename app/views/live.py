@@ -151,8 +151,8 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
         now = queries.runs(run_ids=ids, include_archived=True)
         if active and not any(run.is_active for run in now):
             st.rerun()
-        for run, stands in zip(now, live_feed.standings(queries.store(), now), strict=True):
-            run_row(run, stands)
+        for run, standing in zip(now, live_feed.standings(queries.store(), now), strict=True):
+            run_row(run, standing)
         found = {run.id: live_feed.whole_curve(queries.store(), run, model) for run in now}
         table = training_curve.data(now, {run_id: curve.points for run_id, curve in found.items()})
         spread = latest_clients.data(now, {run_id: curve.clients for run_id, curve in found.items()})
@@ -252,18 +252,18 @@ def in_words(runs: Sequence[RunRecord]) -> str:
     return "Training curves. " + "; ".join(f"{names[run.id]}: {live_feed.progress(run)}" for run in runs)
 
 
-def run_row(run: RunRecord, stands: Mapping[str, Any]) -> None:
+def run_row(run: RunRecord, standing: Mapping[str, Any]) -> None:
     """A run with its status and actions."""
     with st.container(horizontal=True, vertical_alignment="center", key=f"run_{run.id}"):
         parts = [
-            f"{stands['label']}, {run.seeds_in_words}",
-            wording.STATUS[stands["status"]],
-            stands["progress"],
-            stands["error"],
+            f"{standing['label']}, {run.seeds_in_words}",
+            wording.STATUS[standing["status"]],
+            standing["progress"],
+            standing["error"],
         ]
         st.text(" · ".join(filter(None, parts)))
         if not palette.is_presenting():
-            for action in stands["actions"]:
+            for action in standing["actions"]:
                 st.button(action, key=f"{action}_{run.id}", on_click=perform, args=(action, [run.id]), type="tertiary")
 
 

@@ -201,7 +201,7 @@ def test_equal_methods_of_several_experiments_have_different_labels(empty_store:
     for name in names:
         empty_store.experiments.create(name, DIGITS, runs)
     first, *_ = found = empty_store.queue.runs(newest_first=False)
-    labels = [stands["label"] for stands in live_feed.feed(empty_store, {run.id: -1 for run in found})["runs"]]
+    labels = [standing["label"] for standing in live_feed.feed(empty_store, {run.id: -1 for run in found})["runs"]]
     assert labels == ["FedAvg · alpha 0.1", "FedAvg · alpha 1", "FedAvg · experiment 3", "FedAvg · experiment 4"]
     fig = training_curve.figure(training_curve.data(found, {}), found)
     assert [trace.meta["label"] for trace in fig.data if trace.meta["y"] == "mean"] == labels
