@@ -1,11 +1,12 @@
 """Times rounds on a GPU beside the same with CUDA graphs, a loop over clients, and a large matrix product.
 
     python -m benchmarks.gpu [--models mlr dnn cnn resnet18] [--methods fedavg pfedme fedrep plgu_grep pfedhn]
-        [--clients 100] [--cohorts 10 100] [--samples 100] [--repeats 5] [--seconds 520] [--tf32] [--device cuda]
+        [--clients 100] [--cohorts 10 100] [--samples 100] [--repeats 5] [--seconds 520] [--dtype tf32]
+        [--device cuda]
 
 Clients with random images (28x28; 3x32x32 for resnet18), batch 32, float32, training and aggregation without
-evaluation. ``--tf32`` runs with ``training.dtype: tf32``. A round of the method, one with ``cuda_graphs: true``, one
-with ``backend: loop`` and a matrix product take turns. With ``--device cpu`` it runs anywhere, for tests. Rows for
+evaluation. ``--dtype`` is ``training.dtype``, also of the loop. A round of the method, one with ``cuda_graphs: true``,
+one with ``backend: loop`` and a matrix product take turns. With ``--device cpu`` it runs anywhere, for tests. Rows for
 which there is no time are named at the end. A line of a Markdown table for each model, method and cohort:
 
 - ms: median of a round
@@ -108,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, default in (("clients", 100), ("samples", 100), ("repeats", 5)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--seconds", type=float, default=520.0)
-    parser.add_argument("--tf32", action="store_true", help="training.dtype: tf32")
+    parser.add_argument("--dtype", choices=("float32", "tf32", "bfloat16"), default="float32", help="training.dtype")
     given = parser.parse_args(arguments)
     if given.device == "cuda" and not torch.cuda.is_available():
         parser.exit(1, "benchmarks.gpu: PyTorch finds no GPU here; --device cpu runs without one\n")
@@ -125,8 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 shape = SHAPES.get(model, (1, 28, 28))
                 if shape not in data:
                     data[shape] = federation(given.clients, given.samples, shape, given.device)
-                dtype = "tf32" if given.tf32 else "float32"
-                cells = row(method, model, cohort, data[shape], given.device, dtype, given.repeats, deadline)
+                cells = row(method, model, cohort, data[shape], given.device, given.dtype, given.repeats, deadline)
                 print(f"| {model} | {method} | {cohort} | " + " | ".join(cells) + " |", flush=True)
     if left_out:
         print(f"\nleft out, no time: {', '.join(left_out)}")
@@ -150,20 +150,20 @@ def measured(
 ) -> Sequence[str]:
     backend = "auto" if device == "cuda" else "batched"
     own = Rounds(method, model, cohort, data, backend, device, dtype=dtype)
-    flops = own.flops()  # the first round allocates memory and chooses kernels
+    own.step()  # the first round allocates memory, and chooses or compiles kernels
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     seconds = [timed(own.step, device)]
     memory = torch.cuda.max_memory_allocated() / 1e9 if device == "cuda" else float("nan")
     loop = Rounds(method, model, cohort, data, "loop", device, dtype=dtype)
-    loop.step()
+    flops = loop.flops()  # torch does not count those of our kernels
     graphs = Rounds(method, model, cohort, data, backend, device, cuda_graphs=True, dtype=dtype)
     graphs.step()
     loop_seconds, graphs_seconds, shares = list[float](), list[float](), list[float]()
     until = min(time.perf_counter() + ROW_SECONDS, deadline)
     seconds.clear()
     while len(seconds) < repeats and (len(seconds) < LEAST_REPEATS or time.perf_counter() < until):
-        peak = peak_flops(device)
+        peak = peak_flops(device, dtype)
         seconds.append(timed(own.step, device))
         graphs_seconds.append(timed(graphs.step, device))
         loop_seconds.append(timed(loop.step, device))
@@ -184,10 +184,10 @@ def measured(
     )
 
 
-def peak_flops(device: str) -> float:
+def peak_flops(device: str, dtype: str) -> float:
     """The floating-point operations a second of a large matrix product: the fastest of three."""
-    size = PEAK_SIZE[device]
-    a, b = torch.rand(size, size, device=device), torch.rand(size, size, device=device)
+    size, kind = PEAK_SIZE[device], torch.bfloat16 if dtype == "bfloat16" else torch.float32
+    a, b = (torch.rand(size, size, device=device, dtype=kind) for _ in range(2))
     return float(2 * size**3 / min(timed(lambda: a @ b, device) for _ in range(3)))
 
 

@@ -5,6 +5,7 @@ import os
 
 gc.disable()  # until all tests are collected: imported modules and collected tests stay until the end
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the same tests on every machine; `make gpu` has those on a GPU
+os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported: its kernels are computed with NumPy
 
 import itertools
 import logging
@@ -87,6 +88,16 @@ TOGETHER = {
     "cli/test_process.py": "engines",
     "test_dispatchers.py": "engines",
     "app/test_web_servers.py": "engines",
+    "test_choice.py::test_workers_are_local": "engines",
+    "test_seeds_together.py::test_after_a_worker_is_killed": "engines",
+    "test_seeds_together.py::test_if_one_run_does_not_stop": "engines",
+    "app/test_study_page.py": "study",
+    "app/test_papers_study.py": "study",
+    "app/test_handbook_page.py": "handbook",
+    "app/test_inside_landscape.py": "landscape",
+    "app/test_inside_clusters.py": "clusters",
+    "app/test_papers_shipped.py": "shipped",
+    "app/test_forged.py": "forged",
     "datasets/test_cifar.py": "torchvision",
     "datasets/test_idx.py": "torchvision",
 }
@@ -95,8 +106,9 @@ TOGETHER = {
 class Together(LoadScopeScheduling):
     """Gives single tests to any free worker; a group goes to one worker, and first, because it takes longest.
 
-    All browser tests share a browser and an app, those of PostgreSQL a server, those of torchvision its import. Tests
-    that start whole engines run one after the other, so that they do not compete for the processors.
+    All browser tests share a browser and an app, those of PostgreSQL a server, those of torchvision its import, and
+    those of some pages what takes seconds to compute. Tests that start whole engines run one after the other, so that
+    they do not compete for the processors.
     """
 
     def _split_scope(self, nodeid: str) -> str:

@@ -272,8 +272,8 @@ def choose_backend(name: str, model: Model, device: torch.device) -> Backend:
     Raises Unsupported for ``fused`` with any other model.
     """
     from engine.backends.batched import Batched
-    from engine.backends.convolutions import as_products
     from engine.backends.fused import Fused, linear_chain
+    from engine.backends.image_layers import for_gpu
     from engine.backends.loop import Loop
     from engine.core.errors import Unsupported
 
@@ -281,11 +281,14 @@ def choose_backend(name: str, model: Model, device: torch.device) -> Backend:
     if name == "auto":
         large = (torch.nn.modules.conv._ConvNd, torch.nn.Embedding)
         is_large = any(isinstance(m, large) for m in model.module.modules())
-        name = "fused" if chain else "loop" if is_large and device.type == "cpu" else "batched"
+        is_fused = chain is not None and model.rounded_to is None
+        name = "fused" if is_fused else "loop" if is_large and device.type == "cpu" else "batched"
     if name == "fused":
+        if model.rounded_to is not None:
+            raise Unsupported("backend fused has no bfloat16; use backend: auto")
         if chain is None:
             raise Unsupported("backend fused supports linear layers with ReLU between them only; use backend: auto")
         return Fused(model, chain)
     if name == "loop":
         return Loop(model)
-    return Batched(as_products(model) if device.type == "cuda" else model)
+    return Batched(for_gpu(model) if device.type == "cuda" else model)

@@ -62,6 +62,7 @@ class Model:
     make: Callable[[], SplitModel]
     init: str = "default"
     l2: float = 0.0
+    rounded_to: torch.dtype | None = None  # of the computation, if less exact than the parameters
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -114,24 +115,33 @@ class Model:
         return {n: p.detach() for n, p in drawn.named_parameters()}
 
     def logits(self, params: Params, x: Tensor) -> Tensor:
-        return functional_call(self.module, params, (x,))
+        return self._call(self.module, params, x)
 
     def features(self, params: Params, x: Tensor) -> Tensor:
         """The output of the body; ``params`` may include the head."""
         inner = {n.removeprefix("body."): p for n, p in params.items() if n.startswith("body.")}
-        return functional_call(self.module.body, inner, (x,))
+        return self._call(self.module.body, inner, x)
 
     def head_logits(self, params: Params, features: Tensor) -> Tensor:
         """The output of the head on given features; ``params`` may include the body."""
         inner = {n.removeprefix("head."): p for n, p in params.items() if n.startswith("head.")}
-        return functional_call(self.module.head, inner, (features,))
+        return self._call(self.module.head, inner, features)
 
     def stacked_head_logits(self, params: Params, features: Tensor) -> Tensor:
         """``head_logits`` of A clients on their own features [A, B, F]; ``params`` may include the body."""
         own = {n: params[n] for n in self.head}
-        if type(self.module.head) is nn.Linear and len(own) == 2:
+        if type(self.module.head) is nn.Linear and len(own) == 2 and self.rounded_to is None:
             return torch.baddbmm(own["head.bias"][:, None], features, own["head.weight"].mT)
         return vmap(self.head_logits)(own, features)
+
+    def _call(self, module: nn.Module, params: Params, x: Tensor) -> Tensor:
+        """The module's output, computed with ``rounded_to`` and returned in the precision of the parameters."""
+        if self.rounded_to is None:
+            return functional_call(module, params, (x,))
+        rounded = {n: p.to(self.rounded_to) for n, p in params.items()}
+        if any(isinstance(layer, nn.Embedding) for layer in module.modules()):  # x has token ids
+            return functional_call(module, rounded, (x,)).to(next(iter(params.values())).dtype)
+        return functional_call(module, rounded, (x.to(self.rounded_to),)).to(x.dtype)
 
 
 def num_parameters(choice: Any, input_shape: tuple[int, ...], num_classes: int) -> int:

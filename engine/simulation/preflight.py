@@ -20,6 +20,10 @@ from engine.simulation.simulate import Simulation, choose_device
 MAX_BYTES = 1 << 30  # of the clients' models; larger ones are not tried in this process
 FEW_OF_CLIENT, FEW_IN_ALL = 5, 200  # validation samples
 SECTIONS = {DataUnavailable: "dataset", ImpossiblePartition: "partition"}
+ON_CPU = {
+    "tf32": "training.dtype: tf32 needs an NVIDIA GPU; there is none here, so it is float32",
+    "bfloat16": "training.dtype: bfloat16 is meant for an NVIDIA GPU; here is none, and most CPUs are slower with it",
+}
 
 
 class _TrainingStarts(Exception):
@@ -63,8 +67,9 @@ def check_runs(
             problems["dataset: out of memory while loading the data; choose fewer or smaller samples"] = None
         else:
             notes.update(dict.fromkeys(data.notes))
-            if device.type == "cpu" and any(run.training.dtype == "tf32" for run in group):
-                notes["training.dtype: tf32 needs an NVIDIA GPU; there is none here, so it is float32"] = None
+            if device.type == "cpu":
+                chosen = {run.training.dtype for run in group}
+                notes.update(dict.fromkeys(note for dtype, note in ON_CPU.items() if dtype in chosen))
             if group[0].study is not None:
                 notes.update(dict.fromkeys(validation_notes(data.summary.val_sizes, group[0].split)))
             for run in group:

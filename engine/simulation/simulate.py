@@ -144,6 +144,8 @@ class Simulation:
         data = data or build(config, data_dir or default_data_dir(), device, progress)
         data = dial_settings.attacked(config, data)
         model = build_model(config.model, data.input_shape, data.num_classes)
+        if config.training.dtype == "bfloat16":
+            model = dataclasses.replace(model, rounded_to=torch.bfloat16)
         require_fitting_tokens(model, data.train.pool.x)
         require_images(config.training.augmentation, data.input_shape)
         backend = choose_backend(config.machine.backend, model, device)

@@ -1,5 +1,7 @@
 """Gradients of all backends against autograd, and second derivatives against finite differences."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -179,6 +181,13 @@ def test_auto_uses_fused_for_linear_chains_and_the_loop_for_convolutions():
     assert choose_backend("auto", model_of("dnn"), CPU).name == "fused"
     assert choose_backend("auto", model_of("cnn", shape=(1, 16, 16)), CPU).name == "loop"
     assert linear_chain(model_of("cnn", shape=(1, 16, 16)).module) is None
+
+
+def test_bfloat16_is_computed_by_any_backend_but_fused():
+    rounded = replace(model_of("dnn"), rounded_to=torch.bfloat16)
+    assert choose_backend("auto", rounded, CPU).name == "batched"
+    with pytest.raises(Unsupported, match="has no bfloat16; use backend: auto"):
+        choose_backend("fused", rounded, CPU)
 
 
 def test_fused_refuses_unsupported_models():

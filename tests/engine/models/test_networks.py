@@ -1,5 +1,7 @@
 """The networks of the papers: sizes, shapes, and stacked computation for many clients."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -125,6 +127,16 @@ def test_tokens_beyond_the_table_are_folded_back_but_not_onto_padding():
     embedding = model_of("text_embedding", (1,), buckets=6, dim=3).module.body[0]
     ids = torch.arange(6, 17, dtype=torch.float32)[:, None]
     assert torch.equal(embedding(ids), embedding((ids - 6) % 5 + 1))
+
+
+@pytest.mark.parametrize("name", ["char_lstm", "char_transformer", "text_embedding"])
+def test_token_ids_are_not_rounded_to_bfloat16(name: str):
+    exact = model_of(name, (8,), classes=5)
+    rounded = replace(exact, rounded_to=torch.bfloat16)
+    ids, params = torch.arange(60, 76, dtype=torch.int32).view(2, 8), exact.initial(0)
+    found, expected = rounded.logits(params, ids), exact.logits(params, ids)
+    assert found.dtype == torch.float32 and not torch.equal(found, expected)
+    torch.testing.assert_close(found, expected, rtol=0.03, atol=0.03)
 
 
 def test_windows_are_only_convolved_along_time():

@@ -31,6 +31,25 @@ def test_tf32_is_float32_on_a_cpu():
     assert_close(shared_model(exact), shared_model(rounded), 0)
 
 
+@pytest.mark.parametrize("backend", ["auto", "loop"])
+def test_bfloat16_keeps_models_in_float32_and_is_less_exact(backend: str):
+    data = federation(dtype=torch.float32)
+    exact, rounded = (
+        shared_model(trained("fedavg", data, model={"name": "dnn", "hidden": 4}, dtype=dtype, backend=backend))
+        for dtype in ("float32", "bfloat16")
+    )
+    assert {p.dtype for p in rounded.values()} == {torch.float32}
+    assert_close(rounded, exact, 0.02)
+    with pytest.raises(AssertionError):
+        assert_close(rounded, exact, 1e-6)
+
+
+@pytest.mark.parametrize("name", ["fedmd", "fedproto"])
+def test_bfloat16_trains_models_without_a_body(name: str):
+    last = list(simulation(name, federation(dtype=torch.float32), dtype="bfloat16").rounds())[-1]
+    assert last.diverged is None
+
+
 def test_rounds_are_evaluated_periodically_and_at_the_end():
     raw = {
         "dataset": "digits",

@@ -1,17 +1,20 @@
-"""Convolutions as matrix products: what PyTorch computes, with the same parameters."""
+"""Layers of image models for a GPU: what PyTorch computes, with the same parameters."""
 
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from engine.backends import Backend, choose_backend
+from engine.backends import Backend, choose_backend, image_functions, image_layers
 from engine.backends.batched import Batched
-from engine.backends.convolutions import as_products
+from engine.backends.image_layers import for_gpu
 from engine.backends.loop import Loop
 from engine.core.params import ClientParams
 from engine.models import Model, SplitModel
+from tests.support import images
 from tests.support.networks import batch_of, model_of, stacked
 
 GPU = torch.device("cuda")
@@ -19,7 +22,7 @@ NETWORKS: dict[str, dict[str, Any]] = {"resnet18": {"width": 4}, "resnet50": {"w
 SHAPE = (3, 8, 8)
 
 
-def with_layer(layer: nn.Conv2d) -> Model:
+def with_layer(layer: nn.Module) -> Model:
     def make() -> SplitModel:
         return SplitModel(nn.Sequential(layer, nn.Flatten()), nn.Linear(1, 1)).double()
 
@@ -41,7 +44,7 @@ def outputs_and_gradients(model: Model, x: Tensor) -> list[Tensor]:
 )
 def test_a_layer_and_its_gradients_are_those_of_pytorch(kernel: Any, stride: Any, padding: Any, bias: bool) -> None:
     model = with_layer(nn.Conv2d(3, 4, kernel, stride, padding, bias=bias))
-    product = as_products(model)
+    product = for_gpu(model)
     assert not any(isinstance(layer, nn.Conv2d) for layer in product.module.modules())
     assert product.names == model.names
     x = torch.randn(2, 3, 7, 6, dtype=torch.float64)
@@ -62,7 +65,7 @@ def test_a_layer_and_its_gradients_are_those_of_pytorch(kernel: Any, stride: Any
 )
 def test_other_layers_stay(layer: nn.Conv2d) -> None:
     model = with_layer(layer)
-    assert as_products(model) is model
+    assert for_gpu(model) is model
 
 
 def results(backend: Backend, params: ClientParams) -> dict[str, Tensor]:
@@ -77,13 +80,53 @@ def results(backend: Backend, params: ClientParams) -> dict[str, Tensor]:
     return found
 
 
+@pytest.fixture
+def kernels(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """The layers use kernels, which PyTorch computes here: in double precision, and faster than the interpreter."""
+    calls = Counter[str]()
+
+    def replace_kernel(name: str, compute: Callable[..., Any]) -> None:
+        def counted(*inputs: Any) -> Any:
+            calls[name] += 1
+            return compute(*inputs)
+
+        monkeypatch.setattr(image_functions, name, counted)
+
+    for name in ("convolve", "input_gradient", "weight_gradient", "normalize", "normalize_gradient"):
+        replace_kernel(name, getattr(images, name))
+    monkeypatch.setattr(image_layers, "_has_kernels", lambda x: True)
+    return calls
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_of_several_clients_agree_with_a_loop_over_them(name: str) -> None:
+    assert_same_as_in_a_loop(name)
+
+
+def test_a_network_of_kernels_agrees_with_a_loop_over_clients(kernels: Counter[str]) -> None:
+    assert_same_as_in_a_loop("resnet18")
+    assert len(kernels) == 5
+
+
+def assert_same_as_in_a_loop(name: str) -> None:
     model = model_of(name, shape=SHAPE, **NETWORKS[name])
     params = stacked(model, 2)
-    found, expected = results(Batched(as_products(model)), params), results(Loop(model), params)
+    found, expected = results(Batched(for_gpu(model)), params), results(Loop(model), params)
     for n, values in expected.items():
         torch.testing.assert_close(found[n], values, rtol=1e-7, atol=1e-8, msg=lambda text, n=n: f"{n}: {text}")
+
+
+def test_normalizations_whose_sizes_are_no_powers_of_two_stay() -> None:
+    norms = nn.GroupNorm(3, 6), nn.GroupNorm(2, 6), nn.GroupNorm(2, 4, affine=False)
+    for layer in norms:
+        model = with_layer(layer)
+        assert for_gpu(model) is model
+    assert for_gpu(with_layer(nn.GroupNorm(2, 4))).module.body[0] is not norms[0]
+
+
+def test_without_a_compiler_there_are_no_kernels() -> None:
+    """Here Triton cannot launch anything: PyTorch sees no GPU."""
+    assert not image_layers.can_compile()
 
 
 def test_a_gpu_gets_them_and_a_cpu_does_not() -> None:
