@@ -163,7 +163,7 @@ def join_plans(plans: Sequence[Plan], data: Sequence[ClientData]) -> tuple[Plan,
     for plan, own in zip(plans, data, strict=True):
         rows = plan.rows + start
         if rows.shape[1:] != shape:
-            whole = rows.new_full((len(rows), *shape), start)
+            whole = rows[:, :1, :1].repeat(1, *shape)  # padding is a sample of the same client, as in a run alone
             whole[:, : rows.shape[1], : rows.shape[2]] = rows
             rows = whole
         parts.append(rows)

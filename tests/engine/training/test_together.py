@@ -29,6 +29,12 @@ def test_seeds_are_trained_together_with_every_backend(backend: str, changed: di
         assert_same_runs(alone(name, backend=backend, **changed), at_once(name, backend=backend, **changed))
 
 
+def test_batches_are_padded_with_samples_of_the_same_client() -> None:
+    """FedRoD's loss of a class that a client does not have is infinite, also in padding of weight 0."""
+    changed = {"backend": "batched", "batch_size": "full", "model": {"name": "dnn", "hidden": 4}}
+    assert_same_runs(alone("fedrod", **changed), at_once("fedrod", **changed))
+
+
 @pytest.fixture
 def joint(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many runs each joint local training had."""
