@@ -23,6 +23,7 @@ STALE = timedelta(minutes=10)  # since the last poll; then a new room or reader 
 PRESENT = timedelta(seconds=30)  # since a reader's last poll
 MAX_POSITION_BYTES = 2000  # of a position, as JSON
 MAX_CHARACTERS = 200  # of a question's id, and of an answer
+_SHOWN = "answers"  # beside the position in its column: the tally that the lecturer shows
 LOCK = 0x6665_6473_726F_6F6D  # the key of an advisory lock of PostgreSQL
 
 
@@ -58,10 +59,18 @@ class Rooms:
     def move(self, code: str, key: str, owner: str, position: dict[str, Any], question: str = "") -> None:
         """Stores the lecturer's new position, and hides the answers. Raises RoomNotFound."""
         _check(position, question)
-        self._steer(code, key, owner, position=position, question=question, shows_answers=False)
+        with self._database.write() as connection:
+            _steer(connection, code, key, owner, position=position, question=question, shows_answers=False)
 
     def show_answers(self, code: str, key: str, owner: str, is_shown: bool) -> None:
-        self._steer(code, key, owner, shows_answers=is_shown)
+        """Shows the answers given until now, or hides them. Raises RoomNotFound."""
+        with self._database.write() as connection:
+            _steer(connection, code, key, owner, shows_answers=is_shown)
+            room = connection.execute(sa.select(Room.position, Room.question).where(Room.code == code)).one()
+            position = _without_tally(room.position)
+            if is_shown:
+                position[_SHOWN] = _tally(connection, code, room.question)
+            connection.execute(sa.update(Room).where(Room.code == code).values(position=position))
 
     def close(self, code: str, key: str, owner: str) -> None:
         with self._database.write() as connection:
@@ -120,19 +129,11 @@ class Rooms:
                 connection.execute(sa.insert(RoomAnswer).values(values))
             return True
 
-    def tally(self, code: str, question: str) -> dict[str, int]:
-        """The number of readers by their answer to a question."""
-        query = sa.select(RoomAnswer.answer, sa.func.count()).group_by(RoomAnswer.answer)
+    def tally(self, code: str) -> dict[str, int]:
+        """The number of readers by their answer when the answers were shown; empty while they are hidden."""
         with self._database.read() as connection:
-            rows = connection.execute(query.where(RoomAnswer.room == code, RoomAnswer.question == question))
-            return {row[0]: row[1] for row in rows}
-
-    def _steer(self, code: str, key: str, owner: str, **values: Any) -> None:
-        change = sa.update(Room).where(*_led_by(code, key, owner))
-        change = change.values(version=Room.version + 1, lecturer_at=now(), **values)
-        with self._database.write() as connection:
-            if connection.execute(change).rowcount == 0:
-                raise RoomNotFound(code)
+            position = connection.scalar(sa.select(Room.position).where(Room.code == code))
+            return dict((position or {}).get(_SHOWN, {}))
 
 
 def new_code() -> str:
@@ -166,10 +167,27 @@ def _record(connection: sa.Connection, code: str) -> RoomRecord | None:
     has_answered = RoomReader.reader.in_(sa.select(RoomAnswer.reader).where(to_question))
     is_counted = sa.and_(RoomReader.room == code, (RoomReader.seen_at >= at - PRESENT) | has_answered)
     return RoomRecord(
-        **room._mapping,
+        **dict(room._mapping) | {"position": _without_tally(room.position)},
         readers=_count(connection, RoomReader, is_counted),
         answered=_count(connection, RoomAnswer, to_question),
     )
+
+
+def _steer(connection: sa.Connection, code: str, key: str, owner: str, **values: Any) -> None:
+    change = sa.update(Room).where(*_led_by(code, key, owner))
+    change = change.values(version=Room.version + 1, lecturer_at=now(), **values)
+    if connection.execute(change).rowcount == 0:
+        raise RoomNotFound(code)
+
+
+def _tally(connection: sa.Connection, code: str, question: str) -> dict[str, int]:
+    query = sa.select(RoomAnswer.answer, sa.func.count()).group_by(RoomAnswer.answer)
+    rows = connection.execute(query.where(RoomAnswer.room == code, RoomAnswer.question == question))
+    return {row[0]: row[1] for row in rows}
+
+
+def _without_tally(position: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in position.items() if name != _SHOWN}
 
 
 def _is_open(at: datetime) -> sa.ColumnElement[bool]:

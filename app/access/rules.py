@@ -1,6 +1,7 @@
 """The rules of this installation, from environment variables."""
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -18,6 +19,7 @@ REQUIRED = (
     "FEDSCAPE_URL",
 )
 NEED_SIGN_IN = ("FEDSCAPE_ADMINS", "FEDSCAPE_MEMBERS")
+_NAME = re.compile(r"[^@;\n]+|[^@;*\s]+@[^@;\s]+")  # a group, or an e-mail address
 
 
 @dataclass(frozen=True)
@@ -51,15 +53,18 @@ def rules(environment: Mapping[str, str]) -> Rules:
     """Raises InvalidSetting."""
     return Rules(
         sign_in=_sign_in(environment),
-        admins=_names(environment.get("FEDSCAPE_ADMINS")),
-        members=_names(environment.get("FEDSCAPE_MEMBERS")),
+        admins=_names(environment, "FEDSCAPE_ADMINS"),
+        members=_names(environment, "FEDSCAPE_MEMBERS"),
         is_read_only=is_read_only(environment),
     )
 
 
 def is_read_only(environment: Mapping[str, str]) -> bool:
-    """Whether nobody may queue or change anything."""
-    return environment.get("FEDSCAPE_READ_ONLY") == "1"
+    """Whether nobody may queue or change anything. Raises InvalidSetting."""
+    text = environment.get("FEDSCAPE_READ_ONLY") or "0"
+    if text not in ("0", "1"):
+        raise InvalidSetting(f"FEDSCAPE_READ_ONLY is {text!r}, but must be 0, 1 or unset")
+    return text == "1"
 
 
 def is_open(environment: Mapping[str, str]) -> bool:
@@ -127,8 +132,20 @@ def _without_path(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.lower()}"
 
 
-def _names(text: str | None) -> frozenset[str]:
-    return frozenset(filter(None, (name.strip().lower() for name in (text or "").split(","))))
+def _names(environment: Mapping[str, str], setting: str) -> frozenset[str]:
+    """A list that is set names somebody: without members, everyone who signs in would be one."""
+    text = environment.get(setting)
+    if not text:
+        return frozenset()
+    names = frozenset(filter(None, (name.strip().lower() for name in text.split(","))))
+    if not names:
+        raise InvalidSetting(f"{setting} is {text!r}, but must name at least one person or group, or be unset")
+    for name in sorted(names):
+        if not _NAME.fullmatch(name):
+            raise InvalidSetting(
+                f"{setting} has {name!r}, but each name must be an e-mail address or a group; separate them with commas"
+            )
+    return names
 
 
 def _number(environment: Mapping[str, str], name: str) -> float | None:

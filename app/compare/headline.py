@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from app.data.comparison import REFERENCES, Ranking, ranking
+from app.data.comparison import REFERENCES, Ranking, per_method, ranking
 from app.statistics.bayesian import ROPE
 from app.wording import capital, decimals, names, percent, points
 from app.wording import clients as in_words
@@ -96,20 +96,17 @@ def headline(runs: pd.DataFrame, share: float, clients: pd.DataFrame, are_benign
 
 def by_value(runs: pd.DataFrame) -> str:
     """``Mean accuracy: 81.2 % for α = 0.1, 92.0 % for α = 1.``: pooled runs are not ranked."""
-    of_value = runs.groupby("method", sort=False).agg(mean=("mean", "mean"), samples=("samples", "sum"))
-    shown = [
-        f"{percent(row.mean, 1, samples=row.samples)} for {name}"
-        for name, row in zip(of_value.index, of_value.itertuples(index=False), strict=True)
-    ]
+    rows = per_method(runs, ("mean",)).itertuples(index=False)
+    shown = [f"{percent(row.mean, 1, samples=row.samples)} for {row.method}" for row in rows]
     rest = f" and {len(shown) - MAX_VALUES} more" if len(shown) > MAX_VALUES else ""
     return f"Mean accuracy: {', '.join(shown[:MAX_VALUES])}{rest}."
 
 
 def title_by_value(runs: pd.DataFrame) -> str:
     """``Mean accuracy from 81 % (α = 0.1) to 92 % (α = 1)``: pooled runs are not ranked."""
-    means = runs.groupby("method", sort=False)["mean"].mean()
-    low, high = means.idxmin(), means.idxmax()
-    return f"Mean accuracy from {percent(means[low], 0)} ({low}) to {percent(means[high], 0)} ({high})"
+    of_value = means(runs, "mean")
+    low, high = of_value.idxmin(), of_value.idxmax()
+    return f"Mean accuracy from {percent(of_value[low], 0)} ({low}) to {percent(of_value[high], 0)} ({high})"
 
 
 class Part:
@@ -118,7 +115,7 @@ class Part:
     def __init__(self, runs: pd.DataFrame, column: str, samples: str) -> None:
         self.found: Ranking = ranking(runs, column)
         self.blocks = runs.pivot_table(index="split", columns="method", values=column)
-        self.means = runs.groupby("method")[column].mean()
+        self.means = means(runs, column)
         self.samples = float(runs.groupby("method")[samples].sum().min())
 
     def in_percent(self, methods: Sequence[str]) -> dict[str, str]:
@@ -204,6 +201,11 @@ def of_these_clients(clients: pd.DataFrame, a: str, b: str) -> Interval:
     both = first.merge(second, on=keys, suffixes=("_a", "_b"))
     gaps = (both["accuracy_a"] - both["accuracy_b"]).astype(float).groupby([both["split"], both["client"]]).mean()
     return interval_over_clients([own.to_numpy() for _, own in gaps.groupby(level="split")])
+
+
+def means(runs: pd.DataFrame, column: str) -> pd.Series:
+    """method -> the mean of a column, as in the table."""
+    return per_method(runs, (column,)).set_index("method")[column]
 
 
 def _possessive(name: str) -> str:

@@ -9,7 +9,8 @@ import pandas as pd
 from app.data import table_files
 from app.data.comparison import SUMMARIES, per_method, ranking, unit_of
 from app.data.costs import COST_NAMES, SIMULATED
-from app.data.latex import booktabs, escape
+from app.data.latex import booktabs, escape, number
+from app.data.table_files import fixed
 from app.data.thinning import evenly
 from app.wording import MISSING, MODELS, WHEN, capital, decimals_pm
 
@@ -82,7 +83,7 @@ def to_csv(table: pd.DataFrame) -> str:
 def to_latex(table: pd.DataFrame, tail: int, caption: str) -> str:
     """Rows of one model and rule as a booktabs table, in percent; in bold the means and tails that may be best."""
     rows = [
-        [escape(row["method"]), *cells, f"{row['cv']:.3f}", *_spent(row), str(row["seeds"])]
+        [escape(row["method"]), *cells, *map(escape, _others(row)), str(row["seeds"])]
         for row, cells in _printed(table, _latex_cell, r"\pm")
     ]
     titles = _print_titles(tail, table)
@@ -103,9 +104,8 @@ def for_print(table: pd.DataFrame, tail: int) -> pd.DataFrame:
             MODELS[row["model"]],
             WHEN.get(row["when"], row["when"]),
             *cells,
-            f"{row['cv']:.3f}",
-            *_spent(row),
-            f"{row['seconds']:.1f}",
+            *_others(row),
+            fixed(row["seconds"], 1),
             f"{row['clients']}",
             f"{row['seeds']}",
         ]
@@ -129,15 +129,15 @@ def _alignment(titles: Sequence[str]) -> str:
     return "l" + "r" * (len(titles) - 1)
 
 
-def _spent(row: dict[Hashable, Any]) -> list[str]:
-    """Megabytes, and simulated seconds in a table that has them."""
-    simulated = [MISSING if pd.isna(row[SIMULATED]) else f"{row[SIMULATED]:.1f}"] if SIMULATED in row else []
-    return [f"{row['megabytes']:.2f}", *simulated]
+def _others(row: dict[Hashable, Any]) -> list[str]:
+    """CV, megabytes, and simulated seconds in a table that has them."""
+    simulated = [fixed(row[SIMULATED], 1)] if SIMULATED in row else []
+    return [fixed(row["cv"], 3), fixed(row["megabytes"], 2), *simulated]
 
 
 def _markdown_rows(table: pd.DataFrame) -> list[list[str]]:
     return [
-        [table_files.unmarked(row["method"]), *cells, f"{row['cv']:.3f}", *_spent(row), str(row["seeds"])]
+        [table_files.unmarked(row["method"]), *cells, *_others(row), str(row["seeds"])]
         for row, cells in _printed(table, _markdown_cell)
     ]
 
@@ -153,19 +153,20 @@ def _printed(
 ) -> Iterator[tuple[dict[Hashable, Any], list[str]]]:
     """Each row, and its percentages as ``cell(number, may be the best)`` writes them."""
     for row in table.to_dict("records"):
-        yield row, [cell(_number(row, name, pm), name in row["may_be_best"]) for name in PERCENT]
+        printed = {name: _number(row, name, pm) for name in PERCENT}
+        yield row, [cell(text, name in row["may_be_best"] and text != MISSING) for name, text in printed.items()]
 
 
 def _number(row: dict[Hashable, Any], name: str, pm: str) -> str:
     """``97.41 ± 0.12``, with no more decimals than the test samples support."""
     value, spread = row[name], row[f"{name}_pm"]
     digits = decimals_pm(spread, row["tail_samples" if name in OF_TAILS else "samples"])
-    number = f"{100 * value:.{digits}f}"
-    return number if pd.isna(spread) else f"{number} {pm} {100 * spread:.{digits}f}"
+    mean = fixed(100 * value, digits)
+    return mean if pd.isna(spread) else f"{mean} {pm} {100 * spread:.{digits}f}"
 
 
-def _latex_cell(number: str, is_bold: bool) -> str:
-    return rf"$\mathbf{{{number}}}$" if is_bold else f"${number}$"
+def _latex_cell(printed: str, is_bold: bool) -> str:
+    return rf"$\mathbf{{{printed}}}$" if is_bold else number(printed)
 
 
 def _text_cell(number: str, _: bool) -> str:

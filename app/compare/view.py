@@ -10,6 +10,7 @@ import pandas as pd
 from app.charts import curves_over_seeds, sweep
 from app.charts.plot import figure_cache
 from app.compare.comparability import conflicts
+from app.compare.headline import means
 from app.data import config_fields, queries
 from app.data.averages import malicious_of
 from app.data.comparison import REFERENCES, Method, per_method, per_run, pooled, with_methods
@@ -190,8 +191,8 @@ class View:
         return runs.assign(options=runs["run"].map(given))
 
     def best_first(self) -> list[Method]:
-        means = self.clients().groupby("method")["accuracy"].mean()
-        return sorted(self.methods, key=lambda method: -means.get(method.name, -1.0))
+        of_method = means(self.per_run(), "mean")
+        return sorted(self.methods, key=lambda method: -of_method.get(method.name, -1.0))
 
     def ranked(self) -> list[str]:
         """The names of the methods with results here, highest mean first."""

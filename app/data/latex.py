@@ -4,6 +4,8 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from app.wording import MISSING
+
 _SPECIAL = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -140,7 +142,7 @@ def escape(text: str) -> str:
 
 def booktabs(titles: Sequence[str], rows: Sequence[Sequence[str]], alignment: str, caption: str) -> str:
     """All arguments are already LaTeX. Needs ``\\usepackage{booktabs}``, as its first line says."""
-    body = [r"    " + " & ".join(cells) + r" \\" for cells in rows]
+    body = [_row(cells) for cells in rows]
     return "\n".join(
         [
             r"% \usepackage{booktabs}",
@@ -149,7 +151,7 @@ def booktabs(titles: Sequence[str], rows: Sequence[Sequence[str]], alignment: st
             rf"  \caption{{{caption}}}",
             rf"  \begin{{tabular}}{{{alignment}}}",
             r"    \toprule",
-            "    " + " & ".join(titles) + r" \\",
+            _row(titles),
             r"    \midrule",
             *body,
             r"    \bottomrule",
@@ -161,8 +163,16 @@ def booktabs(titles: Sequence[str], rows: Sequence[Sequence[str]], alignment: st
 
 
 def number(value: str, spread: str = "") -> str:
-    """A printed number in math mode, with its spread; ``1.2e-05`` becomes a power of ten."""
+    """A printed number in math mode, with its spread; ``1.2e-05`` becomes a power of ten. MISSING is a dash."""
+    if value == MISSING:
+        return escape(MISSING)
     return f"${_with_exponent(value)} \\pm {_with_exponent(spread)}$" if spread else f"${_with_exponent(value)}$"
+
+
+def _row(cells: Sequence[str]) -> str:
+    """A [ or * at the start would belong to the rule or the line break before it."""
+    text = " & ".join(cells)
+    return "    " + ("{}" if text.startswith(("[", "*")) else "") + text + r" \\"
 
 
 def _sign(sign: str) -> str:

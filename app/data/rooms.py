@@ -31,9 +31,9 @@ def room(store: Store, code: str) -> RoomRecord | None:
 
 
 def tally(store: Store, room: RoomRecord) -> dict[str, int]:
-    """The answers to the current question, read once for each version of the room."""
+    """The answers that the lecturer shows, read once for each version of the room."""
     with _locks[hash(room.code) % len(_locks)]:
-        return _tally(store, room.code, room.question, room.version)
+        return _tally(store, room.code, room.version)
 
 
 def tick() -> int:
@@ -46,5 +46,5 @@ def _room(store: Store, code: str, tick: int) -> RoomRecord | None:
 
 
 @lru_cache(maxsize=MAX_CACHED)
-def _tally(store: Store, code: str, question: str, version: int) -> dict[str, int]:
-    return store.rooms.tally(code, question)
+def _tally(store: Store, code: str, version: int) -> dict[str, int]:
+    return store.rooms.tally(code)

@@ -63,6 +63,11 @@ def unmarked(text: str) -> str:
     return "".join(rf"\{c}" if c in r"\|`*_<>[]#~$" else c for c in " ".join(text.split()))
 
 
+def fixed(value: float, digits: int) -> str:
+    """``12.30``; MISSING for NaN."""
+    return MISSING if pd.isna(value) else f"{value:.{digits}f}"
+
+
 @dataclass(frozen=True)
 class _Number:
     value: str

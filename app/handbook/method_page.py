@@ -61,7 +61,7 @@ def at_a_glance(entry: Entry, text: EntryText, costs: Measured | None) -> None:
     if costs:
         rows.append(("Models", _models(costs)))
         rows.append(("Bytes per round", _bytes(costs)))
-        rows.append(("Gradients per round", f"<b>{methods.times(costs.gradients)}</b> FedAvg’s"))
+        rows.append(("Gradients per round", f"<b>{methods.times(costs.gradients, costs.varies)}</b> FedAvg’s"))
     more = {"Cost": "Cost", "Newcomers": "Newcomers", "Diagnostics": "Diagnostics"}
     rows += [(title, paragraph_of(parts[label], options)) for label, title in more.items() if label in parts]
     rows.append(("Source", citation(text.citation or entry.paper)))
@@ -89,4 +89,5 @@ def _models(costs: Measured) -> str:
 def _bytes(costs: Measured) -> str:
     if not costs.down and not costs.up:
         return "<b>none</b>"
-    return f"<b>{methods.times(costs.down)}</b> the model size down, <b>{methods.times(costs.up)}</b> up"
+    down, up = (methods.times(value, costs.varies) for value in (costs.down, costs.up))
+    return f"<b>{down}</b> the model size down, <b>{up}</b> up"

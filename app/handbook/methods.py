@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from app.data.entry_text import text_of
-from app.handbook.measured import Measured, takes_linear_model
+from app.handbook.measured import Measured, needs_public_samples, takes_linear_model
 from app.handbook.prose import capitalized, sentences
 from app.state.links import link
 from app.wording import MISSING
@@ -32,17 +32,20 @@ def comparison_table(families: dict[str, list[Entry]], known: dict[str, Measured
     return f'<div class="scrolled"><table class="handbook methods"><thead><tr>{head}</tr></thead>{bodies}</table></div>'
 
 
-def times(value: float) -> str:
-    """``0``, ``0.86 ×``, ``2 ×``: a multiple of the model size, or of FedAvg's round."""
-    return "0" if value == 0 else f"{value:.3g} ×"
+def times(value: float, is_mean: bool = False) -> str:
+    """``0``, ``0.86 ×``, ``≈ 1.6 ×``: a multiple of the model size, or of FedAvg's round; maybe a mean over rounds."""
+    if value == 0:
+        return "0"
+    return f"≈ {value:.2g} ×" if is_mean else f"{value:.3g} ×"
 
 
 def experiment(entry: Entry) -> dict[str, Any]:
     """The method with FedAvg and LocalTrain, for Set up."""
     names = list(dict.fromkeys(["fedavg", "local_train", entry.name]))
+    public = {"public_fraction": 0.1} if needs_public_samples(entry.name) else {}
     return {
         "dataset": {"name": "digits"},
-        "partition": {"name": "classes_per_client", "num_clients": 20, "classes_per_client": 3},
+        "partition": {"name": "classes_per_client", "num_clients": 20, "classes_per_client": 3, **public},
         "model": {"name": "mlr"} if takes_linear_model(entry.name) else NETWORK,
         "training": {"rounds": 50, "participation": 1.0, "local_steps": 10, "batch_size": 20, "lr": 0.05},
         "algorithms": [{"name": name} for name in names],
@@ -93,4 +96,5 @@ def _numbers(entry: Entry, known: dict[str, Measured | None]) -> list[str]:
         return [MISSING if entry.name in known else "…"] * len(NUMBERS)
     own = ["one per client"] if costs.is_personalized else []
     shared = {"none": [], "one": ["one global"], "one for each group": ["one per group"]}[costs.common]
-    return ["<br>".join([*own, *shared]), *(times(value) for value in (costs.down, costs.up, costs.gradients))]
+    numbers = (times(value, costs.varies) for value in (costs.down, costs.up, costs.gradients))
+    return ["<br>".join([*own, *shared]), *numbers]

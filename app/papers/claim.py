@@ -34,11 +34,9 @@ class Check:
     @property
     def state(self) -> State:
         """The state by the 95 % interval over seeds, as in Compare; for one or two seeds by the observed value."""
-        if self.margin.n < MIN_BLOCKS:
-            return "holds" if self.margin.mean > ROUNDING else "fails"
-        if self.margin.is_above_zero:
-            return "holds"
-        return "fails" if self.margin.high < -ROUNDING else "unclear"
+        margin = self.margin
+        low, high = (margin.mean, margin.mean) if margin.n < MIN_BLOCKS else (margin.low, margin.high)
+        return "holds" if low > ROUNDING else "fails" if high < -ROUNDING else "unclear"
 
 
 @dataclass(frozen=True)

@@ -228,8 +228,8 @@ def _too_few() -> Scene:
             DRAWS,
             lambda run: run.value,
         ),
-        "Watch the letters on the right: every cluster mixes two shapes. Ask whether a client would rather be alone "
-        "than in the wrong group.",
+        "Watch the letters on the right: here one cluster holds three shapes and the other only one. Ask whether a "
+        "client would rather be alone than in the wrong group.",
     )
 
 

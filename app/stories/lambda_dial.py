@@ -104,7 +104,7 @@ class LambdaDial:
         R, stop = _read(place)
         lam, goal, best = example().lam_of(R, stop), example().goal(R, stop), example().curve(R).best
         setting = "one model for all" if lam is None else f"λ = {lam:.2g}"
-        return f"At R = {R:g}, {setting} ends at an error of {goal:.2f}; the best λ on this curve reaches {best:.2f}."
+        return f"At R = {R:g}, {setting} ends near an error of {goal:.2f}; the best λ on this curve reaches {best:.2f}."
 
     def config(self, place: Place) -> Mapping[str, Any]:
         """The same question as an experiment: both ends, the adaptive choice and the reader's."""
@@ -120,9 +120,11 @@ class LambdaDial:
     @property
     def caption(self) -> str:
         return (
-            "The dots are trained live, by gradient descent. The curves are example results that ship with Fedscape: "
-            f"the exact minimizers on the same data, computed by `{example().command}`. A new draw of clients moves "
-            "the curves up or down but keeps their shape."
+            f"The dots are trained live, by up to {ROUNDS:,} rounds of gradient descent, and need not end on the "
+            "curves, least of all with a large λ. The curves are example results that ship with Fedscape: the exact "
+            f"minimizers on the same data, computed by `{example().command}`. A new draw of clients moves the curves "
+            "up or down but keeps their shape. The adaptive λ is computed from the true models; on other data their "
+            "distance is estimated."
         )
 
 
@@ -167,7 +169,7 @@ def finding(R: float, stop: Stop) -> str:
     """The result at this stop, compared with both ends and the best."""
     curve = example().curve(R)
     return (
-        f"A run with this setting ends at {example().goal(R, stop):.2f}. At R = {R:g}, learning alone ends at "
+        f"A run with this setting ends near {example().goal(R, stop):.2f}. At R = {R:g}, learning alone ends at "
         f"{curve.alone:.2f}, one model for all at {curve.together:.2f}, and the best λ, {curve.best_lam:g}, at "
         f"{curve.best:.2f}."
     )
@@ -271,17 +273,20 @@ def _adaptive() -> Scene:
     return Scene(
         "Adaptive",
         _place(R, ADAPTIVE),
-        "The best λ is not known in advance. The adaptive choice estimates it from the number of samples and the "
-        f"distance between clients: {curve.adaptive:.2f} here. Move R and watch the star follow the minimum.",
-        f"The adaptive λ {'beats' if is_below else 'does not beat'} both ends without tuning: {curve.adaptive:.2f} "
-        f"against {curve.alone:.2f} alone and {curve.together:.2f} together; the best λ reaches {curve.best:.2f}.",
+        "The best λ is not known in advance. The adaptive choice computes it from the number of samples and the "
+        f"distance between the clients' true models, which no server has: {curve.adaptive:.2f} here. Move R and "
+        "compare the star with the minimum.",
+        f"At R = {R:g}, the λ computed from the true models {'beats' if is_below else 'does not beat'} both ends: "
+        f"{curve.adaptive:.2f} against {curve.alone:.2f} alone and {curve.together:.2f} together; the best λ reaches "
+        f"{curve.best:.2f}.",
         Choice(
             "Clients differ more now (R = 3 instead of 1). The best λ is …",
             answers,
             word(side_of_two(curve.best_lam, other.best_lam), (answers[2], answers[1], answers[0])),
         ),
-        "The formula needs only what the server can estimate: how many samples there are and how far apart the "
-        "clients' models lie. Ask what it would cost to find λ by trying all values instead.",
+        "The formula needs the distance between the true models. On other data it is estimated from clients that "
+        "train alone; where clients are alike, the estimate is mostly noise and the λ too small. Ask what it would "
+        "cost to find λ by trying all values instead.",
     )
 
 

@@ -26,7 +26,8 @@ def data(series: pd.DataFrame, runs: pd.DataFrame, cost: Cost) -> pd.DataFrame:
     model, does not count.
 
     ``runs`` [run, method, split]. Budgets are the total of the cheapest method that spends anything, a half and a
-    quarter.
+    quarter. The total of a method is that of its most expensive run, so that all runs of the cheapest one count at the
+    end.
     """
     runs = runs[runs["split"].isin(shared_splits(runs))]
     wide = series.pivot_table(index=["run", "round"], columns="name", values="value").sort_index()
@@ -36,7 +37,7 @@ def data(series: pd.DataFrame, runs: pd.DataFrame, cost: Cost) -> pd.DataFrame:
     wide["cost"] = megabytes(spent) if cost == "megabytes" else spent[cost]
     trained = wide[wide.index.get_level_values("round") > 0]
     of = runs.drop_duplicates("run").set_index("run")["method"]
-    totals = wide["cost"].groupby(level="run").last().groupby(of).mean()
+    totals = wide["cost"].groupby(level="run").last().groupby(of).max()
     parts = [pd.DataFrame(columns=["method", "accuracy", "budget"])]
     for budget in budgets(list(totals)):
         reached = {
@@ -119,5 +120,6 @@ def about(study: Study, cost: Cost) -> str:
     parts = ", ".join("all" if share == 1 else f"{100 * share:g} %" for share in SHARES)
     return (
         f"Mean test accuracy at the last evaluated round within the budget: {parts} of what the cheapest method spends "
-        f"({AXIS_TITLES[cost]}). Settings were chosen at full length.{left if len(splits) < len(study.splits) else ''}"
+        f"in its most expensive run ({AXIS_TITLES[cost]}). Settings were chosen at full length."
+        f"{left if len(splits) < len(study.splits) else ''}"
     )

@@ -7,6 +7,7 @@ import streamlit as st
 from app.components import page, terms
 from app.data.column_heads import Head, Heads, percent
 from app.data.latex import booktabs, escape, number
+from app.data.table_files import fixed
 from app.study import numbers
 from app.study.study import Study
 from app.wording import MISSING, decimals, names, plural, signed_points
@@ -150,9 +151,9 @@ def to_latex(table: pd.DataFrame, reference: str | None, caption: str) -> str:
             _difference(row),
             _percent(row["lowest"], row["tail_samples"]),
             _percent(row["floor"], None),
-            _count(row["hurt"]),
-            _count(row["helped"]),
-            number(f"{row['megabytes']:.2f}"),
+            number(fixed(row["hurt"], 0)),
+            number(fixed(row["helped"], 0)),
+            number(fixed(row["megabytes"], 2)),
         ]
         for row in table.to_dict("records")
     ]
@@ -170,8 +171,4 @@ def _difference(row: dict) -> str:
 
 
 def _percent(value: float, samples: float | None) -> str:
-    return number(f"{100 * value:.{decimals(samples, 1)}f}") if np.isfinite(value) else "--"
-
-
-def _count(value: float) -> str:
-    return number(f"{value:.0f}") if np.isfinite(value) else "--"
+    return number(fixed(100 * value, decimals(samples, 1)))

@@ -97,6 +97,29 @@ def test_roles_without_sign_in_are_refused(name: str) -> None:
         rules({name: "ada@lab.test"})
 
 
+def test_a_demo_is_not_writable_because_of_a_misspelt_value() -> None:
+    for value in ("true", "yes", " 1"):
+        with pytest.raises(InvalidSetting, match=f"FEDSCAPE_READ_ONLY is '{value}', but must be 0, 1 or unset"):
+            settings.check_access({"FEDSCAPE_READ_ONLY": value})
+
+
+def test_read_only_may_be_0_or_empty() -> None:
+    given: list[dict[str, str]] = [{}, *({"FEDSCAPE_READ_ONLY": value} for value in ("", "0", "1"))]
+    assert [rules(one).is_read_only for one in given] == [False, False, False, True]
+
+
+@pytest.mark.parametrize("setting", ["FEDSCAPE_ADMINS", "FEDSCAPE_MEMBERS"])
+def test_a_list_that_names_nobody_is_refused(setting: str) -> None:
+    for names in (",", " ", "ada@lab.test;bob@lab.test", "ada@lab.test bob@lab.test", "*@lab.test"):
+        with pytest.raises(InvalidSetting, match=setting):
+            rules(SETTINGS | {setting: names})
+
+
+def test_groups_may_have_spaces_and_an_empty_list_is_like_none() -> None:
+    found = rules(SETTINGS | {"FEDSCAPE_ADMINS": "Lab Staff, ada@lab.test,", "FEDSCAPE_MEMBERS": ""})
+    assert (found.admins, found.members) == ({"lab staff", "ada@lab.test"}, frozenset())
+
+
 @pytest.mark.parametrize("name", ["FEDSCAPE_MAX_QUEUED", "FEDSCAPE_MAX_RUNNING", "FEDSCAPE_MAX_MINUTES"])
 def test_an_invalid_limit_is_refused_before_anything_starts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "many")

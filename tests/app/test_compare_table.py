@@ -6,6 +6,7 @@ import pytest
 from app.compare import tables
 from app.data.comparison import per_run
 from tests.app.frames import clients
+from tests.support.latex import problems
 
 ACCURACIES = clients(1000, FedAvg=[[0.5, 0.7], [0.6, 0.8]], Ditto=[[0.9, 0.7], [0.9, 0.8]])
 
@@ -73,6 +74,18 @@ def test_simulated_seconds_are_in_every_table_if_some_runs_record_them(table: pd
     assert first.endswith("| 1.50 | 57.0 | 2 |") and second.endswith("| 1.50 | – | 2 |")
     assert tables.for_print(found, 5)["Simulated s"].tolist() == ["57.0", "–"]
     assert "simulated_s" not in table and "Simulated s" not in tables.for_print(table, 5)
+
+
+def test_missing_numbers_are_dashes_in_every_table() -> None:
+    rows = clients(0, A=[[0.0], [0.0]], B=[[0.5], [0.6]])  # no test samples, and CV divides by the mean
+    found = _last(rows, simulated_s=[float("nan"), float("nan"), 3.0, 4.0])
+    text = tables.to_latex(found, 5, "")
+    assert problems(text) == [] and "nan" not in text
+    assert r"    A & $0.00 \pm 0.00$ & -- & " in text and r" & -- & 1.50 & -- & 2 \\" in text
+    *_, markdown, _ = tables.to_markdown(found, 5, "").splitlines()
+    assert markdown.startswith("| A | 0.00 ± 0.00 | – |") and markdown.endswith("| – | 1.50 | – | 2 |")
+    printed = tables.for_print(found, 5)
+    assert printed["CV"].iloc[0] == "–" and printed["Weighted mean"].tolist() == ["–", "–"]
 
 
 def _last(runs: pd.DataFrame, **own: list[float]) -> pd.DataFrame:

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from app.charts import cost, paired, sweep
-from app.compare.headline import headline, title, title_by_value
+from app.compare.headline import by_value, headline, title, title_by_value
 from app.data.comparison import per_run, ranking
 from tests.app.frames import clients
 
@@ -80,6 +80,15 @@ def test_the_lowest_clients_have_a_separate_title() -> None:
     rows = runs(A=[[0.5, 0.99]] * 3, B=[[0.6, 0.7]] * 3)
     assert title(rows) == "A beats B (74 % against 65 %)"
     assert title(rows, "lowest", "tail_samples") == "B beats A (60 % against 50 %)"
+
+
+def test_a_title_averages_the_seeds_of_a_split_first() -> None:
+    frame = clients(1000, A=[[0.9]] * 5 + [[0.6]] * 2, B=[[0.92], [0.62], [0.62]])
+    drawn = {"A": [0, 0, 0, 0, 0, 1, 2], "B": [0, 1, 2]}
+    frame["split"] = [split for method in ("A", "B") for split in drawn[method]]
+    found = per_run(frame, 0.05)
+    assert title(found) == "B beats A (72 % against 70 %)"
+    assert by_value(found) == "Mean accuracy: 70.0 % for A, 72.0 % for B."
 
 
 def test_pooled_runs_have_a_range_and_no_leader() -> None:

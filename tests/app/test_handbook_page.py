@@ -16,6 +16,7 @@ from app.state.links import unpack_config
 from app.wording import unbroken
 from engine.config.schema import parse_experiment
 from engine.core.registry import ALGORITHMS, DATASETS
+from engine.simulation.preflight import check_runs
 from tests.app.pages import open_page, without_marks
 
 opened = partial(open_page, "handbook")
@@ -77,6 +78,13 @@ def test_a_method_that_splits_the_model_is_set_up_with_a_body() -> None:
     assert methods.experiment(ALGORITHMS.get("fedrep"))["model"] == methods.NETWORK
 
 
+def test_every_methods_set_up_can_be_queued() -> None:
+    experiments = {entry.name: parse_experiment(methods.experiment(entry)) for entry in ALGORITHMS}
+    check_runs(run for name, experiment in experiments.items() for run in experiment.runs() if run.seed == 0)
+    public = {name for name, e in experiments.items() if e.raw["partition"].get("public_fraction")}
+    assert public == {"fedmd", "kt_pfl"}
+
+
 def test_an_unknown_name_opens_the_index() -> None:
     page = opened(method="dito", find="ditto")
     assert "did you mean 'ditto'" in page.warning[0].value
@@ -124,6 +132,23 @@ BODY, HEAD = 64 * 20 + 20, 20 * 10 + 10
 )
 def test_costs_are_counted(name: str, cost: Measured) -> None:
     assert measured(ALGORITHMS.get(name)) == cost
+
+
+def test_one_off_costs_of_the_first_rounds_are_left_out() -> None:
+    """FedALA's second round trains its weights until they settle; later rounds take one local training and 1.2 more."""
+    assert measured(ALGORITHMS.get("fedala")) == Measured(True, "one", 1.0, 1.0, 2.2)
+
+
+def test_costs_that_differ_by_round_are_shown_as_a_mean() -> None:
+    """L2GD draws 10 coins a round, at p = 0.2: 0.8 of FedAvg's gradients and 1.6 exchanges are expected."""
+    entry = ALGORITHMS.get("l2gd")
+    costs = measured(entry)
+    assert costs and costs.varies
+    assert (costs.down, costs.up, costs.gradients) == pytest.approx((1.6, 1.6, 0.8), rel=0.05)
+    shown = re.sub(r"<[^>]+>", "|", methods.comparison_table(by_family([entry]), {"l2gd": costs}))
+    assert "|≈ 1.6 ×|" in shown and "|≈ 0.79 ×|" in shown
+    page = html_of(opened(method="l2gd"))
+    assert "<b>≈ 1.6 ×</b> the model size down" in page and "≈ marks the mean of rounds that differ" in page
 
 
 def test_a_minimal_plugin_has_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,17 @@ def test_the_check_finds_invalid_latex() -> None:
         assert problems(good.replace("    x", f"    {bad}")), bad
 
 
+def test_the_start_of_a_row_is_not_an_option_of_the_line_before() -> None:
+    table = pd.DataFrame({"[1]": ["[1] FedAvg", "*", "[2] Ditto"], "a": ["x", "[y]", "z"]})
+    lines = table_files.to_latex(table, "c").splitlines()
+    assert [line.strip() for line in lines if line.endswith(r"\\")] == [
+        r"{}[1] & a \\",
+        r"{}[1] FedAvg & x \\",
+        r"{}* & [y] \\",
+        r"{}[2] Ditto & z \\",
+    ]
+
+
 def test_a_table_has_percent_heads_and_booleans_in_words() -> None:
     table = pd.DataFrame(
         {

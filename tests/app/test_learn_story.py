@@ -12,7 +12,7 @@ from app.stories.lambda_dial import STORY
 from app.stories.lambda_run import LambdaRun, steps
 from engine.config.schema import parse_experiment
 from engine.simulation.simulate import Simulation
-from tests.support.stories import run_of
+from tests.support.stories import run_of, simulations_of
 
 
 @pytest.mark.parametrize("R", curves.SPREADS)
@@ -41,6 +41,19 @@ def test_the_shipped_adaptive_lambda_matches_the_papers_formula() -> None:
     R_h = np.linalg.norm(truth - truth.mean(0), axis=1).max()
     assert example().curve(2.0).adaptive_lam == pytest.approx(2**2 / (200 * R_h**2), rel=1e-3)
     assert example().curve(0.0).adaptive_lam == pytest.approx(1 / 0.15)
+
+
+def test_the_adaptive_lambda_is_computed_from_the_true_models_and_the_page_says_so() -> None:
+    *_, scene = STORY.scenes
+    (simulation,) = simulations_of(STORY.steps(scene.place))
+    truth = example().truth(float(scene.place["spread"]))
+    assert simulation.state.facts["R_h"] == pytest.approx(np.linalg.norm(truth - truth.mean(0), axis=1).max(), rel=1e-3)
+    assert "true models, which no server has" in scene.text and "computed from the true models" in scene.finding
+    assert "on other data their distance is estimated" in STORY.caption
+
+
+def test_the_caption_says_that_a_run_may_end_beside_the_curve() -> None:
+    assert "need not end on the curves" in STORY.caption
 
 
 def test_every_scene_has_its_number() -> None:

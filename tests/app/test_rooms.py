@@ -128,12 +128,25 @@ def test_thirty_polls_at_once_read_the_database_once(
 
 def test_the_answers_are_read_once_for_each_version(room: RoomRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     store, reads = queries.store(), list[str]()
-    monkeypatch.setattr(store.rooms, "tally", lambda code, question: reads.append(question) or {"Alone": len(reads)})
+    monkeypatch.setattr(store.rooms, "tally", lambda code: reads.append(code) or {"Alone": len(reads)})
     for _ in range(3):
         assert rooms.tally(store, room) == {"Alone": 1}
     actions.show_answers(store, LECTURER, room.code, True)
     later = store.rooms.get(room.code)
     assert later is not None and rooms.tally(store, later) == {"Alone": 2}
+
+
+def test_all_web_servers_show_the_same_answers(room: RoomRecord) -> None:
+    store, late = queries.store(), new_secret()
+    for secret in (READER, late):
+        actions.join(store, secret, room.code)
+    actions.answer(store, READER, room.code, "dial.2", "Alone")
+    actions.show_answers(store, LECTURER, room.code, True)
+    shown = store.rooms.get(room.code)
+    assert shown is not None and rooms.tally(store, shown) == {"Alone": 1}
+    actions.answer(store, late, room.code, "dial.2", "Together")
+    rooms._tally.cache_clear()  # as in another web server
+    assert rooms.tally(store, shown) == {"Alone": 1}
 
 
 def test_polls_of_a_reader_are_heartbeats_ten_seconds_apart(

@@ -10,7 +10,7 @@ from app.compare import accuracy, dials, newcomers, tables, truth
 from app.compare import cost as compare_cost
 from app.compare.view import View
 from app.data import queries
-from app.data.comparison import doubt, methods_of, per_run, ranking
+from app.data.comparison import Method, doubt, methods_of, per_run, ranking
 from storage import Store
 from tests.app.frames import clients
 from tests.app.pages import open_page
@@ -34,6 +34,14 @@ def view_of(store: Store, *experiments: dict[str, Any]) -> View:
     for raw in experiments:
         store_experiment(store, raw)
     return View(tuple(methods_of(queries.runs(with_partition=True))))
+
+
+def test_methods_are_ordered_by_their_mean_over_splits() -> None:
+    rows = clients(1000, A=[[0.9]] * 5 + [[0.6]] * 2, B=[[0.92], [0.62], [0.62]])
+    rows["split"] = [0, 0, 0, 0, 0, 1, 2, 0, 1, 2]
+    view = View(tuple(Method(name, "fedavg", ()) for name in ("A", "B")))
+    view._kept["clients", view.model, view.when] = rows
+    assert view.ranked() == ["B", "A"]
 
 
 @pytest.mark.parametrize("unit", ["seeds", "splits"])

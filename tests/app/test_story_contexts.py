@@ -113,6 +113,15 @@ def test_with_the_true_number_each_cluster_is_a_context() -> None:
     assert len(run.steps) == 6
 
 
+def test_with_two_clusters_one_holds_three_contexts_as_the_scene_says() -> None:
+    scene = STORY.scenes[1]
+    run = run_of(STORY.steps(scene.place))
+    run.advance(3)
+    contexts = np.arange(NUM_CLIENTS) % NUM_CONTEXTS
+    assert sorted(len(set(contexts[run.now.clusters == k])) for k in set(run.now.clusters)) == [1, 3]
+    assert "one cluster holds three shapes and the other only one" in scene.notes
+
+
 def test_a_run_starts_with_one_model_for_all() -> None:
     run = run_of(steps(story.experiment(story.method(3))))
     assert run.round == 0 and not run.now.places.any() and set(run.now.clusters) == {0}

@@ -238,6 +238,18 @@ def test_accuracy_at_equal_cost_averages_seeds_and_then_splits() -> None:
     assert found["accuracy"].iloc[0] == pytest.approx((0.8 + 0.2) / 2)
 
 
+def test_the_cheapest_method_has_its_final_accuracy_at_equal_cost() -> None:
+    rows = [
+        {"run": run, "round": at, "name": name, "value": value}
+        for run, sent in {1: 1e6, 2: 1.1e6}.items()
+        for at, accuracy in ((1, 0.5), (2, 0.9))
+        for name, value in (("bytes_up", sent), ("personalized.mean", accuracy))
+    ]
+    runs = pd.DataFrame({"run": [1, 2], "method": "A", "split": [0, 0]})
+    found = equal_cost.data(pd.DataFrame(rows), runs, "megabytes").set_index("budget")["accuracy"]
+    assert found.max() == found[2.2] == pytest.approx(0.9)
+
+
 def test_the_latex_table_has_intervals_and_dashes_for_the_reference() -> None:
     row = {
         "method": "FedAvg & co",
@@ -259,6 +271,9 @@ def test_the_latex_table_has_intervals_and_dashes_for_the_reference() -> None:
     assert r"FedAvg \& co & $85.5$ & $91.9$ & $-3.40$ $[-5.4, -1.4]$ & $80.0$ & $81.0$ & $18$ & $0$ & $1.23$" in text
     assert r"LocalTrain & $85.5$ & $91.9$ & -- & $80.0$ & $81.0$ & -- & -- & $1.23$" in text
     assert r"$-$ LocalTrain" in text and r"\caption{Digits, 5 splits}" in text
+    untuned = own | {"tuned": np.nan, "lowest": np.nan, "floor": np.nan, "megabytes": np.nan}
+    text = finals.to_latex(pd.DataFrame([untuned]), "LocalTrain", "")
+    assert "LocalTrain & $85.5$ & " + "-- & " * 6 + "-- " in text and "nan" not in text
 
 
 def test_the_heading_counts_methods_below_the_reference() -> None:

@@ -79,9 +79,10 @@ def test_only_key_and_owner_together_lead_a_room(other: tuple[str, str], store: 
 def test_a_closed_room_is_gone_with_its_readers_and_answers(store: Store, room: RoomRecord) -> None:
     store.rooms.join(room.code, "one")
     store.rooms.answer(room.code, "one", "dial.2", "Alone")
+    assert shown(store, room) == {"Alone": 1}
     store.rooms.close(room.code, *LECTURER)
     assert store.rooms.get(room.code) is None
-    assert store.rooms.tally(room.code, "dial.2") == {}
+    assert store.rooms.tally(room.code) == {}
     with pytest.raises(RoomNotFound):
         store.rooms.join(room.code, "one")
 
@@ -149,7 +150,7 @@ def test_a_reader_joins_once_and_can_leave(store: Store, room: RoomRecord) -> No
     assert readers(store, room) == 2
     store.rooms.answer(room.code, "two", "dial.2", "Alone")
     store.rooms.leave(room.code, "two")
-    assert readers(store, room) == 1 and store.rooms.tally(room.code, "dial.2") == {}
+    assert readers(store, room) == 1 and shown(store, room) == {}
 
 
 def test_the_number_of_readers_is_limited_and_stale_ones_are_replaced(
@@ -196,7 +197,7 @@ def test_the_last_answer_of_each_reader_counts(store: Store, room: RoomRecord) -
         ("three", None),
     ):
         assert store.rooms.answer(room.code, reader, "dial.2", answer)
-    assert store.rooms.tally(room.code, "dial.2") == {"Alone": 1, "Together": 1}
+    assert shown(store, room) == {"Alone": 1, "Together": 1}
     now_there = store.rooms.get(room.code)
     assert now_there is not None and (now_there.readers, now_there.answered) == (3, 2)
 
@@ -208,7 +209,7 @@ def test_only_readers_answer_and_only_the_current_question(store: Store, room: R
     assert not store.rooms.answer("ABCDEFGH", "one", "dial.2", "Alone")
     store.rooms.move(room.code, *LECTURER, THERE)
     assert not store.rooms.answer(room.code, "one", "", "Alone")
-    assert store.rooms.tally(room.code, "dial.2") == store.rooms.tally(room.code, "dial.3") == {}
+    assert shown(store, room) == {}
 
 
 def test_positions_questions_and_answers_are_bounded(store: Store, room: RoomRecord) -> None:
@@ -239,7 +240,30 @@ def test_two_tabs_of_a_reader_answer_at_the_same_time(store: Store, room: RoomRe
     for thread in threads:
         thread.join(WAIT_S)
     assert stored == [True] * 6
-    assert list(store.rooms.tally(room.code, "dial.2").values()) == [1]
+    assert list(shown(store, room).values()) == [1]
+
+
+def test_answers_given_later_are_counted_once_the_answers_are_shown_again(store: Store, room: RoomRecord) -> None:
+    for reader in ("one", "two"):
+        store.rooms.join(room.code, reader)
+    store.rooms.answer(room.code, "one", "dial.2", "Alone")
+    assert store.rooms.tally(room.code) == {}
+    assert shown(store, room) == {"Alone": 1}
+    store.rooms.answer(room.code, "two", "dial.2", "Together")
+    late = store.rooms.get(room.code)
+    assert store.rooms.tally(room.code) == {"Alone": 1}
+    assert late is not None and (late.answered, late.position) == (2, HERE)
+    store.rooms.show_answers(room.code, *LECTURER, is_shown=False)
+    assert store.rooms.tally(room.code) == {}
+    assert shown(store, room) == {"Alone": 1, "Together": 1}
+    store.rooms.move(room.code, *LECTURER, HERE, "dial.3")
+    assert store.rooms.tally(room.code) == {}
+
+
+def shown(store: Store, room: RoomRecord) -> dict[str, int]:
+    """The answers to the current question, after the lecturer has shown them."""
+    store.rooms.show_answers(room.code, *LECTURER, is_shown=True)
+    return store.rooms.tally(room.code)
 
 
 def readers(store: Store, room: RoomRecord) -> int:

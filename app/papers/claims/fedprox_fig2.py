@@ -27,7 +27,7 @@ def local_updates_help_small_lambda_more(results: Results) -> Iterator[Check]:
 
 CLAIMS = (
     Claim(
-        "With a small λ, more local updates speed up convergence a lot; with a large λ they hardly do.",
+        "More local updates speed up convergence more with a small λ than with a large one.",
         "section 6.3, figure 2",
         local_updates_help_small_lambda_more,
         "after a tenth of the rounds, 30 local updates instead of 1 cut the error by a larger factor with the small λ",
