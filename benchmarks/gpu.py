@@ -13,7 +13,7 @@ which there is no time are named at the end. A line of a Markdown table for each
 - spread: the slowest of the repeats over the fastest
 - memory: largest memory allocated by PyTorch during the rounds, data included
 - peak: floating-point operations a second in matrix products and convolutions, counted by torch, as a share of those
-  of the matrix product
+  of the matrix product; with bfloat16, the operations of the loop
 - graphs ms, gain: median of a round with ``cuda_graphs: true``, and of the method's time divided by its; "failed" where
   a step could not be recorded
 - loop ms, ratio: median of a round with ``backend: loop``, and of its time divided by the method's
@@ -150,13 +150,15 @@ def measured(
 ) -> Sequence[str]:
     backend = "auto" if device == "cuda" else "batched"
     own = Rounds(method, model, cohort, data, backend, device, dtype=dtype)
-    own.step()  # the first round allocates memory, and chooses or compiles kernels
+    flops = own.flops()  # the first round allocates memory, and chooses or compiles kernels
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     seconds = [timed(own.step, device)]
     memory = torch.cuda.max_memory_allocated() / 1e9 if device == "cuda" else float("nan")
     loop = Rounds(method, model, cohort, data, "loop", device, dtype=dtype)
-    flops = loop.flops()  # torch does not count those of our kernels
+    of_loop = loop.flops()
+    if dtype == "bfloat16":  # torch does not count those of our kernels
+        flops = of_loop
     graphs = Rounds(method, model, cohort, data, backend, device, cuda_graphs=True, dtype=dtype)
     graphs.step()
     loop_seconds, graphs_seconds, shares = list[float](), list[float](), list[float]()

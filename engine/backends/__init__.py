@@ -273,7 +273,7 @@ def choose_backend(name: str, model: Model, device: torch.device) -> Backend:
     """
     from engine.backends.batched import Batched
     from engine.backends.fused import Fused, linear_chain
-    from engine.backends.image_layers import for_gpu
+    from engine.backends.image_layers import can_compile, for_gpu
     from engine.backends.loop import Loop
     from engine.core.errors import Unsupported
 
@@ -291,4 +291,6 @@ def choose_backend(name: str, model: Model, device: torch.device) -> Backend:
         return Fused(model, chain)
     if name == "loop":
         return Loop(model)
-    return Batched(for_gpu(model) if device.type == "cuda" else model)
+    if device.type == "cuda":
+        model = for_gpu(model, has_kernels=model.rounded_to == torch.bfloat16 and can_compile())
+    return Batched(model)

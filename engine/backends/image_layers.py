@@ -23,21 +23,24 @@ MAX_KERNEL = 9  # taps; measured: 3x3 is faster than a grouped convolution, 5x5 
 MAX_CHANNELS = 4096  # of a normalization: those of an image's pixel are read at once
 
 
-def for_gpu(model: Model) -> Model:
-    """The same model with such layers. Its parameters have the same names and shapes."""
+def for_gpu(model: Model, has_kernels: bool) -> Model:
+    """The same model with such layers. Its parameters have the same names and shapes.
+
+    ``has_kernels``: a model whose layers all compute in bfloat16, where ``can_compile()``.
+    """
     module = copy.deepcopy(model.module)
     for parent in list(module.modules()):
         for name, layer in parent.named_children():
-            if (faster := _faster(layer)) is not None:
+            if (faster := _faster(layer, has_kernels)) is not None:
                 setattr(parent, name, faster)
     is_changed = any(isinstance(layer, _Convolution | _GroupNorm) for layer in module.modules())
     return replace(model, module=module) if is_changed else model
 
 
-def _faster(layer: nn.Module) -> nn.Module | None:
+def _faster(layer: nn.Module, has_kernels: bool) -> nn.Module | None:
     if isinstance(layer, nn.Conv2d) and _is_small(layer):
-        return _Convolution(layer)
-    if isinstance(layer, nn.GroupNorm) and _has_powers_of_two(layer):
+        return _Convolution(layer, has_kernels)
+    if isinstance(layer, nn.GroupNorm) and _has_powers_of_two(layer) and has_kernels:
         return _GroupNorm(layer)
     return None
 
@@ -59,7 +62,12 @@ def _has_powers_of_two(layer: nn.GroupNorm) -> bool:
 
 @cache
 def can_compile() -> bool:
-    """Whether Triton can compile for this machine's GPU; for that it needs a C compiler."""
+    """Whether Triton can compile products in bfloat16 for this machine's GPU; for that it needs a C compiler.
+
+    To be asked outside of ``vmap`` and ``grad``, whose tensors Triton cannot read.
+    """
+    if not torch.cuda.is_available() or torch.cuda.get_device_capability() < (8, 0):
+        return False
     try:
         from engine.backends.image_kernels import normalize
 
@@ -73,8 +81,9 @@ def can_compile() -> bool:
 class _Convolution(nn.Module):
     """Computes ``layer``. Its parameters give names and shapes; a call passes the values."""
 
-    def __init__(self, layer: nn.Conv2d) -> None:
+    def __init__(self, layer: nn.Conv2d, has_kernels: bool) -> None:
         super().__init__()
+        self.has_kernels = has_kernels
         self.weight, self.bias = layer.weight, layer.bias
         assert not isinstance(layer.padding, str)
         self.kernel, self.stride, self.padding = layer.kernel_size, layer.stride, layer.padding
@@ -82,7 +91,7 @@ class _Convolution(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[B, C, H, W] -> [B, O, H', W'], channels last in memory."""
         pixels, weight = x.permute(0, 2, 3, 1), self.weight.permute(2, 3, 1, 0)
-        out = self._by_kernel(pixels, weight) if _has_kernels(x) else self._by_product(pixels, weight)
+        out = self._by_kernel(pixels, weight) if self.has_kernels else self._by_product(pixels, weight)
         if self.bias is not None:
             out = out + self.bias
         return out.permute(0, 3, 1, 2)
@@ -111,17 +120,13 @@ class _GroupNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, C, H, W] -> the same shape."""
-        if not _has_kernels(x):
+        if x.dim() != 4:
             return F.group_norm(x, self.groups, self.weight, self.bias, self.eps)
         from engine.backends.image_functions import GroupNorm
 
         pixels = x.permute(0, 2, 3, 1)[None]
         out, *_ = GroupNorm.apply(pixels, self.weight[None], self.bias[None], self.groups, self.eps)
         return out[0].permute(0, 3, 1, 2)
-
-
-def _has_kernels(x: Tensor) -> bool:
-    return x.is_cuda and x.dtype == torch.bfloat16 and x.dim() == 4 and can_compile()
 
 
 class _Patches(torch.autograd.Function):

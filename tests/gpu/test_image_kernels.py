@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.backends import Backend, choose_backend
+from engine.backends import Backend, choose_backend, image_functions
+from engine.backends.image_kernels import Shape
 from engine.backends.image_layers import can_compile
 from engine.backends.loop import Loop
 from engine.core.devices import allow_tf32
@@ -22,7 +23,6 @@ from tests.support.networks import batch_of, model_of, stacked
 GPU = torch.device("cuda")
 SHAPE = (3, 16, 16)
 NETWORKS: dict[str, dict[str, Any]] = {"resnet18": {"width": 16}, "resnet50": {"width": 8}, "wrn28_10": {"width": 1}}
-ERRORS = {"float32": 1e-4, "tf32": 3e-2, "bfloat16": 0.3}  # of a network's gradient, over its norm
 OF_KERNELS = {torch.float32: 1e-5, torch.bfloat16: 2e-2}  # over the largest value
 pytestmark = pytest.mark.gpu
 
@@ -56,8 +56,7 @@ def gradients(model: Model, params: ClientParams, batch: Batch, precision: str |
     backend: Backend = Loop(model)
     if precision is not None:
         allow_tf32(precision == "tf32")
-        rounded = replace(model, rounded_to=torch.bfloat16) if precision == "bfloat16" else model
-        backend = choose_backend("batched", rounded, GPU)
+        backend = choose_backend("batched", in_bfloat16(model) if precision == "bfloat16" else model, GPU)
         params = {n: p.to(GPU, torch.float32) for n, p in params.items()}
         assert batch.weight is not None
         x, weight = batch.x.to(GPU, torch.float32), batch.weight.to(GPU, torch.float32)
@@ -67,20 +66,40 @@ def gradients(model: Model, params: ClientParams, batch: Batch, precision: str |
     return torch.cat([p.flatten().cpu().double() for p in out.values()])
 
 
-@pytest.mark.parametrize("precision", ERRORS)
+def in_bfloat16(model: Model) -> Model:
+    return replace(model, rounded_to=torch.bfloat16)
+
+
 @pytest.mark.parametrize("name", NETWORKS)
-def test_networks_of_several_clients_agree_with_double_precision(name: str, precision: str) -> None:
-    assert can_compile()
+def test_networks_in_float32_agree_with_double_precision(name: str) -> None:
     model = model_of(name, shape=SHAPE, **NETWORKS[name])
     params, batch = stacked(model, 3), batch_of((4, 2, 3), shape=SHAPE)
     expected = gradients(model, params, batch)
-    found = gradients(model, params, batch, precision)
-    assert (found - expected).norm() / expected.norm() < ERRORS[precision]
+    assert (gradients(model, params, batch, "float32") - expected).norm() < 1e-4 * expected.norm()
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_in_bfloat16_use_kernels_that_are_as_exact_as_a_loop(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small networks are badly conditioned: the loop in bfloat16 is off by up to its gradient's norm, too."""
+    can_compile.cache_clear()
+    calls = list[Shape]()
+    convolve = image_functions.convolve
+    monkeypatch.setattr(
+        image_functions, "convolve", lambda x, w, shape: [calls.append(shape), convolve(x, w, shape)][1]
+    )
+    model = model_of(name, shape=SHAPE, **NETWORKS[name])
+    params, batch = stacked(model, 3), batch_of((4, 2, 3), shape=SHAPE)
+    expected = gradients(model, params, batch)
+    found, loop = gradients(model, params, batch, "bfloat16"), gradients(in_bfloat16(model), params, batch)
+    assert calls
+    assert (found - expected).norm() < 1.5 * (loop - expected).norm()
 
 
 def test_less_exact_precisions_differ_more() -> None:
     model = model_of("resnet18", shape=SHAPE, width=16)
     params, batch = stacked(model, 2), batch_of((4, 3), shape=SHAPE)
     expected = gradients(model, params, batch)
-    errors = [(gradients(model, params, batch, precision) - expected).norm() for precision in ERRORS]
+    errors = [(gradients(model, params, batch, p) - expected).norm() for p in ("float32", "tf32", "bfloat16")]
     assert all(exact < rough for exact, rough in pairwise(errors))

@@ -62,7 +62,8 @@ def surface(
     is_shortened: bool = True,
 ) -> np.ndarray:
     """[B, A] mean losses, double. ``forward`` replaces the model's; ``is_shortened`` allows to skip the first layer."""
-    way = _choose_method(model, plane.origin, samples.x[:1], is_shortened and forward is None)
+    may_skip = is_shortened and forward is None and model.rounded_to is None
+    way = _choose_method(model, plane.origin, samples.x[:1], may_skip)
     total = torch.zeros(len(plane.b), len(plane.a), dtype=torch.float64, device=samples.y.device)
     size = max(1, _STORED_BYTES // (3 * way.width))
     points_at_once = way.points_together(min(size, len(samples)), len(plane.a), samples.x.device)

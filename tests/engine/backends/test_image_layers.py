@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from engine.models import Model, SplitModel
 from tests.support import images
 from tests.support.networks import batch_of, model_of, stacked
 
-GPU = torch.device("cuda")
+GPU, BF16 = torch.device("cuda"), torch.bfloat16
 NETWORKS: dict[str, dict[str, Any]] = {"resnet18": {"width": 4}, "resnet50": {"width": 2}, "wrn28_10": {"width": 1}}
 SHAPE = (3, 8, 8)
 
@@ -44,7 +45,7 @@ def outputs_and_gradients(model: Model, x: Tensor) -> list[Tensor]:
 )
 def test_a_layer_and_its_gradients_are_those_of_pytorch(kernel: Any, stride: Any, padding: Any, bias: bool) -> None:
     model = with_layer(nn.Conv2d(3, 4, kernel, stride, padding, bias=bias))
-    product = for_gpu(model)
+    product = for_gpu(model, has_kernels=False)
     assert not any(isinstance(layer, nn.Conv2d) for layer in product.module.modules())
     assert product.names == model.names
     x = torch.randn(2, 3, 7, 6, dtype=torch.float64)
@@ -65,7 +66,7 @@ def test_a_layer_and_its_gradients_are_those_of_pytorch(kernel: Any, stride: Any
 )
 def test_other_layers_stay(layer: nn.Conv2d) -> None:
     model = with_layer(layer)
-    assert for_gpu(model) is model
+    assert for_gpu(model, has_kernels=True) is model
 
 
 def results(backend: Backend, params: ClientParams) -> dict[str, Tensor]:
@@ -94,7 +95,6 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     for name in ("convolve", "input_gradient", "weight_gradient", "normalize", "normalize_gradient"):
         replace_kernel(name, getattr(images, name))
-    monkeypatch.setattr(image_layers, "_has_kernels", lambda x: True)
     return calls
 
 
@@ -104,14 +104,14 @@ def test_networks_of_several_clients_agree_with_a_loop_over_them(name: str) -> N
 
 
 def test_a_network_of_kernels_agrees_with_a_loop_over_clients(kernels: Counter[str]) -> None:
-    assert_same_as_in_a_loop("resnet18")
+    assert_same_as_in_a_loop("resnet18", has_kernels=True)
     assert len(kernels) == 5
 
 
-def assert_same_as_in_a_loop(name: str) -> None:
+def assert_same_as_in_a_loop(name: str, has_kernels: bool = False) -> None:
     model = model_of(name, shape=SHAPE, **NETWORKS[name])
     params = stacked(model, 2)
-    found, expected = results(Batched(for_gpu(model)), params), results(Loop(model), params)
+    found, expected = results(Batched(for_gpu(model, has_kernels)), params), results(Loop(model), params)
     for n, values in expected.items():
         torch.testing.assert_close(found[n], values, rtol=1e-7, atol=1e-8, msg=lambda text, n=n: f"{n}: {text}")
 
@@ -120,12 +120,25 @@ def test_normalizations_whose_sizes_are_no_powers_of_two_stay() -> None:
     norms = nn.GroupNorm(3, 6), nn.GroupNorm(2, 6), nn.GroupNorm(2, 4, affine=False)
     for layer in norms:
         model = with_layer(layer)
-        assert for_gpu(model) is model
-    assert for_gpu(with_layer(nn.GroupNorm(2, 4))).module.body[0] is not norms[0]
+        assert for_gpu(model, has_kernels=True) is model
+    model = with_layer(nn.GroupNorm(2, 4))
+    assert for_gpu(model, has_kernels=False) is model is not for_gpu(model, has_kernels=True)
 
 
-def test_without_a_compiler_there_are_no_kernels() -> None:
-    """Here Triton cannot launch anything: PyTorch sees no GPU."""
+@pytest.mark.parametrize(
+    ("rounded_to", "can_compile", "has_kernels"), [(None, True, False), (BF16, False, False), (BF16, True, True)]
+)
+def test_a_gpu_gets_kernels_in_bfloat16_where_they_can_be_compiled(
+    monkeypatch: pytest.MonkeyPatch, rounded_to: torch.dtype | None, can_compile: bool, has_kernels: bool
+) -> None:
+    monkeypatch.setattr(image_layers, "can_compile", lambda: can_compile)
+    model = replace(model_of("resnet18", shape=SHAPE, width=4), rounded_to=rounded_to)
+    backend = choose_backend("auto", model, GPU)
+    assert isinstance(backend, Batched)
+    assert any(getattr(layer, "has_kernels", False) for layer in backend.model.module.modules()) == has_kernels
+
+
+def test_without_a_gpu_nothing_is_compiled() -> None:
     assert not image_layers.can_compile()
 
 
