@@ -6,7 +6,7 @@ advance.
 
 from importlib import import_module
 
-SLOW_IMPORTS = ("scipy.ndimage", "scipy.optimize", "sklearn.cluster", "sklearn.datasets")
+SLOW_IMPORTS = ("scipy.ndimage", "scipy.optimize", "sklearn.cluster")
 
 
 def load() -> None:

@@ -22,7 +22,7 @@ from engine.config.schema import parse_experiment
 from engine.exchange.records import new_run
 from storage import Store
 from tests.app.samples import DIGITS
-from tests.support import event_loop, oidc, postgres
+from tests.support import event_loop, oidc
 from tests.support.ports import free_ports
 from tests.support.signing_in import MEMBER, SECRET
 
@@ -84,22 +84,10 @@ class App:
         return {port: one.pid for port in self.ports for one in found if f"--server.port={port}" in one.command}
 
 
-@pytest.fixture(
-    scope="module",
-    params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)],
-    ids=["sqlite", "postgres"],
-)
-def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path_factory.mktemp('servers') / 'fedscape.db'}"
-    url: str = request.getfixturevalue("postgres_database")
-    postgres.empty(url)
-    return url
-
-
 @pytest.fixture(scope="module")
-def app(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     home, ports = tmp_path_factory.mktemp("servers"), free_ports(2)
+    database = f"sqlite:///{home / 'fedscape.db'}"  # limits on PostgreSQL: tests/app/test_on_postgres.py
     store = Store(database, home / "artifacts")
     store.ensure_schema(wait_s=PATIENCE_S)
     lock = store.try_dispatcher_lock()
@@ -237,7 +225,6 @@ def test_six_presses_at_once_on_both_web_servers_keep_the_limit(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the process of a web server in /proc")
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)  # the restart does not depend on it
 def test_a_killed_web_server_is_restarted_while_the_other_one_serves(
     app: App, signed_in: tuple[str, httpx2.Cookies]
 ) -> None:

@@ -175,7 +175,7 @@ def forget(used_page: Page) -> None:
 
 
 def emptied(page: Page) -> None:
-    """Undoes what a test can do to a page, except adding an init script."""
+    """Undoes what a test can do to a page, except ``add_init_script``: see ``goto_with``."""
     page.unroute_all()
     # The app reloads itself when its color scheme changes. A dark page that was left sometimes came back.
     if page.evaluate(IS_DARK):
@@ -202,16 +202,19 @@ def page(context: BrowserContext, used_page: Page, page_problems: PageProblems) 
     return used_page
 
 
-@pytest.fixture
-def new_page(context: BrowserContext, page_problems: PageProblems) -> Page:
-    """Like ``page``, for a test that adds an init script, which cannot be removed. Slower: it compiles all scripts."""
-    return waiting_for_content(context.new_page())
-
-
 def waiting_for_content(page: Page) -> Page:
     page.add_locator_handler(page.locator(PLACEHOLDER).first, lambda: None)  # waits until there is none
     page.on("websocket", lambda connection: CONNECTIONS.update({page: connection}))
     return page
+
+
+def goto_with(page: Page, url: str, script: str) -> None:
+    """Loads the address after ``script``, for this time only. Playwright's init scripts cannot be removed."""
+    session = page.context.new_cdp_session(page)
+    session.send("Page.enable")
+    session.send("Page.addScriptToEvaluateOnNewDocument", {"source": script})
+    page.goto(url)
+    session.detach()  # removes the script
 
 
 def turn_to(page: Page, url: str) -> None:

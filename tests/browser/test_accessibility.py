@@ -14,6 +14,8 @@ OPENING = """async expander => {
   return expander.getAnimations().filter(animation => animation.effect.getTiming().duration > 0).length;
 }"""
 
+FONT_SIZE = "() => parseFloat(getComputedStyle(document.querySelector('.st-key-figure_dumbbell .ytick text')).fontSize)"
+
 
 @pytest.fixture(scope="module")
 def experiment(server: Server) -> int:
@@ -39,7 +41,7 @@ def test_an_expander_opens_at_once_with_reduced_motion(page: Page, server: Serve
     assert expander.evaluate(OPENING) > 0  # it closes as slowly as it opens
 
 
-def test_the_keyboard_reaches_controls_in_order_and_opens_tables_and_downloads(
+def test_the_keyboard_reaches_controls_in_order_and_opens_tables_and_downloads_and_presenting_enlarges_text(
     page: Page, server: Server, experiment: int
 ) -> None:
     opened(page, server, f"/compare?experiment={experiment}")
@@ -62,13 +64,8 @@ def test_the_keyboard_reaches_controls_in_order_and_opens_tables_and_downloads(
         page.keyboard.press("Enter")
     assert waiting.value.suggested_filename == "low-mean-top.png"
 
-
-def test_presenting_enlarges_text_in_figures(page: Page, server: Server, experiment: int) -> None:
-    size = "() => parseFloat(getComputedStyle(document.querySelector('.st-key-figure_dumbbell .ytick text')).fontSize)"
-    sizes = []
-    for more in ("", "&presenting=true"):
-        opened(page, server, f"/compare?experiment={experiment}" + more)
-        page.wait_for_selector(".st-key-figure_dumbbell .ytick text", timeout=LOAD_MS)
-        sizes.append(page.evaluate(size))
-    assert sizes[1] > 1.2 * sizes[0]
+    usual = page.evaluate(FONT_SIZE)
+    opened(page, server, f"/compare?experiment={experiment}&presenting=true")
+    page.wait_for_selector(".st-key-figure_dumbbell .ytick text", timeout=LOAD_MS)
+    assert page.evaluate(FONT_SIZE) > 1.2 * usual
     assert page.get_by_role("button", name="Table · Download").count() == 0

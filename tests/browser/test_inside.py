@@ -15,7 +15,7 @@ CENTER_OF_LOWEST = """plot => {
 SMALL = DIGITS | {"name": "looked into", "algorithms": ["fedavg", "local_train", "ditto"], "seeds": [0]}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def run_id(server: Server) -> int:
     """A finished Ditto run with both references."""
     store = Store(server.database_url)

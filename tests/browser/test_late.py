@@ -1,10 +1,8 @@
 """Delays between browser and server: clicks before a slow response, Back, and popovers that were closed meanwhile."""
 
 import re
-from collections.abc import Iterator
 
-import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from app.state.links import pack_config
 from app.stories import stories
@@ -12,12 +10,11 @@ from tests.browser.conftest import (
     LOAD_MS,
     READY,
     TRAINED,
-    VIEWPORT,
     PageProblems,
     Server,
     Trained,
-    forget,
-    waiting_for_content,
+    goto_with,
+    noting,
 )
 
 LAG_MS = 600
@@ -38,27 +35,12 @@ LAGGING = """(() => {
 })()"""
 
 ALL_THREE = "['model=global', 'tail=10', 'when=best'].every((part) => location.search.includes(part))"
+NONE = "['model=', 'tail=', 'when='].every((part) => !location.search.includes(part))"
+DUMBBELL = ".st-key-figure_dumbbell .main-svg"
 
 
-@pytest.fixture(scope="module")
-def lagging_page(browser: Browser) -> Iterator[Page]:
-    """A page of its own for all tests of this file that lag: an init script cannot be removed."""
-    with browser.new_context(viewport=VIEWPORT, reduced_motion="reduce") as context:
-        page = waiting_for_content(context.new_page())
-        page.add_init_script(LAGGING)
-        yield page
-
-
-@pytest.fixture
-def lagging(lagging_page: Page, page_problems: PageProblems) -> Iterator[Page]:
-    page_problems.watch(lagging_page.context)
-    yield lagging_page
-    page_problems.unwatch(lagging_page.context)
-    forget(lagging_page)
-
-
-def opened(page: Page, url: str, then: str) -> None:
-    page.goto(url)
+def opened(page: Page, url: str, then: str, script: str = "") -> None:
+    goto_with(page, url, script) if script else page.goto(url)
     page.wait_for_selector(then, timeout=LOAD_MS)
     page.wait_for_selector(READY, timeout=LOAD_MS)
 
@@ -67,63 +49,75 @@ def radio(page: Page, name: str) -> Locator:
     return page.get_by_role("radio", name=name, exact=True)
 
 
-@pytest.mark.parametrize("pause_ms", [100, 400])
 def test_consecutive_clicks_all_count(
-    pause_ms: int, lagging: Page, server: Server, trained: Trained, page_problems: PageProblems
+    page: Page, server: Server, trained: Trained, page_problems: PageProblems
 ) -> None:
-    opened(lagging, f"{server.url}/compare?experiment={trained.experiment}", ".st-key-figure_dumbbell .main-svg")
-    lagging.evaluate(f"window.lag = {LAG_MS}")
-    for choice in ("Global", "10 %", "Best round"):
-        radio(lagging, choice).click()
-        lagging.wait_for_timeout(pause_ms)
-    lagging.wait_for_function(ALL_THREE, timeout=LOAD_MS)
-    lagging.wait_for_timeout(SETTLED_MS)
-    assert lagging.url.endswith(f"experiment={trained.experiment}&model=global&tail=10&when=best")  # and nothing else
-    for choice in ("Global", "10 %", "Best round"):
-        expect(radio(lagging, choice)).to_be_checked()
+    compare = f"experiment={trained.experiment}"
+    opened(page, f"{server.url}/compare?{compare}", DUMBBELL, LAGGING)
+    page.evaluate(f"window.lag = {LAG_MS}")
+    for pause_ms, choices, done, address in (
+        (100, ("Global", "10 %", "Best round"), ALL_THREE, f"{compare}&model=global&tail=10&when=best"),
+        (400, ("Personalized", "5 %", "Last round"), NONE, compare),
+    ):
+        with noting(f"{pause_ms} ms"):
+            for choice in choices:
+                radio(page, choice).click()
+                page.wait_for_timeout(pause_ms)
+            page.wait_for_function(done, timeout=LOAD_MS)
+            page.wait_for_timeout(SETTLED_MS)
+            assert page.url.endswith(address)  # and nothing else
+            for choice in choices:
+                expect(radio(page, choice)).to_be_checked()
     assert page_problems == PageProblems()
 
 
 def test_a_click_before_the_previous_response_counts(
-    lagging: Page, server: Server, trained: Trained, page_problems: PageProblems
+    page: Page, server: Server, trained: Trained, page_problems: PageProblems
 ) -> None:
-    opened(lagging, f"{server.url}/compare?experiment={trained.experiment}", ".st-key-figure_dumbbell .main-svg")
-    lagging.evaluate(f"window.lag = {LAG_MS}")
-    radio(lagging, "Global").click()
-    lagging.evaluate("window.held = []")  # the server is too busy to receive what follows
-    radio(lagging, "10 %").click()
-    lagging.wait_for_function("location.search.includes('model=global')", timeout=LOAD_MS)
-    lagging.wait_for_timeout(SETTLED_MS)
-    radio(lagging, "Best round").click()
-    expect(radio(lagging, "10 %")).to_be_checked()
-    lagging.evaluate("(held => { window.held = null; held.forEach(send => send()) })(window.held)")
-    lagging.wait_for_function(ALL_THREE, timeout=LOAD_MS)
-    lagging.wait_for_timeout(SETTLED_MS)
-    assert lagging.url.endswith(f"experiment={trained.experiment}&model=global&tail=10&when=best")
+    opened(page, f"{server.url}/compare?experiment={trained.experiment}", DUMBBELL, LAGGING)
+    page.evaluate(f"window.lag = {LAG_MS}")
+    radio(page, "Global").click()
+    page.evaluate("window.held = []")  # the server is too busy to receive what follows
+    radio(page, "10 %").click()
+    page.wait_for_function("window.held.length > 0", timeout=LOAD_MS)
+    page.wait_for_function("location.search.includes('model=global')", timeout=LOAD_MS)
+    page.wait_for_timeout(SETTLED_MS)
+    radio(page, "Best round").click()
+    expect(radio(page, "10 %")).to_be_checked()
+    page.evaluate("(held => { window.held = null; held.forEach(send => send()) })(window.held)")
+    page.wait_for_function(ALL_THREE, timeout=LOAD_MS)
+    page.wait_for_timeout(SETTLED_MS)
+    assert page.url.endswith(f"experiment={trained.experiment}&model=global&tail=10&when=best")
     for choice in ("Global", "10 %", "Best round"):
-        expect(radio(lagging, choice)).to_be_checked()
+        expect(radio(page, choice)).to_be_checked()
     assert page_problems == PageProblems()
 
 
-def test_text_typed_into_set_up_stays(lagging: Page, server: Server, page_problems: PageProblems) -> None:
-    opened(lagging, f"{server.url}/setup", "text=Queue")
-    lagging.evaluate(f"window.lag = {LAG_MS}")
+def test_text_typed_into_set_up_stays(page: Page, server: Server, page_problems: PageProblems) -> None:
+    opened(page, f"{server.url}/setup", "text=Queue", LAGGING)
+    page.evaluate(f"window.lag = {LAG_MS}")
     written = {"Rounds (T)": "61", "Clients (N)": "31", "Seeds": "7"}
     for label, number in written.items():
-        field = lagging.get_by_label(label, exact=True)
+        field = page.get_by_label(label, exact=True)
         field.fill(number)
         field.press("Enter")
-        lagging.wait_for_timeout(LAG_MS)
-    lagging.wait_for_timeout(SETTLED_MS)
-    assert {label: lagging.get_by_label(label, exact=True).input_value() for label in written} == written
+        page.wait_for_timeout(LAG_MS)
+    page.wait_for_timeout(SETTLED_MS)
+    assert {label: page.get_by_label(label, exact=True).input_value() for label in written} == written
     assert page_problems == PageProblems()
 
 
-def test_back_reverts_a_choice_in_the_browser(page: Page, server: Server, trained: Trained) -> None:
-    opened(page, f"{server.url}/compare?experiment={trained.experiment}", ".st-key-figure_dumbbell .main-svg")
+def test_a_popover_opened_after_a_click_matches_the_page_and_back_reverts_the_click(
+    page: Page, server: Server, trained: Trained
+) -> None:
+    opened(page, f"{server.url}/compare?experiment={trained.experiment}", DUMBBELL)
     radio(page, "Global").click()
     page.wait_for_url("**model=global*", timeout=LOAD_MS)
     page.wait_for_selector(READY, timeout=LOAD_MS)
+    page.get_by_role("button", name="Choose runs").click()
+    expect(page.get_by_test_id("stMultiSelect")).to_contain_text("CGPFL K=2", timeout=LOAD_MS)
+    page.keyboard.press("Escape")
+    expect(page.get_by_test_id("stMultiSelect")).to_be_hidden(timeout=LOAD_MS)
     page.go_back()
     model = page.get_by_role("radiogroup", name="Model")
     expect(model.get_by_role("radio", name="Personalized")).to_be_checked(timeout=LOAD_MS)
@@ -132,17 +126,29 @@ def test_back_reverts_a_choice_in_the_browser(page: Page, server: Server, traine
     assert "model" not in page.url
 
 
-def test_back_in_set_up_reverts_an_entry(page: Page, server: Server) -> None:
-    opened(page, f"{server.url}/setup", "text=Queue")
+def test_settings_of_a_method_are_shown_after_another_entry_and_back_reverts_an_entry(
+    page: Page, server: Server
+) -> None:
+    method = {"name": "cgpfl", "K": 2, "label": "two contexts", "training": {"lr": 0.3}}
+    link = pack_config({**TRAINED, "algorithms": [method]})
+    opened(page, f"{server.url}/setup?config={link}", "text=Queue")
     rounds = page.get_by_label("Rounds (T)", exact=True)
-    for number in ("61", "62"):
-        before = page.url
-        rounds.fill(number)
-        rounds.press("Enter")
-        page.wait_for_function("(before) => location.href !== before", arg=before, timeout=LOAD_MS)
-        page.wait_for_selector(READY, timeout=LOAD_MS)
+    entered(page, rounds, "61")
+    page.locator("summary").filter(has_text="label “two contexts” and learning rate 0.3").click()
+    expect(page.get_by_label("Label", exact=True)).to_have_value("two contexts", timeout=LOAD_MS)
+    expect(page.get_by_label("Learning rate (η)", exact=True)).to_have_value("0.3", timeout=LOAD_MS)
+    entered(page, rounds, "62")
     page.go_back()
     expect(rounds).to_have_value("61", timeout=LOAD_MS)
+
+
+def entered(page: Page, field: Locator, number: str) -> None:
+    """Waits until the entry is in the address."""
+    before = page.url
+    field.fill(number)
+    field.press("Enter")
+    page.wait_for_function("(before) => location.href !== before", arg=before, timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
 
 
 def test_back_opens_the_previous_story_and_then_leaves(page: Page, server: Server, page_problems: PageProblems) -> None:
@@ -166,15 +172,6 @@ def test_back_opens_the_previous_story_and_then_leaves(page: Page, server: Serve
     assert page_problems == PageProblems()
 
 
-def test_a_popover_opened_after_a_click_matches_the_page(page: Page, server: Server, trained: Trained) -> None:
-    opened(page, f"{server.url}/compare?experiment={trained.experiment}", ".st-key-figure_dumbbell .main-svg")
-    radio(page, "Global").click()
-    page.wait_for_url("**model=global*", timeout=LOAD_MS)
-    page.wait_for_selector(READY, timeout=LOAD_MS)
-    page.get_by_role("button", name="Choose runs").click()
-    expect(page.get_by_test_id("stMultiSelect")).to_contain_text("CGPFL K=2", timeout=LOAD_MS)
-
-
 def test_a_closed_popover_reverts_nothing(page: Page, server: Server, trained: Trained) -> None:
     first, second = (trained.runs["cgpfl", seed] for seed in (0, 1))
     opened(page, f"{server.url}/run?id={second}", ".main-svg")
@@ -188,17 +185,3 @@ def test_a_closed_popover_reverts_nothing(page: Page, server: Server, trained: T
     page.wait_for_url("**model=global*", timeout=LOAD_MS)
     page.wait_for_timeout(SETTLED_MS)
     assert page.url.endswith(f"id={first}&model=global")
-
-
-def test_settings_of_a_method_are_shown_after_another_entry(page: Page, server: Server) -> None:
-    method = {"name": "cgpfl", "K": 2, "label": "two contexts", "training": {"lr": 0.3}}
-    link = pack_config({**TRAINED, "algorithms": [method]})
-    opened(page, f"{server.url}/setup?config={link}", "text=Queue")
-    before, rounds = page.url, page.get_by_label("Rounds (T)", exact=True)
-    rounds.fill("61")
-    rounds.press("Enter")
-    page.wait_for_function("(before) => location.href !== before", arg=before, timeout=LOAD_MS)
-    page.wait_for_selector(READY, timeout=LOAD_MS)
-    page.locator("summary").filter(has_text="label “two contexts” and learning rate 0.3").click()
-    expect(page.get_by_label("Label", exact=True)).to_have_value("two contexts", timeout=LOAD_MS)
-    expect(page.get_by_label("Learning rate (η)", exact=True)).to_have_value("0.3", timeout=LOAD_MS)

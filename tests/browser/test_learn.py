@@ -6,7 +6,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from app.stories import stories
-from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server, noting, turn_to
+from tests.browser.accessible import PHONE
+from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server, goto_with, noting, turn_to
 
 DIAL = "document.querySelector('.st-key-figure_dial_figure .moving')"
 CLIENTS = "document.querySelector('.st-key-figure_client_figure .moving')"
@@ -36,19 +37,21 @@ FITS = """(() => {
 IN_ADDRESS = "(...parts) => parts.flat().every((part) => location.search.includes(part))"
 
 
-@pytest.mark.parametrize("slug", list(stories()))
-def test_every_story_trains_on_a_phone(slug: str, page: Page, server: Server, page_problems: PageProblems) -> None:
-    page.goto(f"{server.url}/?story={slug}")
-    expect(page.get_by_role("heading", level=1)).to_have_text(stories()[slug].title, timeout=LOAD_MS)
-    page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
-    page.set_viewport_size({"width": 390, "height": 800})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    before = page.locator(".reading").inner_text()
-    page.get_by_role("button", name="Play").click()
-    expect(page.get_by_role("button", name="Pause")).to_be_visible(timeout=LOAD_MS)
-    expect(page.locator(".reading")).not_to_have_text(before, timeout=LOAD_MS)
-    assert page.get_by_test_id("stException").count() == 0
-    assert page_problems == PageProblems()
+@pytest.mark.timeout(300)
+def test_every_story_trains_on_a_phone(page: Page, server: Server, page_problems: PageProblems) -> None:
+    page.set_viewport_size(PHONE)
+    for slug, story in stories().items():
+        with noting(slug):
+            turn_to(page, f"{server.url}/?story={slug}")
+            expect(page.get_by_role("heading", level=1)).to_have_text(story.title, timeout=LOAD_MS)
+            page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
+            assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+            before = page.locator(".reading").inner_text()
+            page.get_by_role("button", name="Play").click()
+            expect(page.get_by_role("button", name="Pause")).to_be_visible(timeout=LOAD_MS)
+            expect(page.locator(".reading")).not_to_have_text(before, timeout=LOAD_MS)
+            assert page.get_by_test_id("stException").count() == 0
+            assert page_problems == PageProblems()
 
 
 def test_the_arrow_keys_move_the_slider_and_the_mean_falls(
@@ -97,19 +100,18 @@ def test_scenes_have_transitions_and_links(page: Page, server: Server, page_prob
 
 
 def test_scenes_clicked_during_a_transition_draw_one_figure_at_a_time(
-    new_page: Page, server: Server, page_problems: PageProblems
+    page: Page, server: Server, page_problems: PageProblems
 ) -> None:
-    new_page.emulate_media(reduced_motion="no-preference")
-    new_page.add_init_script(SLOW_DRAWING)
-    new_page.goto(f"{server.url}/?story=dial")
-    new_page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
+    page.emulate_media(reduced_motion="no-preference")
+    goto_with(page, f"{server.url}/?story=dial", SLOW_DRAWING)
+    page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
     for scene in ("b", "d", "c"):
-        new_page.get_by_role("radio", name=f"{scene} · ").click()
-        new_page.wait_for_timeout(600)
-    new_page.get_by_role("button", name="Play").click()
-    new_page.wait_for_function(f"{ERROR} > 6 && {ERROR} < 9", timeout=LOAD_MS)
-    assert new_page.evaluate("window.mostAtATime") == 1
-    expect(new_page.get_by_text("cannot be drawn")).to_have_count(0)
+        page.get_by_role("radio", name=f"{scene} · ").click()
+        page.wait_for_timeout(600)
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_function(f"{ERROR} > 6 && {ERROR} < 9", timeout=LOAD_MS)
+    assert page.evaluate("window.mostAtATime") == 1
+    expect(page.get_by_text("cannot be drawn")).to_have_count(0)
     assert page_problems == PageProblems()
 
 

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from storage import Store
 from tests.app.studies import queue_study
-from tests.browser.accessible import assert_accessible
+from tests.browser.accessible import PHONE, assert_accessible
 from tests.browser.conftest import LOAD_MS, READY, TRAIN_S, PageProblems, Server
 
 
@@ -31,25 +31,21 @@ def experiment(server: Server) -> Iterator[int]:
     store.close()
 
 
-def opened(page: Page, server: Server, experiment: int) -> None:
-    page.goto(f"{server.url}/study?experiment={experiment}")
+def drawn(page: Page) -> None:
     page.wait_for_selector(".st-key-figure_critical_differences .main-svg", timeout=LOAD_MS)
     page.wait_for_selector(READY, timeout=LOAD_MS)
 
 
-def test_a_study_of_the_apps_workers_is_complete_and_accessible(
+def test_a_study_of_the_apps_workers_is_complete_and_accessible_and_on_a_phone_does_not_scroll_sideways(
     page: Page, server: Server, experiment: int, page_problems: PageProblems
 ) -> None:
-    opened(page, server, experiment)
+    page.goto(f"{server.url}/study?experiment={experiment}")
+    drawn(page)
     expect(page.get_by_role("heading", name="Download the chosen settings")).to_be_visible(timeout=LOAD_MS)
-    assert_accessible(page)
+    assert_accessible(page)  # reloads it on a phone
+    drawn(page)
+    assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= PHONE["width"]
     with page.expect_download(timeout=LOAD_MS) as waiting:
         page.get_by_role("button", name="Export report (HTML)").click()
     assert waiting.value.suggested_filename == "study.html"
     assert page_problems == PageProblems()
-
-
-def test_on_a_phone_the_study_does_not_scroll_sideways(page: Page, server: Server, experiment: int) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    opened(page, server, experiment)
-    assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= 390

@@ -36,15 +36,15 @@ def undisturbed_run(empty_database: Path, tmp_path_factory: pytest.TempPathFacto
     """The results of an undisturbed tiny experiment, changed as in ``queue``."""
 
     @cache
-    def computed(**changes: Any) -> Undisturbed:
+    def computed(seed: int, **changes: Any) -> Undisturbed:
         path = shutil.copy(empty_database, tmp_path_factory.mktemp("undisturbed") / "fedscape.db")
         store = Store(f"sqlite:///{path}")
-        run = compute(store, **changes | {"checkpoint_s": 1000})
+        run = compute(store, seeds__0=seed, **changes | {"checkpoint_s": 1000})
         undisturbed = Undisturbed(run, rows(store, run.id), kinds(store, run.id))
         store.close()
         return undisturbed
 
-    return computed
+    return lambda seeds__0=0, **changes: computed(seeds__0, **changes)
 
 
 @pytest.fixture

@@ -23,9 +23,10 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
 
 
-@pytest.mark.parametrize("text", ["", "local"])
-def test_workers_are_local_by_default(store, monkeypatch, text):
-    monkeypatch.setenv("FEDSCAPE_EXECUTOR", text)
+def test_workers_are_local_by_default(store, monkeypatch):
+    monkeypatch.setenv("FEDSCAPE_EXECUTOR", "local")
+    assert choice.executor_kind(store) == "local"
+    monkeypatch.setenv("FEDSCAPE_EXECUTOR", "")
     executor = choice.make_executor(store, slots=1)
     assert isinstance(executor, LocalExecutor)
     executor.close()

@@ -18,7 +18,7 @@ from storage import DispatcherLockLost, Store
 from tests.support.postgres import Server
 from tests.worker import test_kill_points as kill_points
 from tests.worker import test_stopped as stopped_worker
-from tests.worker.engines import PATIENCE_S, ROOT, eventually
+from tests.worker.engines import PATIENCE_S, eventually
 from tests.worker.fakes import FakeExecutor
 from tests.worker.samples import Undisturbed, claim, compute, queue, rows
 from tests.worker.stopping import Stopping, plugin, stopping
@@ -79,9 +79,8 @@ def test_a_run_continues_while_the_server_is_down(
 
 @pytest.mark.timeout(2 * PATIENCE_S)
 def test_dispatcher_and_workers_survive_a_server_restart(
-    postgres_server: Server, store: Store, monkeypatch: pytest.MonkeyPatch
+    postgres_server: Server, store: Store, stopping: Stopping
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     undisturbed_run, run_id = queue(store, **LONG, algorithms=["ditto", {"name": "ditto", "label": "again"}])
     with closing(Dispatcher(store, LocalExecutor(slots=1, threads=1), store.try_dispatcher_lock())) as dispatcher:
         eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, run_id))

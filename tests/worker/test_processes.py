@@ -101,8 +101,8 @@ def test_workers_end_with_a_killed_dispatcher_and_the_next_one_resumes(store, un
     assert not store.queue.get(run_id).is_finished
     os.killpg(second.pid, signal.SIGKILL)  # all at once: dispatcher, fork server and worker
     second.wait()
-    background()
-    eventually(lambda: store.queue.get(run_id).is_finished)
+    with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:
+        dispatcher.run(threading.Event(), until_idle=True)
     assert store.queue.get(run_id).epoch == 3
     assert rows(store, run_id) == undisturbed_run(**LONG).rows
 

@@ -98,9 +98,9 @@ def test_a_worker_stopped_inside_a_transaction_does_not_outlive_its_dispatcher(
     first.kill()
     first.wait()
     assert is_alive(pid)
-    background()
-    eventually(lambda: not is_alive(pid))
-    eventually(lambda: store.queue.get(run_id).is_finished)
+    with Dispatcher(store, LocalExecutor(slots=1), eventually(store.try_dispatcher_lock)) as dispatcher:
+        eventually(lambda: dispatcher.step(0.02) or not is_alive(pid))
+        dispatcher.run(threading.Event(), until_idle=True)
     assert (store.queue.get(run_id).status, store.queue.get(run_id).epoch) == ("done", 2)
     assert rows(store, run_id) == undisturbed_run(**SHORTER).rows
 

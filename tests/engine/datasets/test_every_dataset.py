@@ -1,6 +1,7 @@
 """Digits and generated data sets, which need no files, and the contract of every registered data set."""
 
 import re
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -8,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from sklearn.datasets import load_digits
 
 from engine.core.errors import DataUnavailable
 from engine.core.registry import DATASETS
-from engine.datasets import Pool, standardize
+from engine.datasets import Pool, digits, standardize
 from engine.datasets.contexts import Contexts, ContextsOptions, rotate
 from engine.datasets.digits import Digits, DigitsOptions
 from engine.datasets.synthetic import Synthetic, SyntheticOptions
@@ -65,6 +67,14 @@ def test_digits_are_the_1797_images_scaled_to_one():
     assert pool.x.shape == (1797, 1, 8, 8)
     assert pool.x.max() * pool.scale == 1.0
     assert np.bincount(pool.y).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+
+
+def test_digits_are_those_of_scikit_learn_without_its_slow_import(monkeypatch):
+    theirs = load_digits()
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    x, y = digits._read.__wrapped__()
+    assert np.array_equal(x[:, 0], theirs.images) and np.array_equal(y, theirs.target)
+    assert (x.dtype, y.dtype) == (np.uint8, np.int64) and x.flags.c_contiguous
 
 
 def test_standardized_digits_have_mean_zero_and_deviation_one():
