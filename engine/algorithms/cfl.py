@@ -27,7 +27,8 @@ Deviations: the best cut is found exactly, as in the paper: it is what single li
 complete linkage. The paper's check of the cut against a noise level is omitted, as in that code; ``eps1``, ``eps2`` and
 ``warmup`` are its values. Only participants are compared: a cluster splits where more than two of its clients took
 part. A non-participant joins the half whose new model has the lower loss on its training data; the paper lets
-latecomers compare their update with those of both halves.
+latecomers compare their update with those of both halves. With privacy of samples, where this loss would reveal their
+data, non-participants stay in the half of the first participant.
 
 Pitfalls: norms of updates grow with the learning rate and the local steps, so the thresholds fit one setting only: read
 them off the two recorded curves. With small batches noise keeps the norm of the mean update up. A split is never
@@ -178,7 +179,12 @@ def _split(
     assigned[clients] = labels
     sat_out = contexts.assigned == k
     sat_out[clients] = False
-    if bool(sat_out.any()):
+    if bool(sat_out.any()) and task.draws_samples:
+        task.note(
+            "cfl with privacy of samples: clients that sat out a split stay in the half of its first participant, "
+            "since their losses would reveal their data"
+        )
+    elif bool(sat_out.any()):
         losses = training_losses(task, gather(models, both))
         assigned[sat_out & (least_loss(losses) == 1)] = K
     return Contexts(models, assigned)

@@ -22,7 +22,8 @@ Newcomers: the cluster's model with the least loss on their training data, as it
 
 Deviations: the round that clusters also averages, inside the new clusters. Afterwards the participants are drawn from
 all clients as for every method, where the paper draws a share of each cluster: a cluster without participants keeps its
-model. Clusters are numbered by their first client.
+model. Clusters are numbered by their first client. A client whose upload is lost in ``at_round`` joins the cluster with
+the least loss on its training data; with privacy of samples, where this loss would reveal its data, the first one.
 
 Pitfalls: clusters are found once, from one noisy update, and never again: where ``at_round`` is too early they group by
 the start, not by the data. A ``distance_threshold`` depends on the learning rate, the local steps and the size of the
@@ -142,8 +143,14 @@ class FlHc(ClusterModels):
             values["merge_distances"] = heights
         models = task.channel.combine_inside(arrived, start, assigned[clients], cohort)
         if is_clustering and 0 < arrived.size < task.num_clients:
-            is_lost = torch.ones_like(assigned, dtype=torch.bool).index_fill(0, clients, False)
-            assigned = least_loss(training_losses(task, models)).where(is_lost, assigned)
+            if task.draws_samples:
+                task.note(
+                    f"fl_hc with privacy of samples: clients whose upload was lost in round {cohort.round} are in "
+                    "cluster 0, since their losses would reveal their data"
+                )
+            else:
+                is_lost = torch.ones_like(assigned, dtype=torch.bool).index_fill(0, clients, False)
+                assigned = least_loss(training_losses(task, models)).where(is_lost, assigned)
         new = Contexts(models, assigned)
         values |= agreement(assigned, task.data.contexts)
         return State(new), Diagnostics(trained.loss, trained.gradient_evaluations, values, assigned, cohort)

@@ -71,12 +71,13 @@ class Privacy(Options):
         gt=0,
         le=1e9,
         description="clip: adaptive: standard deviation of the noise on the count of clients that are not clipped; by "
-        "default a twentieth of the expected participants.",
+        "default a twentieth of the expected participants (of the population, if given).",
         json_schema_extra={"unset": "automatic"},
     )
     covers: Literal["sent", "all"] = Field(
         "sent",
-        description="unit: sample: the models that are trained privately: those on which an upload depends, or all.",
+        description="unit: sample: the models that are trained privately: those on which an upload depends, or all. "
+        "With all, methods that make models for each use are refused.",
     )
 
     @model_validator(mode="after")

@@ -7,15 +7,19 @@ DP-FedAvg with a fixed denominator (McMahan et al., ICLR 2018, Algorithm 1), q N
 Every client counts alike: weights by samples would reveal their numbers and raise the sensitivity. With a population of
 n, the noise is divided by q n instead: that of n clients at the same q and z. ``sampling: fixed`` rounds q N and q n.
 
+Where the server keeps the first uploads of an over-selected cohort, a client that stays out makes room for another, so
+the sum moves by up to 2 C, as it does where a client is replaced.
+
 Adaptive C (Andrew et al., NeurIPS 2021): with b_i = 1 if ||Delta_i|| <= C, else 0, and m = q N,
 
     b = 1/2 + ( sum_i (b_i - 1/2) + N(0, s^2) ) / m,        C <- C exp(-clip_lr (b - quantile))
 
-after the round's noise was drawn with the old C. The noise of updates grows so that both releases together cost z.
+after the round's noise was drawn with the old C. With a population this noise is divided by q n, too. The noise of
+updates grows so that both releases together cost z.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -52,6 +56,7 @@ class ClientLevel:
     noise: float
     delta: float
     is_sampling_known: bool  # False: clients also stay out for other reasons, so q counts as 1 for epsilon
+    makes_room: bool  # a client that stays out makes room for another
 
     @property
     def population(self) -> int:
@@ -82,7 +87,7 @@ class ClientLevel:
     @property
     def count_noise(self) -> float:
         """s, of the count of clients that are not clipped."""
-        return self.expected / 20 if self.options.count_noise is None else self.options.count_noise
+        return self.expected_of_population / 20 if self.options.count_noise is None else self.options.count_noise
 
     @property
     def update_noise(self) -> float:
@@ -91,11 +96,15 @@ class ClientLevel:
 
     def epsilon(self, releases: int) -> float:
         """Epsilon of the population after this many rounds, at ``delta``."""
-        return _epsilon(self.options, self._accounted_rate, self.population, self.delta, releases, self.noise)
+        return self.epsilon_at(self.noise, releases)
 
-    @property
-    def _accounted_rate(self) -> float:
-        return self.participation if self.is_sampling_known else 1.0
+    def epsilon_at(self, noise: float, releases: int) -> float:
+        """The same with another z."""
+        rate = self.participation if self.is_sampling_known else 1.0
+        if self.options.sampling == "fixed" or self.makes_room:
+            participants = _fixed_size(rate, self.population)
+            return accounting.epsilon_of_fixed_size(participants, self.population, noise, releases, self.delta)
+        return accounting.epsilon(rate, noise, releases, self.delta)
 
     def release(self, delta: Float[Tensor, "A P"], clip: float, round: int) -> Release:
         """The noisy mean of these updates. ``clip``: C of this round."""
@@ -119,12 +128,20 @@ class ClientLevel:
             return clip
         drawn = float(numpy_stream(self.seed, "privacy", round, "count").standard_normal())
         noise = self.count_noise * drawn if self.noise else 0.0
-        share = 0.5 + (float(((norms <= clip).double() - 0.5).sum()) + noise) / self.expected
+        counted = float(((norms <= clip).double() - 0.5).sum())
+        share = 0.5 + counted / self.expected + noise / self.expected_of_population
         return clip * math.exp(-self.options.clip_lr * (share - self.options.quantile))
 
 
 def client_level(
-    options: Privacy, seed: int, num_clients: int, participation: float, rounds: int, *, is_sampling_known: bool
+    options: Privacy,
+    seed: int,
+    num_clients: int,
+    participation: float,
+    rounds: int,
+    *,
+    is_sampling_known: bool,
+    makes_room: bool = False,
 ) -> ClientLevel:
     """The mechanism, with the noise for ``epsilon`` after all rounds where that is given. Raises Unsupported."""
     population = options.population or num_clients
@@ -132,29 +149,21 @@ def client_level(
         raise Unsupported(
             f"privacy.population={population:,}, but there are {num_clients:,} clients; give at least as many, or none"
         )
-    delta = population**_AUTO_EXPONENT if options.delta == "auto" else float(options.delta)
-    rate = participation if is_sampling_known else 1.0
+    delta = max(population, 2) ** _AUTO_EXPONENT if options.delta == "auto" else float(options.delta)
     noise = 1.0 if options.noise is None else options.noise
+    made = ClientLevel(options, seed, num_clients, participation, noise, delta, is_sampling_known, makes_room)
     if options.epsilon is not None:
-        epsilon_of = partial(_epsilon, options, rate, population, delta, rounds)
         try:
-            noise = accounting.noise_for(epsilon_of, options.epsilon)
+            noise = accounting.noise_for(partial(made.epsilon_at, releases=rounds), options.epsilon)
         except ValueError as error:
             raise Unsupported(f"privacy.{error}; give a larger epsilon or delta, or fewer rounds") from error
-    made = ClientLevel(options, seed, num_clients, participation, noise, delta, is_sampling_known)
+        made = replace(made, noise=noise)
     if made.is_adaptive and noise >= 2 * made.count_noise:
         raise Unsupported(
-            f"privacy.clip: 'adaptive', but {made.expected:g} clients a round are too few to count privately with "
-            f"noise {noise:.3g}; fix clip, or lower noise below {2 * made.count_noise:g}"
+            f"privacy.clip: 'adaptive', but {made.expected_of_population:g} clients a round are too few to count "
+            f"privately with noise {noise:.3g}; fix clip, or lower noise below {2 * made.count_noise:g}"
         )
     return made
-
-
-def _epsilon(options: Privacy, rate: float, population: int, delta: float, releases: int, noise: float) -> float:
-    if options.sampling == "fixed":
-        participants = _fixed_size(rate, population)
-        return accounting.epsilon_of_fixed_size(participants, population, noise, releases, delta)
-    return accounting.epsilon(rate, noise, releases, delta)
 
 
 def _fixed_size(rate: float, clients: int) -> int:

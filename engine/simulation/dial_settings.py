@@ -53,6 +53,7 @@ def _client_level(config: RunConfig, num_clients: int) -> ClientLevel | None:
     if privacy is None or privacy.unit != "client":
         return None
     is_sampling_known = system is None or not (system.loses_uploads or system.availability < 1)
+    makes_room = system is not None and system.over_select > 1 and training.participation < 1
     return client_level(
         privacy,
         config.seed,
@@ -60,6 +61,7 @@ def _client_level(config: RunConfig, num_clients: int) -> ClientLevel | None:
         training.participation,
         training.rounds,
         is_sampling_known=is_sampling_known,
+        makes_room=makes_room,
     )
 
 
@@ -103,8 +105,15 @@ def _privacy_notes(config: RunConfig) -> Iterator[str]:
     if privacy is None or privacy.unit != "client":
         return
     yield "privacy: all clients count alike in the mean, since weights by samples would reveal how many they have"
-    if system is not None and (system.loses_uploads or system.availability < 1) and config.training.participation < 1:
+    if system is None or config.training.participation == 1:
+        return
+    if system.loses_uploads or system.availability < 1:
         yield "privacy: which clients are absent is not purely random, so ε is that of all clients in every round"
+    if system.over_select > 1 and privacy.sampling == "poisson":
+        yield (
+            f"privacy: with system.over_select={system.over_select:g} an absent client makes room for another, so the "
+            "same noise protects half as much"
+        )
 
 
 def _guarantee(privacy: ClientLevel, rounds: int) -> str:

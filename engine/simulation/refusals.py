@@ -30,6 +30,11 @@ def _of_privacy(config: RunConfig) -> Iterator[str]:
         return
     if privacy.unit not in method.privacy:
         yield f"privacy: {method.name} {_REASON[privacy.unit]}; {_way_out(privacy.unit, method.privacy)}"
+    if theory := [name for name, value in config.hparams.items() if value == "theory"]:
+        yield (
+            f"privacy: {method.name} with {' and '.join(theory)}: 'theory' reads all clients' data, outside the "
+            "mechanism; give a number"
+        )
     if privacy.unit == "client":
         if _rule(config) != "mean":
             yield f"privacy: the noise is calibrated to a mean, not to {_rule(config)}; use aggregator: mean"
@@ -43,7 +48,19 @@ def _of_privacy(config: RunConfig) -> Iterator[str]:
             yield "privacy: training.clip_norm would clip one gradient twice; remove it"
         if config.training.batch_size == "full":
             yield "privacy: training.batch_size='full', but sampling is part of the guarantee; give a batch size"
+        if privacy.covers == "all" and (used := [n for n in _FOR_USE.get(method.name, ()) if config.hparams[n]]):
+            yield (
+                f"privacy.covers: 'all', but {method.name} makes each client's model from its raw data for each use, "
+                f"outside the private rounds; set {' and '.join(f'{n}: 0' for n in used)}, or covers: sent"
+            )
 
+
+_FOR_USE = {
+    "fedavg": ("finetune_steps",),
+    "fedbabu": ("finetune_steps",),
+    "lp_ft": ("lp_steps", "ft_steps"),
+    "knn_per": ("lam",),
+}  # the options with which a method makes models outside of rounds; without them it does not
 
 _REASON = {
     "client": "reads single uploads (clusters, networks, prototypes, weights) or sends more than one thing, and "

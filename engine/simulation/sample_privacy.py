@@ -1,6 +1,7 @@
 """Privacy of samples in a run: rounds train with a private backend on Poisson batches, and releases are counted.
 
-Outside of rounds nothing changes: what is trained for evaluation, or by a newcomer, never leaves its client.
+Outside of rounds nothing changes: what is trained for evaluation, or by a newcomer, never leaves its client. With
+``covers: all`` methods that make models for evaluation are refused, since these would not be private.
 """
 
 from dataclasses import dataclass, replace

@@ -45,6 +45,13 @@ def test_noise_that_hides_everything_costs_nothing():
     assert epsilon(1, 1e6, 1, 1e-2) == 0 < epsilon(1, 1e-2, 40, 1e-2) < math.inf
 
 
+def test_small_losses_are_not_rounded_up_to_large_ones():
+    """Within a hundredth of epsilon by steps of 1e-5."""
+    assert epsilon(0.01, 20, 1000, 1e-6) == pytest.approx(0.05534, rel=0.01)
+    assert epsilon(0.001, 3, 10000, 1e-6) == pytest.approx(0.12727, rel=0.01)
+    assert epsilon(0.0001, 100, 100_000, 1e-8) == pytest.approx(0.001156, rel=0.01)
+
+
 def test_many_releases_cost_a_hundredth_of_epsilon_for_coarser_losses():
     assert epsilon(256 / 60000, 1.1, 14062, 1e-5) == pytest.approx(2.38169, abs=1e-2)
 

@@ -1,5 +1,6 @@
 """One noisy mean: clipping, noise, the adaptive norm."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -12,8 +13,9 @@ from engine.core.errors import Unsupported
 from engine.privacy.client_level import client_level
 
 
-def mechanism(num_clients=2, participation=1.0, rounds=5, is_sampling_known=True, **options):
-    return client_level(Privacy(**options), 0, num_clients, participation, rounds, is_sampling_known=is_sampling_known)
+def mechanism(num_clients=2, participation=1.0, rounds=5, is_sampling_known=True, makes_room=False, **options):
+    known = {"is_sampling_known": is_sampling_known, "makes_room": makes_room}
+    return client_level(Privacy(**options), 0, num_clients, participation, rounds, **known)
 
 
 def updates(*rows) -> torch.Tensor:
@@ -74,6 +76,27 @@ def test_epsilon_is_that_of_all_clients_in_every_round_where_sampling_is_not_kno
     small, large = (mechanism(20, 0.3, population=n, delta=1e-3).epsilon(3) for n in (20, 1000))
     assert small == large  # at the same q, z and delta; the noise on the mean is less
     assert mechanism(20, 0.3, is_sampling_known=False).epsilon(3) == mechanism(20, 1.0).epsilon(3)
+
+
+def test_a_client_that_makes_room_for_another_needs_twice_the_noise():
+    alone = mechanism(20, 0.5, is_sampling_known=False, noise=2.0)
+    assert mechanism(20, 0.5, is_sampling_known=False, makes_room=True, noise=4.0).epsilon(5) == alone.epsilon(5)
+    found = mechanism(20, 0.5, is_sampling_known=False, makes_room=True, epsilon=8.0)
+    assert found.noise == pytest.approx(2 * mechanism(20, epsilon=8.0).noise, abs=1e-3)
+
+
+def test_one_client_has_a_delta_below_one():
+    assert mechanism(1, noise=1.0).delta == mechanism(2, noise=1.0).delta < 1
+    assert mechanism(1, noise=1.0).epsilon(3) > 0
+
+
+def test_the_noise_of_the_count_is_that_of_the_population():
+    options = {"clip": "adaptive", "noise": 1.0, "clip_lr": 1.0}
+    found = mechanism(20, 0.5, population=100_000, **options)
+    assert found.count_noise == 2500 and found.update_noise == pytest.approx(1.0)
+    nobody, small = torch.zeros(0, 3, dtype=torch.float64), mechanism(20, 0.5, count_noise=2500, **options)
+    moved, by_few = (math.log(m.release(nobody, 1.0, 1).next_clip) for m in (found, small))
+    assert moved == pytest.approx(by_few / 5000)
 
 
 def test_the_noise_reaches_a_given_epsilon_at_the_end():

@@ -18,8 +18,8 @@ from tests.support.builders import assert_close, assert_equal, config, federatio
 EQUAL = (6, 6, 6, 6)
 
 
-def private(algorithm="fedavg", privacy=None, **changed) -> RunConfig:
-    run = config(algorithm, **changed).to_dict()
+def private(algorithm="fedavg", privacy=None, system=None, **changed) -> RunConfig:
+    run = config(algorithm, **changed).to_dict() | ({} if system is None else {"system": system})
     return RunConfig.from_dict(run if privacy is None else run | {"privacy": {"delta": 0.01} | privacy})
 
 
@@ -148,6 +148,7 @@ def test_a_method_for_which_client_level_holds_makes_one_aggregate_a_round(name)
         ("scaffold", {}, r"scaffold reads single uploads .*; choose a method .*, or privacy.unit: sample"),
         ("ifca", {}, r"ifca reads single uploads .*; choose a method that averages models$"),
         ({"name": "fedprox_onestage", "lam": "adaptive"}, {}, "outside the mechanism; give lam as a number"),
+        ({"name": "fedprox_onestage", "lam": 0.1, "local_lr": "theory"}, {}, "local_lr: 'theory' .*; give a number"),
         ("fedavg", {"aggregator": {"name": "median"}}, "calibrated to a mean, not to median; use aggregator: mean"),
         ("per_fedavg", {"unit": "sample"}, r"beyond sums of per-sample gradients .*, or privacy.unit: client"),
         ("fedavg", {"unit": "sample", "clip_norm": 1.0}, "clip_norm would clip one gradient twice; remove it"),
@@ -160,6 +161,16 @@ def test_what_privacy_cannot_do_is_refused_before_training(algorithm, changed, m
     raw |= {n: v for n, v in changed.items() if n == "aggregator"}
     with pytest.raises(Unsupported, match=message):
         Simulation(RunConfig.from_dict(raw), data=federation(EQUAL))
+
+
+def test_over_selection_costs_as_much_as_replacing_a_client():
+    many, devices = (5,) * 20, {"over_select": 1.5, "compute_s": 1.0}
+    run, rounds = finished(privacy={"noise": 4.0}, sizes=many, participation=0.5, system=devices)
+    _, of_half = finished(privacy={"noise": 2.0}, sizes=many)
+    _, of_everyone = finished(privacy={"noise": 2.0}, sizes=many, system=devices)
+    spent = [scalar(results[-1], "privacy.epsilon") for results in (rounds, of_half, of_everyone)]
+    assert spent == pytest.approx([spent[0]] * 3)
+    assert any("an absent client makes room for another" in note for note in run.task.notes)
 
 
 def test_a_method_that_declares_nothing_is_refused():

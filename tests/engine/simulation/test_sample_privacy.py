@@ -1,11 +1,15 @@
 """Private samples in a run: batches, what stays, what is recorded, backends, and resuming."""
 
+from dataclasses import replace
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
 from engine.backends.fused import Fused
 from engine.core.errors import Unsupported
 from engine.core.params import flatten
+from engine.core.registry import ALGORITHMS
 from engine.simulation import dial_settings, sample_privacy
 from engine.simulation.simulate import Simulation
 from tests.engine.simulation.test_privacy import finished, private
@@ -17,6 +21,12 @@ EQUAL = (6, 6, 6, 6)
 
 def epsilons(result) -> list[float]:
     return result.arrays["diagnostics.privacy.epsilon"].tolist()
+
+
+class Empty(NamedTuple):
+    """A federation without data."""
+
+    num_clients: int
 
 
 def plan_of(sizes: tuple[int, ...], steps: int, batch_size: int = 4, seed: int = 0):
@@ -155,6 +165,59 @@ def test_training_outside_of_rounds_is_not_private():
     spent = run.spent.batches.copy()
     run.algorithm.personalized(run.state, run.task)
     assert run.spent.batches.tolist() == spent.tolist() and not run.task.draws_samples and run.task.plain is None
+
+
+def test_theory_that_reads_the_data_is_refused():
+    theory = {"name": "fedprox_onestage", "lam": 0.1, "gamma": "theory", "inner_steps": "theory"}
+    with pytest.raises(Unsupported, match="gamma and inner_steps: 'theory' reads all clients' data"):
+        finished(theory, SAMPLE, EQUAL)
+
+
+def test_methods_that_make_models_for_evaluation_are_refused_where_all_are_covered():
+    found, options = [], {"model": {"name": "dnn", "hidden": 3}}
+    for name in [entry.name for entry in ALGORITHMS if "sample" in entry.privacy]:
+        run = Simulation(private(name, SAMPLE, **options), data=federation(EQUAL))
+        task, _ = run.prepare(1)
+        state, _ = run.train(task.cohort(1), task)
+        without_data = replace(run.task, data=Empty(run.task.num_clients))
+        try:
+            run.algorithm.personalized(state, without_data)
+        except AttributeError:
+            found.append(name)
+    assert found == ["fedbabu", "knn_per", "lp_ft"]
+    for name in found:
+        with pytest.raises(Unsupported, match=f"covers: 'all', but {name} makes"):
+            Simulation(private(name, SAMPLE | {"covers": "all"}, **options), data=federation(EQUAL))
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ({"name": "fedavg", "finetune_steps": 5}, "fedavg makes .*; set finetune_steps: 0, or covers: sent"),
+        ({"name": "lp_ft"}, "set lp_steps: 0 and ft_steps: 0, or covers: sent"),
+        ({"name": "knn_per", "lam": "auto"}, "set lam: 0, or covers: sent"),
+    ],
+)
+def test_models_for_evaluation_can_be_switched_off_where_all_are_covered(method, message):
+    with pytest.raises(Unsupported, match=message):
+        finished(method, SAMPLE | {"covers": "all"}, EQUAL)
+    off = dict.fromkeys((n for n in ("finetune_steps", "lp_steps", "ft_steps", "lam") if f"{n}: 0" in message), 0)
+    finished(method | off, SAMPLE | {"covers": "all"}, EQUAL)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ({"name": "cfl", "eps1": 1e6, "eps2": 0.0, "warmup": 0}, {"participation": 0.75}),
+        ({"name": "fl_hc", "at_round": 1, "n_clusters": 2}, {"system": {"drop_out": 0.5}}),
+    ],
+)
+def test_clusters_of_clients_without_an_upload_do_not_depend_on_their_data(method, settings, monkeypatch):
+    for name in ("cfl", "fl_hc"):
+        monkeypatch.setattr(f"engine.algorithms.{name}.training_losses", None)
+    run, _ = finished(method, SAMPLE, (6,) * 8, rounds=1, **settings)
+    assert run.state.contexts.assigned.max() == 1
+    assert any("since their losses would reveal their data" in note for note in run.task.notes)
 
 
 @pytest.mark.parametrize(
