@@ -77,7 +77,7 @@ class Privacy(Options):
     covers: Literal["sent", "all"] = Field(
         "sent",
         description="unit: sample: the models that are trained privately: those on which an upload depends, or all. "
-        "With all, methods that make models for each use are refused.",
+        "With all, methods that make a client's model at evaluation (such as fine-tuning) are refused.",
     )
 
     @model_validator(mode="after")

@@ -48,14 +48,14 @@ def _of_privacy(config: RunConfig) -> Iterator[str]:
             yield "privacy: training.clip_norm would clip one gradient twice; remove it"
         if config.training.batch_size == "full":
             yield "privacy: training.batch_size='full', but sampling is part of the guarantee; give a batch size"
-        if privacy.covers == "all" and (used := [n for n in _FOR_USE.get(method.name, ()) if config.hparams[n]]):
+        if privacy.covers == "all" and (used := [n for n in _AT_EVALUATION.get(method.name, ()) if config.hparams[n]]):
             yield (
-                f"privacy.covers: 'all', but {method.name} makes each client's model from its raw data for each use, "
+                f"privacy.covers: 'all', but {method.name} makes each client's model from its raw data at evaluation, "
                 f"outside the private rounds; set {' and '.join(f'{n}: 0' for n in used)}, or covers: sent"
             )
 
 
-_FOR_USE = {
+_AT_EVALUATION = {
     "fedavg": ("finetune_steps",),
     "fedbabu": ("finetune_steps",),
     "lp_ft": ("lp_steps", "ft_steps"),
