@@ -276,9 +276,8 @@ def _adaptive() -> Scene:
         "The best λ is not known in advance. The adaptive choice computes it from the number of samples and the "
         f"distance between the clients' true models, which no server has: {curve.adaptive:.2f} here. Move R and "
         "compare the star with the minimum.",
-        f"At R = {R:g}, the λ computed from the true models {'beats' if is_below else 'does not beat'} both ends: "
-        f"{curve.adaptive:.2f} against {curve.alone:.2f} alone and {curve.together:.2f} together; the best λ reaches "
-        f"{curve.best:.2f}.",
+        f"At R = {R:g}, the λ of the true models {'beats' if is_below else 'does not beat'} both ends: "
+        f"{curve.adaptive:.2f} against {curve.alone:.2f} alone and {curve.together:.2f} together; best: {curve.best:.2f}.",
         Choice(
             "Clients differ more now (R = 3 instead of 1). The best λ is …",
             answers,
