@@ -277,7 +277,8 @@ def _adaptive() -> Scene:
         f"distance between the clients' true models, which no server has: {curve.adaptive:.2f} here. Move R and "
         "compare the star with the minimum.",
         f"At R = {R:g}, the λ of the true models {'beats' if is_below else 'does not beat'} both ends: "
-        f"{curve.adaptive:.2f} against {curve.alone:.2f} alone and {curve.together:.2f} together; best: {curve.best:.2f}.",
+        f"{curve.adaptive:.2f} against {curve.alone:.2f} alone and {curve.together:.2f} together; best: "
+        f"{curve.best:.2f}.",
         Choice(
             "Clients differ more now (R = 3 instead of 1). The best λ is …",
             answers,
