@@ -116,6 +116,14 @@ class WeightGradient(_Bilinear):
         return WeightGradient.over_clients(info.batch_size, in_dims, *inputs)
 
 
+def _over_clients(
+    function: type[torch.autograd.Function], size: int, in_dims: Sequence[int | None], tensors: Any, *options: Any
+) -> Any:
+    """What ``vmap`` asks of a function with three outputs."""
+    found = function.apply(*_merged(size, in_dims, tensors), *options)
+    return tuple(t.unflatten(0, (size, -1)) for t in found), (0, 0, 0)
+
+
 class GroupNorm(torch.autograd.Function):
     """``normalize``."""
 
@@ -136,8 +144,7 @@ class GroupNorm(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> Any:
         *tensors, groups, eps = inputs
-        found = GroupNorm.apply(*_merged(info.batch_size, in_dims, tensors), groups, eps)
-        return tuple(t.unflatten(0, (info.batch_size, -1)) for t in found), (0, 0, 0)
+        return _over_clients(GroupNorm, info.batch_size, in_dims, tensors, groups, eps)
 
 
 class GroupNormGradient(torch.autograd.Function):
@@ -164,8 +171,7 @@ class GroupNormGradient(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> Any:
         *tensors, eps = inputs
-        found = GroupNormGradient.apply(*_merged(info.batch_size, in_dims, tensors), eps)
-        return tuple(t.unflatten(0, (info.batch_size, -1)) for t in found), (0, 0, 0)
+        return _over_clients(GroupNormGradient, info.batch_size, in_dims, tensors, eps)
 
 
 def group_norm_gradient(

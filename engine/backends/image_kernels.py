@@ -36,20 +36,12 @@ class Shape:
 
 def convolve(x: Tensor, weight: Tensor, shape: Shape) -> Tensor:
     """[A, B, H, W, C], [A, KH, KW, C, O] -> [A, B, H', W', O]."""
-    x, weight = x.contiguous(), weight.contiguous()
-    clients, batch, *_ = x.shape
-    out = x.new_empty(clients, batch, *shape.out, weight.shape[4])
-    _run_gather(x, weight, out, shape, is_transposed=False)
-    return out
+    return _gathered(x, weight, shape, is_transposed=False)
 
 
 def input_gradient(error: Tensor, weight: Tensor, shape: Shape) -> Tensor:
     """The gradient at the input: [A, B, H', W', O], [A, KH, KW, C, O] -> [A, B, H, W, C]."""
-    error, weight = error.contiguous(), weight.contiguous()
-    clients, batch, *_ = error.shape
-    out = error.new_empty(clients, batch, *shape.size, weight.shape[3])
-    _run_gather(error, weight, out, shape, is_transposed=True)
-    return out
+    return _gathered(error, weight, shape, is_transposed=True)
 
 
 def weight_gradient(x: Tensor, error: Tensor, shape: Shape) -> Tensor:
@@ -79,8 +71,12 @@ def weight_gradient(x: Tensor, error: Tensor, shape: Shape) -> Tensor:
     return out
 
 
-def _run_gather(source: Tensor, weight: Tensor, out: Tensor, shape: Shape, is_transposed: bool) -> None:
-    clients, batch, high, wide, channels = out.shape
+def _gathered(source: Tensor, weight: Tensor, shape: Shape, is_transposed: bool) -> Tensor:
+    source, weight = source.contiguous(), weight.contiguous()
+    clients, batch, *_ = source.shape
+    high, wide = shape.size if is_transposed else shape.out
+    channels = weight.shape[3 if is_transposed else 4]
+    out = source.new_empty(clients, batch, high, wide, channels)
     block_m, block_n = 128, _block(channels)
     tiles = triton.cdiv(batch * high * wide, block_m) * triton.cdiv(channels, block_n)
     _gather_kernel[(tiles, clients)](
@@ -102,6 +98,7 @@ def _run_gather(source: Tensor, weight: Tensor, out: Tensor, shape: Shape, is_tr
         BLOCK_K=min(DEPTH, _block(source.shape[4])),
         **_launch(block_m * block_n),
     )
+    return out
 
 
 def _block(channels: int) -> int:
@@ -286,6 +283,18 @@ def _norm_blocks(x: Tensor) -> tuple[dict[str, Any], int]:
 
 
 @triton.jit
+def _of_groups(values, CHANNELS: tl.constexpr, GROUPS: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The sum over each group's channels."""
+    return tl.sum(tl.reshape(values, (GROUPS, CHANNELS // GROUPS)), axis=1)
+
+
+@triton.jit
+def _of_channels(values, CHANNELS: tl.constexpr, GROUPS: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The value of each channel's group."""
+    return tl.reshape(tl.broadcast_to(values[:, None], (GROUPS, CHANNELS // GROUPS)), (CHANNELS,))
+
+
+@triton.jit
 def _norm_kernel(  # type: ignore[no-untyped-def]  # Triton would read annotations
     x,
     weight,
@@ -312,8 +321,8 @@ def _norm_kernel(  # type: ignore[no-untyped-def]  # Triton would read annotatio
         p = first + tl.arange(0, BLOCK_P)
         values = tl.load(x + p[:, None] * CHANNELS + c[None, :], mask=(p < pixels)[:, None], other=0.0).to(tl.float32)
         total += tl.sum(values, axis=0)
-    group_mean = tl.sum(tl.reshape(total, (GROUPS, OWN)), axis=1) / (pixels * OWN)
-    center = tl.reshape(tl.broadcast_to(group_mean[:, None], (GROUPS, OWN)), (CHANNELS,))
+    group_mean = _of_groups(total, CHANNELS, GROUPS) / (pixels * OWN)
+    center = _of_channels(group_mean, CHANNELS, GROUPS)
     total = tl.zeros((CHANNELS,), dtype=tl.float32)
     for first in range(0, pixels, BLOCK_P):
         p = first + tl.arange(0, BLOCK_P)
@@ -321,11 +330,11 @@ def _norm_kernel(  # type: ignore[no-untyped-def]  # Triton would read annotatio
         values = tl.load(x + p[:, None] * CHANNELS + c[None, :], mask=is_pixel, other=0.0).to(tl.float32)
         values = tl.where(is_pixel, values - center[None, :], 0.0)
         total += tl.sum(values * values, axis=0)
-    group_scale = 1 / tl.sqrt(tl.sum(tl.reshape(total, (GROUPS, OWN)), axis=1) / (pixels * OWN) + eps)
+    group_scale = 1 / tl.sqrt(_of_groups(total, CHANNELS, GROUPS) / (pixels * OWN) + eps)
     g = tl.arange(0, GROUPS)
     tl.store(mean + number * GROUPS + g, group_mean)
     tl.store(scale + number * GROUPS + g, group_scale)
-    factor = tl.reshape(tl.broadcast_to(group_scale[:, None], (GROUPS, OWN)), (CHANNELS,))
+    factor = _of_channels(group_scale, CHANNELS, GROUPS)
     factor = factor * tl.load(weight + client * CHANNELS + c).to(tl.float32)
     shift = tl.load(bias + client * CHANNELS + c).to(tl.float32) - center * factor
     for first in range(0, pixels, BLOCK_P):
@@ -361,9 +370,9 @@ def _norm_gradient_kernel(  # type: ignore[no-untyped-def]  # Triton would read 
     x += number * pixels * CHANNELS
     of_x += number * pixels * CHANNELS
     center = tl.load(mean + number * GROUPS + g)
-    center = tl.reshape(tl.broadcast_to(center[:, None], (GROUPS, OWN)), (CHANNELS,))
+    center = _of_channels(center, CHANNELS, GROUPS)
     factor = tl.load(scale + number * GROUPS + g)
-    factor = tl.reshape(tl.broadcast_to(factor[:, None], (GROUPS, OWN)), (CHANNELS,))
+    factor = _of_channels(factor, CHANNELS, GROUPS)
     own = tl.load(weight + client * CHANNELS + c).to(tl.float32)
     errors_sum = tl.zeros((CHANNELS,), dtype=tl.float32)
     products_sum = tl.zeros((CHANNELS,), dtype=tl.float32)
@@ -378,10 +387,10 @@ def _norm_gradient_kernel(  # type: ignore[no-untyped-def]  # Triton would read 
     tl.store(of_weight + number * CHANNELS + c, products_sum)
     tl.store(of_bias + number * CHANNELS + c, errors_sum)
     count = pixels * OWN
-    level = tl.sum(tl.reshape(errors_sum * own, (GROUPS, OWN)), axis=1) / count
-    level = tl.reshape(tl.broadcast_to(level[:, None], (GROUPS, OWN)), (CHANNELS,))
-    slope = tl.sum(tl.reshape(products_sum * own, (GROUPS, OWN)), axis=1) / count
-    slope = tl.reshape(tl.broadcast_to(slope[:, None], (GROUPS, OWN)), (CHANNELS,))
+    level = _of_groups(errors_sum * own, CHANNELS, GROUPS) / count
+    level = _of_channels(level, CHANNELS, GROUPS)
+    slope = _of_groups(products_sum * own, CHANNELS, GROUPS) / count
+    slope = _of_channels(slope, CHANNELS, GROUPS)
     for first in range(0, pixels, BLOCK_P):
         p = first + tl.arange(0, BLOCK_P)
         is_pixel = (p < pixels)[:, None]
