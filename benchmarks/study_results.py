@@ -20,8 +20,8 @@ import numpy as np
 
 from app.data.preset_catalog import experiments, known
 from app.data.shipped import path_of
-from engine.exchange.bundle import ATTACHMENTS, CHOICES, RUNS, Attachments, choices_of
-from engine.exchange.records import export_config, load_result
+from engine.exchange.bundle import ATTACHMENTS, CHOICES, RUNS, Attachments
+from engine.exchange.records import choices_of, export_config, load_result
 from engine.export.document import export_text
 from engine.worker.study_progress import progress_of
 from storage import BUNDLE, RunRecord, Store, new_archive

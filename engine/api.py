@@ -7,6 +7,7 @@ result.summary()
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -23,6 +24,7 @@ from engine.config.tpe import Point
 from engine.core.lockstep import Lockstep
 from engine.core.results import RoundResult, RunResult
 from engine.export import tables
+from engine.export.choices import ChoiceEntry
 from engine.export.document import export_text, write_export
 from engine.simulation.preflight import check_runs
 from engine.simulation.selection import Validation, choose, value_of
@@ -33,11 +35,15 @@ Progress = Callable[[RunConfig, RoundResult], None]
 
 @dataclass(frozen=True)
 class Result:
-    """The runs of an experiment. ``models`` has the last round's models of each, in the same order."""
+    """The runs of an experiment, and the choices of a study.
+
+    ``models`` has the last round's models of each run, in the same order.
+    """
 
     config: dict[str, Any] = field(repr=False)
     runs: tuple[RunResult, ...]
     models: tuple[Models, ...] = field(repr=False)
+    choices: tuple[ChoiceEntry, ...] = field(default=(), repr=False)
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row per run and round: summaries over clients, mean losses, costs, diagnostics."""
@@ -54,8 +60,8 @@ class Result:
     def to_json(self, path: Path | str | None = None) -> str:
         """The export, as ``python -m engine run --export`` writes it; also into ``path`` where one is given."""
         if path is not None:
-            write_export(Path(path), self.config, self.runs)
-        return export_text(self.config, self.runs)
+            write_export(Path(path), self.config, self.runs, self.choices)
+        return export_text(self.config, self.runs, self.choices)
 
 
 def run(
@@ -68,8 +74,9 @@ def run(
     """
     raw, runs, study = _resolved(config)
     check_runs(runs, tune=study.tune if study else None)
-    finished = list(_run_study(study, progress) if study else _run_all(runs, progress))
-    return Result(raw, tuple(o for o, _ in finished), tuple(m for _, m in finished))
+    choices: list[ChoiceEntry] = []
+    finished = list(_run_study(study, choices, progress) if study else _run_all(runs, progress))
+    return Result(raw, tuple(o for o, _ in finished), tuple(m for _, m in finished), tuple(choices))
 
 
 def _resolved(
@@ -83,8 +90,10 @@ def _resolved(
     return config.raw, config.runs(), Study(config) if config.tune else None
 
 
-def _run_study(study: Study, progress: Progress | None) -> Iterator[tuple[RunResult, Models]]:
-    """All trials, and when every choice is made the final runs."""
+def _run_study(
+    study: Study, choices: list[ChoiceEntry], progress: Progress | None
+) -> Iterator[tuple[RunResult, Models]]:
+    """All trials, and when every choice is made the final runs; adds the choices to ``choices``."""
     chosen, chosen_points = {}, {}
     for entry, split in study.tuned:
         validations: dict[int, list[Validation | None]] = {}
@@ -98,8 +107,9 @@ def _run_study(study: Study, progress: Progress | None) -> Iterator[tuple[RunRes
                 validations[trial].append(_validation(result, study))
                 spent += sum(r.scalars["gradient_evaluations"] for r in result.rounds)
                 yield result, models
-        choice = choose(validations, study.tune.select).trial
-        chosen[entry, split], chosen_points[entry, split] = choice, points[choice]
+        best = choose(validations, study.tune.select)
+        choices.append(ChoiceEntry(experiment=0, entry=entry, split=split, chosen_at=datetime.now(UTC), **vars(best)))
+        chosen[entry, split], chosen_points[entry, split] = best.trial, points[best.trial]
     yield from _run_all(study.finals(chosen, chosen_points), progress)
 
 

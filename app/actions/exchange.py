@@ -15,7 +15,7 @@ from engine.core.paths import ASSETS
 from engine.core.results import RunResult
 from engine.exchange.bundle import write_bundle
 from engine.exchange.import_runs import Imported, Progress, import_file
-from engine.exchange.records import export_config, load_result
+from engine.exchange.records import choices_of, export_config, load_result
 from engine.export.document import export_text
 from engine.export.reading import read_export
 from engine.export.tables import rounds_table
@@ -32,8 +32,8 @@ def file_name(runs: Sequence[RunRecord]) -> str:
 
 def json_of(run_ids: Sequence[int]) -> bytes:
     """The export document of these runs, the same as the command line writes."""
-    runs = _with_partition(run_ids)
-    return export_text(export_config(queries.store(), runs), _results(runs)).encode()
+    runs, store = _with_partition(run_ids), queries.store()
+    return export_text(export_config(store, runs), _results(runs), choices_of(store, runs)).encode()
 
 
 def csv_of(run_ids: Sequence[int]) -> bytes:

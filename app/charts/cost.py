@@ -99,10 +99,12 @@ def finding(df: pd.DataFrame, cost: Cost) -> str:
     """The methods on the front: no other is better at the same or lower cost."""
     front, unknown = df[df["front"]], df[df["cost"].isna()]
     if front.empty:
-        return f"No run recorded this cost: {AXIS_TITLES[cost]}."
+        return f"No method has a known cost: {AXIS_TITLES[cost]}."
     rest = len(df) - len(front) - len(unknown)
     beaten = {0: "", 1: "; the other costs at least as much for no more accuracy"}
     others = beaten.get(rest, f"; the other {rest} cost at least as much for no more accuracy")
-    left_out = f". Cost not recorded: {names(unknown['method'])}" if len(unknown) else ""
+    left_out = (
+        f". Cost unknown, as runs diverged or did not record it: {names(unknown['method'])}" if len(unknown) else ""
+    )
     on_front = ", ".join(front["method"])
     return f"On the Pareto front of mean accuracy against {AXIS_TITLES[cost]}: {on_front}{others}{left_out}."

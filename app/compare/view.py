@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar, cast
 
+import numpy as np
 import pandas as pd
 
 from app.charts import curves_over_seeds, sweep
@@ -160,12 +161,16 @@ class View:
         return self._keep(("runs", model, when, self.tail), lambda: per_run(self.clients(model, when), self.share))
 
     def with_costs(self, model: ModelKind | None = None, when: When | None = None) -> pd.DataFrame:
-        """A row per run with its summaries, and the cost up to that round."""
-        until = {}
+        """A row per run with its summaries, and the cost up to that round; NaN for a last round that diverged."""
+        until, broken = {}, []
         for run_id, run in self.runs.items():
             best = queries.best_round(run, model or self.model) if (when or self.when) == "best" else None
             until[run_id] = run.round if best is None else best
-        return self.per_run(model, when).merge(self.costs_until(until), on="run", how="left")
+            if best is None and run.status == "diverged":
+                broken.append(run_id)
+        costs = self.costs_until(until).set_index("run")
+        costs.loc[costs.index.isin(broken)] = np.nan
+        return self.per_run(model, when).merge(costs.reset_index(), on="run", how="left")
 
     def costs_until(self, until: Mapping[int, int]) -> pd.DataFrame:
         """[run, megabytes, gradient_evaluations, seconds] up to round ``until[run]``; simulated_s if some have it."""

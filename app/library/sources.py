@@ -55,6 +55,7 @@ def import_files(files: Sequence[UploadedFile]) -> Notice:
             problems += error.problems
         except StorageError as error:
             problems.append(f"{file.name}: {error}")
+    problems += [note for each in found for note in each.notes]
     return outcome([e for each in found for e in each.experiments], sum(len(each.known) for each in found), problems)
 
 

@@ -1,4 +1,4 @@
-"""Comparisons of pairs of methods over blocks: Wilcoxon's signed ranks with Holm's correction, and intervals."""
+"""Comparisons of pairs of methods over blocks: intervals, t and Wilcoxon's tests, with Holm's correction."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,18 +8,23 @@ import numpy as np
 
 from app.statistics.holm import holm
 from app.statistics.signed_rank import effect, signed_rank_p
-from engine.core.statistics import Interval, t_interval
+from engine.core.statistics import Interval, t_interval, t_test_p
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Method ``a`` minus method ``b``, by their columns. ``holm`` is ``p`` corrected for all pairs of the family."""
+    """Method ``a`` minus method ``b``, by their columns.
+
+    ``p`` is Wilcoxon's, ``holm`` the same corrected for all pairs of the family, ``t_holm`` that of the t-test which
+    belongs to the interval, corrected likewise.
+    """
 
     a: int
     b: int
     interval: Interval
     p: float
     holm: float
+    t_holm: float
     effect: float
 
 
@@ -38,9 +43,10 @@ def compared(values: np.ndarray, family: Iterable[tuple[int, int]]) -> list[Pair
     both = list(family)
     differences = [_known(values[:, a] - values[:, b]) for a, b in both]
     p = np.array([signed_rank_p(own) if len(own) else np.nan for own in differences])
+    t_holm = holm(np.array([t_test_p(own) for own in differences]))
     return [
-        Pair(a, b, t_interval(own), float(raw), float(corrected), effect(own))
-        for (a, b), own, raw, corrected in zip(both, differences, p, holm(p), strict=True)
+        Pair(a, b, t_interval(own), float(raw), float(corrected), float(of_t), effect(own))
+        for (a, b), own, raw, corrected, of_t in zip(both, differences, p, holm(p), t_holm, strict=True)
     ]
 
 

@@ -1,7 +1,8 @@
 """What an interval or a number of splits allows to say, in words.
 
-A method *leads* only where the interval of its difference excludes 0; it is *level* where the interval lies within half
-a point of 0; otherwise the two *cannot be told apart*.
+A method *leads* only where the interval of its difference excludes 0 and the t-test does so after Holm's correction for
+all comparisons made; it is *level* where the interval lies within half a point of 0; otherwise the two *cannot be told
+apart*.
 """
 
 from math import isfinite
@@ -9,6 +10,7 @@ from typing import Literal
 
 from app.statistics.bayesian import ROPE
 from app.statistics.critical_difference import ALPHA
+from app.statistics.pairs import Pair
 from app.wording import decimals, plural
 from engine.core.statistics import MIN_BLOCKS, ROUNDING, Interval
 
@@ -16,23 +18,26 @@ WIDE = 0.02  # an interval around 0 that is wider than two points says too littl
 Relation = Literal["ahead", "behind", "level", "unclear"]
 
 
-def relation(difference: Interval, level: float = ROPE) -> Relation:
-    """The relation of a method to another, by the interval of their difference over splits."""
+def relation(pair: Pair, level: float = ROPE) -> Relation:
+    """The relation of a method to another, by their difference over splits."""
+    difference = pair.interval
     if difference.n < MIN_BLOCKS:
         return "unclear"
     if difference.is_within(level):
         return "level"
+    if pair.t_holm > ALPHA:
+        return "unclear"
     if difference.is_above_zero:
         return "ahead"
     return "behind" if difference.high < -ROUNDING else "unclear"
 
 
-def difference_in_words(difference: Interval, samples: float | None = None) -> str:
+def difference_in_words(pair: Pair, samples: float | None = None) -> str:
     """``Ahead by 2.1 points``, ``Level within half a point`` or ``Between −1.2 and +2.4 points: cannot be told apart``.
 
     ``samples`` is the number of test samples behind the mean, which limits the decimals.
     """
-    found = relation(difference)
+    found, difference = relation(pair), pair.interval
     if found == "level":
         return "Level within half a point"
     if found in ("ahead", "behind"):
@@ -40,9 +45,15 @@ def difference_in_words(difference: Interval, samples: float | None = None) -> s
     if not isfinite(difference.low):
         return "One split: no interval" if difference.n else "No split in common"
     reach = f"Between {ends(difference, samples)} points"
+    if excludes_zero(difference):
+        return f"{reach}: may be chance among so many comparisons"
     if difference.high - difference.low > WIDE:
         return f"{reach}: too little data to tell"
     return f"{reach}: cannot be told apart"
+
+
+def excludes_zero(difference: Interval) -> bool:
+    return difference.n >= MIN_BLOCKS and (difference.is_above_zero or difference.high < -ROUNDING)
 
 
 def ends(interval: Interval, samples: float | None = None) -> str:
@@ -79,7 +90,7 @@ def tail_in_words(lowest: float, floor: Interval) -> str:
     """Whether the least accurate clients are lower than chance alone would make them."""
     if not isfinite(floor.low):
         return ""
-    return "Below what chance alone explains" if lowest < floor.low else "Spread explained by chance alone"
+    return "Below what chance alone explains" if lowest < floor.low else "Not below what chance alone explains"
 
 
 def _points(size: float, samples: float | None) -> str:

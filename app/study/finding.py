@@ -6,7 +6,7 @@ from math import isfinite
 
 import pandas as pd
 
-from app.statistics.verdicts import ends, too_few_blocks
+from app.statistics.verdicts import ends, excludes_zero, too_few_blocks
 from app.study import numbers
 from app.study.numbers import Difference
 from app.study.study import SELECT, Study
@@ -81,7 +81,10 @@ def _verdicts(differences: Mapping[str, Difference], reference: str, samples: fl
         found.append(f"{_with_intervals(ahead, samples)} {_verb(ahead, 'leads', 'lead')} {reference}.")
     if level:
         found.append(f"{_named(level)} {_verb(level, 'is', 'are')} level with {reference}, within half a point.")
-    if known := [one for one in unclear if isfinite(one.interval.low)]:
+    if single := [one for one in unclear if excludes_zero(one.interval)]:
+        among = plural(len(differences), "comparison")
+        found.append(f"{_with_intervals(single, samples)} may differ from {reference} by chance, among {among}.")
+    if known := [one for one in unclear if isfinite(one.interval.low) and one not in single]:
         low, high = min(one.interval.low for one in known), max(one.interval.high for one in known)
         reach = ends(Interval(0, low, high, 1), samples)
         found.append(f"{_named(known)} cannot be told apart from {reference} (between {reach} points).")
@@ -123,7 +126,7 @@ def _tails(table: pd.DataFrame) -> str:
     """Whether the lowest clients are lower than chance alone explains."""
     below = list(table.loc[table["tail"].str.startswith("Below"), "method"])
     if not below:
-        return "Under every method, chance alone explains how low the lowest 10 % of the clients are."
+        return "Under every method, chance alone could explain how low the lowest 10 % of the clients are."
     if len(below) == len(table):
         return "Under every method, the lowest 10 % of the clients are lower than chance alone explains."
     return f"Under {names(below, MAX_NAMED)}, the lowest 10 % of the clients are lower than chance alone explains."

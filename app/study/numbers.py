@@ -48,7 +48,7 @@ def below(runs: pd.DataFrame, reference: str, setting: str) -> tuple[int, int]:
 
 
 def differences(runs: pd.DataFrame, clients: pd.DataFrame, reference: str) -> dict[str, Difference]:
-    """method -> its tuned accuracy minus that of the reference, with verdicts corrected for all these comparisons."""
+    """method -> its tuned accuracy minus that of the reference; verdicts are corrected for all these comparisons."""
     table = blocks(runs, "mean")
     if reference not in table:
         return {}
@@ -64,9 +64,7 @@ def _difference(
     method: str, pair: Pair, clients: pd.DataFrame, reference: str, samples: float, splits: int
 ) -> Difference:
     interval = pair.interval if splits > 1 else of_one_split(clients, method, reference)
-    return Difference(
-        method, interval, pair.p, pair.holm, relation(pair.interval), difference_in_words(pair.interval, samples)
-    )
+    return Difference(method, interval, pair.p, pair.holm, relation(pair), difference_in_words(pair, samples))
 
 
 def of_one_split(clients: pd.DataFrame, method: str, reference: str) -> Interval:
@@ -86,19 +84,22 @@ def floors(study: Study) -> pd.DataFrame:
 
 
 def floors_of(clients: pd.DataFrame) -> pd.DataFrame:
-    """[method, floor, floor_low, floor_high] of the tuned runs: means over splits of the chance floor of one training.
+    """[method, floor, floor_low, floor_high] of the tuned runs: the chance floor of their mean over splits.
 
-    The pooled accuracy of a method on a split is the probability of each of its answers.
+    The pooled accuracy of a method on a split is the probability of each of its answers. The seeds of a split count as
+    one training, as if they failed the same clients.
     """
     rows = []
-    for (method, _), own in clients[clients["setting"] == TUNED].groupby(["method", "split"], sort=False):
-        first = own[own["run"] == own["run"].iloc[0]]
-        weights = own["test_size"].to_numpy(float)
-        accuracy = float((own["accuracy"] * weights).sum() / weights.sum())
-        found = chance_floor(first["test_size"].to_numpy(), min(1.0, accuracy), SHARE)
+    for method, of_method in clients[clients["setting"] == TUNED].groupby("method", sort=False):
+        splits = []
+        for _, own in of_method.groupby("split", sort=False):
+            first = own[own["run"] == own["run"].iloc[0]]
+            weights = own["test_size"].to_numpy(float)
+            accuracy = float((own["accuracy"] * weights).sum() / weights.sum())
+            splits.append((first["test_size"].to_numpy(), min(1.0, accuracy)))
+        found = chance_floor(splits, SHARE)
         rows.append({"method": method, "floor": found.mean, "floor_low": found.low, "floor_high": found.high})
-    columns = ["method", "floor", "floor_low", "floor_high"]
-    return pd.DataFrame(rows, columns=columns).groupby("method", as_index=False, sort=False).mean()
+    return pd.DataFrame(rows, columns=["method", "floor", "floor_low", "floor_high"])
 
 
 def known_ends(interval: Interval) -> tuple[float, float]:

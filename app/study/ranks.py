@@ -70,7 +70,7 @@ def pairs(study: Study, family: str) -> pd.DataFrame:
             "p": pair.p,
             "holm": pair.holm,
             "effect": pair.effect,
-            "verdict": difference_in_words(pair.interval, samples),
+            "verdict": difference_in_words(pair, samples),
         }
         for pair in found
         for low, high in [known_ends(pair.interval)]
@@ -111,7 +111,10 @@ def about(study: Study, rows: pd.DataFrame, family: str) -> str:
     significant = int((rows["holm"] <= ALPHA).sum())
     result = few or f"{significant} of {count} significant at 5 % after Holm's correction."
     over = f"over {plural(len(study.splits), 'split')} of this data set"
-    return f"{result} Wilcoxon's signed-rank test {over}; Holm over {what}; verdicts follow from the 95 % t intervals."
+    return (
+        f"{result} Wilcoxon's signed-rank test {over}; Holm over {what}. Intervals are 95 % for each pair; verdicts "
+        "follow from the t-tests that belong to them, after Holm."
+    )
 
 
 @url_state.fragment

@@ -1,7 +1,8 @@
 """Aggregators: how the server combines the updates that arrived. One file each, registered in ``AGGREGATORS``.
 
 An aggregator is a frozen dataclass with ``options`` and ``combine(delta, weights, num_malicious)``. ``delta`` has a row
-for each upload, in the order of the clients: the upload minus what it is measured from.
+for each upload, in the order of the clients: the upload minus what it is measured from. A rule that takes the mean of
+few uploads says with ``needs(num_malicious)`` how many it acts on.
 """
 
 from dataclasses import dataclass
@@ -27,6 +28,10 @@ class Aggregator(Protocol):
 
         Rules without weights of their own use every upload alike.
         """
+
+    def needs(self, num_malicious: int) -> int:
+        """The least number of uploads on which the rule acts; it takes the mean of fewer."""
+        return 1
 
 
 def squared_distances(delta: Float[Tensor, "A P"]) -> Float[Tensor, "A A"]:

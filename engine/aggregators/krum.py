@@ -27,5 +27,9 @@ class Krum(Aggregator):
     options: NearestOptions
 
     def combine(self, delta: Float[Tensor, "A P"], weights: Float[Tensor, "A"], num_malicious: int) -> Combined:
-        order = by_score(delta, self.options.bound(num_malicious))
-        return Combined(weights, fell_back=True) if order is None else Combined(only(order[:1], weights))
+        if len(delta) < self.needs(num_malicious):
+            return Combined(weights, fell_back=True)
+        return Combined(only(by_score(delta, self.options.bound(num_malicious))[:1], weights))
+
+    def needs(self, num_malicious: int) -> int:
+        return self.options.needs(num_malicious)

@@ -23,4 +23,8 @@ class Median(Aggregator):
     def combine(self, delta: Float[Tensor, "A P"], weights: Float[Tensor, "A"], num_malicious: int) -> Combined:
         values, rows = delta.sort(dim=0, stable=True)
         middle = [(len(delta) - 1) // 2, len(delta) // 2]
-        return Combined(use_of_rows(rows[middle], weights), values[middle].mean(0))
+        fell_back = len(delta) < self.needs(num_malicious)
+        return Combined(use_of_rows(rows[middle], weights), values[middle].mean(0), fell_back)
+
+    def needs(self, num_malicious: int) -> int:
+        return 3

@@ -6,7 +6,7 @@ NeurIPS 2017. https://arxiv.org/abs/1703.02757, section 5.
     score_i <- sum of ||Delta_i - Delta_j||^2 over the A - f - 2 others nearest to i
     Delta <- mean of the ``keep`` updates with the least scores
 
-It needs A >= 2 f + 3 uploads; a round with fewer takes the mean.
+It needs A >= 2 f + 3 uploads, and more than ``keep``; a round with fewer takes the mean.
 
 Pitfalls: epfml/byzantine-robust-noniid-optimizer squares the distances twice and returns the sum of those kept. Many
 malicious clients with similar updates are nearest to one another and are kept.
@@ -37,7 +37,11 @@ class MultiKrum(Aggregator):
 
     def combine(self, delta: Float[Tensor, "A P"], weights: Float[Tensor, "A"], num_malicious: int) -> Combined:
         f, keep = self.options.bound(num_malicious), self.options.keep
-        order = by_score(delta, f)
-        if order is None:
+        if len(delta) < self.options.needs(num_malicious):
             return Combined(weights, fell_back=True)
-        return Combined(only(order[: len(delta) - f if keep == "A-f" else int(keep)], weights))
+        kept = by_score(delta, f)[: len(delta) - f if keep == "A-f" else int(keep)]
+        return Combined(only(kept, weights), fell_back=len(delta) < self.needs(num_malicious))
+
+    def needs(self, num_malicious: int) -> int:
+        least, keep = self.options.needs(num_malicious), self.options.keep
+        return least if keep == "A-f" else max(least, int(keep) + 1)

@@ -24,14 +24,15 @@ class NearestOptions(Options):
         """f, where this many malicious uploads are expected."""
         return num_malicious if self.f == "auto" else int(self.f)
 
+    def needs(self, num_malicious: int) -> int:
+        """2 f + 3 uploads, where this many malicious ones are expected."""
+        return 2 * self.bound(num_malicious) + 3
 
-def by_score(delta: Float[Tensor, "A P"], f: int) -> Int[Tensor, "A"] | None:
-    """Rows by the sum of squared distances to the A - f - 2 nearest others; None for fewer than 2 f + 3 rows."""
-    count = len(delta)
-    if count < 2 * f + 3:
-        return None
+
+def by_score(delta: Float[Tensor, "A P"], f: int) -> Int[Tensor, "A"]:
+    """At least 2 f + 3 rows, by the sum of squared distances to the A - f - 2 nearest others."""
     distances = squared_distances(delta).fill_diagonal_(torch.inf)  # the own one sorts last
-    return distances.sort(dim=1).values[:, : count - f - 2].sum(1).sort(stable=True).indices
+    return distances.sort(dim=1).values[:, : len(delta) - f - 2].sum(1).sort(stable=True).indices
 
 
 def only(rows: Int[Tensor, "kept"], weights: Float[Tensor, "A"]) -> Float[Tensor, "A"]:

@@ -4,10 +4,12 @@ Yin, Chen, Ramchandran, Bartlett. Byzantine-Robust Distributed Learning: Toward 
 https://arxiv.org/abs/1803.01498, Option II.
 
     Delta[p] <- mean of Delta_i[p] without the floor(trim A) lowest and highest of A
+
+It needs A >= 1 / trim uploads; of fewer, it leaves none out.
 """
 
 from dataclasses import dataclass
-from math import floor
+from math import ceil, floor
 
 from jaxtyping import Float
 from pydantic import Field
@@ -32,4 +34,8 @@ class TrimmedMean(Aggregator):
         out = floor(self.options.trim * len(delta) + 1e-9)  # 0.29 * 100 is 28.999...
         values, rows = delta.sort(dim=0, stable=True)
         kept = slice(out, len(delta) - out)
-        return Combined(use_of_rows(rows[kept], weights), values[kept].mean(0))
+        fell_back = len(delta) < self.needs(num_malicious)
+        return Combined(use_of_rows(rows[kept], weights), values[kept].mean(0), fell_back)
+
+    def needs(self, num_malicious: int) -> int:
+        return ceil((1 - 1e-9) / self.options.trim) if self.options.trim else 1

@@ -80,6 +80,9 @@ class Channel(Protocol):
         ``out_of``: scales the aggregate by A / out_of for A uploads; for uploads that are changes.
         """
 
+    def computed_by(self, cohort: Cohort) -> None:
+        """Says that what was computed since the last exchange was computed by these clients, if nothing is sent now."""
+
     def peek(self, known: SharedParams, uploads: ClientParams, weights: Float[Tensor, "S"]) -> SharedParams:
         """The clients' current mean, for which nothing is sent; ``known`` is the aggregate of the last exchange.
 

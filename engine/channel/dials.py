@@ -30,6 +30,10 @@ class Dials:
     systems: Systems | None = None  # where devices are simulated
     privacy: ClientLevel | None = None  # where the presence of clients is hidden
 
+    def expected_malicious(self, uploads: int) -> int:
+        """How many of so many uploads are expected to be malicious."""
+        return round(self.malicious_share * uploads)
+
     @property
     def loses_nothing(self) -> bool:
         """Whether uploads arrive as they were sent and the server takes their mean: at most the clock is on."""

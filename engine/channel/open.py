@@ -113,6 +113,10 @@ class Open(Channel):
             return self._released(self.dials.privacy, arrived, reference, cohort)
         return self._combined(arrived, reference, cohort, out_of)
 
+    def computed_by(self, cohort: Cohort) -> None:
+        if self.clock is not None:
+            self.clock.computed_by(cohort)
+
     def peek(self, known: SharedParams, uploads: ClientParams, weights: Float[Tensor, "S"]) -> SharedParams:
         return weighted_mean(uploads, weights) if self.dials.loses_nothing else known
 
@@ -243,7 +247,7 @@ class Open(Channel):
         clients = cohort.clients[arrived.rows]
         order = clients.argsort()  # so that ties go to the client with the lower number
         matrix = flatten(gather(map_params(torch.sub, arrived.params, reference), order))
-        expected = round(self.dials.malicious_share * arrived.size)
+        expected = self.dials.expected_malicious(arrived.size)
         found = self.dials.aggregator.combine(matrix, arrived.weights[order], expected)
         self.fell_back += found.fell_back
         share = 1.0 if out_of is None else arrived.size / out_of

@@ -11,7 +11,7 @@ from engine.config.schema import file_label
 from engine.core.errors import InvalidConfig
 from engine.core.vocabulary import MODELS_OF
 from engine.exchange.bundle import write_bundle
-from engine.exchange.records import export_config, load_result
+from engine.exchange.records import choices_of, export_config, load_result
 from engine.export.document import write_export
 from engine.export.model_files import write_models
 from engine.export.saved_models import unpack
@@ -37,7 +37,7 @@ def write_runs(store: Store, path: Path, runs: Sequence[RunRecord], format: Form
         return (path,)
     results = (load_result(store, run) for run in ended)
     if format == "json":
-        write_export(path, export_config(store, ended), results)
+        write_export(path, export_config(store, ended), results, choices_of(store, ended))
         return (path,)
     return write_tables(path, results, format)
 

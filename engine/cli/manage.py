@@ -123,7 +123,7 @@ def study(store: Store, arguments: argparse.Namespace) -> None:
         value = "" if choice.value is None else f"{choice.value:.4f}"
         error = "" if choice.error is None else f" ± {choice.error:.4f}"
         values = _setting(found, choice)
-        setting = " ".join(f"{name}={shown}" for name, shown in (values or {}).items()) or "defaults"
+        setting = " ".join(f"{name}={_rounded(value)}" for name, value in (values or {}).items()) or "defaults"
         setting = "deleted with its trial" if values is None else setting
         counts = f"{choice.tied} of {choice.considered}"
         rows.append((choice.entry, str(choice.split), f"trial {choice.trial}", value + error, counts, setting))
@@ -258,7 +258,7 @@ def _setting(found: StudyProgress, choice: ChoiceRecord) -> dict[str, Any] | Non
     if not of_trial.keys() >= {0, choice.trial}:
         return None
     defaults, chosen = (_options(next(iter(of_trial[number].values()))) for number in (0, choice.trial))
-    return {name: _rounded(value) for name, value in chosen.items() if value != defaults.get(name)}
+    return {name: value for name, value in chosen.items() if value != defaults.get(name)}
 
 
 def _options(run: RunRecord) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from engine.config.schema import ExperimentConfig
 from engine.core.errors import FedscapeError
 from engine.core.paths import ROOT
 from engine.exchange.import_runs import Known, import_runs, open_export
-from engine.exchange.records import export_config, load_result, new_runs
+from engine.exchange.records import choices_of, export_config, load_result, new_runs
 from engine.export.document import joint_config, write_export
 from engine.simulation.preflight import check_runs, study_notes
 from engine.worker.choice import executor_kind, make_executor
@@ -85,6 +85,7 @@ def import_command(arguments: argparse.Namespace) -> int:
             ids = " ".join(str(run.id) for run in runs)
             print(f"{kept.name}: {'1 run' if len(runs) == 1 else f'{len(runs)} runs'} imported, ids {ids}")
         print_errors(map(_known_line, imported.known))
+        print_errors(imported.notes)
     return DONE
 
 
@@ -270,7 +271,7 @@ def _write_results(
 ) -> None:
     if arguments.export:
         config = export_config(store, runs) if runs else joint_config([experiment.raw for experiment in experiments])
-        write_export(arguments.export, config, (load_result(store, run) for run in runs))
+        write_export(arguments.export, config, (load_result(store, run) for run in runs), choices_of(store, runs))
     if arguments.models:
         write_all_models(store, arguments.models, runs)
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from math import exp, floor, isfinite, log, nextafter
 from typing import Any
 
-SCALES = ("log", "lin", "int", "intlog")
+EXAMPLES = {"log": "[0.01, 10, log]", "lin": "[0, 1, lin]", "int": "[0, 3, int]", "intlog": "[2, 10, intlog]"}
+SCALES = tuple(EXAMPLES)
 SIZES = ("clients", "rounds", "layers")
-EXAMPLE = "[0.01, 10, log]"
 MAX_CHOICES = 1000
 _WORD = re.compile(rf"({'|'.join(SIZES)})(?:([/-])([1-9][0-9]*))?")
 
@@ -37,7 +37,7 @@ class Space:
     def of(cls, raw: Any) -> "Space":
         """Reads ``(low, high, scale)`` or a list of choices. Raises ValueError with what is allowed."""
         if not isinstance(raw, list | tuple) or not raw:
-            raise ValueError(f"must be {EXAMPLE} with a scale of {', '.join(SCALES)}, or a list of values")
+            raise ValueError(f"must be {EXAMPLES['log']} with a scale of {', '.join(SCALES)}, or a list of values")
         if len(raw) != 3 or raw[2] not in SCALES:
             if len(raw) > MAX_CHOICES:
                 raise ValueError(f"has {len(raw)} values; at most {MAX_CHOICES} are allowed")
@@ -88,6 +88,10 @@ class Space:
         """
         if self.is_resolved:
             return self
+        for size in self.sizes:
+            if size not in sizes:
+                example = EXAMPLES[self.scale]
+                raise ValueError(f"the number of {size} is not known before the run; give numbers, as in {example}")
         low, high = (_number(bound, sizes) for bound in (self.low, self.high))
         return replace(self, low=low, high=max(low, high))
 
@@ -154,8 +158,6 @@ def _number(bound: float | str, sizes: Mapping[str, int]) -> float:
     found = _WORD.fullmatch(bound)
     assert found is not None  # checked when it was read
     size, sign, by = found.groups()
-    if size not in sizes:
-        raise ValueError(f"the number of {size} is not known before the run; give numbers, as in {EXAMPLE}")
     return {None: sizes[size], "/": sizes[size] // int(by or 1), "-": sizes[size] - int(by or 0)}[sign]
 
 

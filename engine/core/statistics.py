@@ -17,7 +17,7 @@ from math import inf, nan, sqrt
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 CONFIDENCE = 0.95
 MIN_BLOCKS = 3  # with fewer, no best method is named, even if the interval excludes 0
@@ -82,6 +82,20 @@ def t_interval(values: Float[np.ndarray, "n"], confidence: float = CONFIDENCE) -
         return Interval(mean, -inf, inf, 1)
     half = float(_factor(confidence, n - 1) * values.std(ddof=1) / sqrt(n))
     return Interval(mean, mean - half, mean + half, n)
+
+
+def t_test_p(values: Float[np.ndarray, "n"]) -> float:
+    """The two-sided p-value of a mean of 0: at most 1 - c where the interval with confidence c excludes 0.
+
+    NaN with fewer than two values.
+    """
+    n = len(values)
+    if n < 2:
+        return nan
+    mean, error = abs(float(values.mean())), float(values.std(ddof=1) / sqrt(n))
+    if error == 0:
+        return float(mean <= ROUNDING)
+    return 2 * float(stdtr(n - 1, -mean / error))
 
 
 def interval_over_clients(trainings: Sequence[Float[np.ndarray, "_"]], confidence: float = CONFIDENCE) -> Interval:

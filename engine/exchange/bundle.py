@@ -1,8 +1,8 @@
 """Bundles: runs with all their data in one file: the export document, models, analyses and logs.
 
-A plain zip. ``runs.json`` is the output of ``export --format json``. ``beside.json`` has an entry per run, which names
-its models and results, safetensors files in the folder with the run's number. ``choices.json`` has the choices of
-studies, if there are any.
+A plain zip. ``runs.json`` is the output of ``export --format json``, except for the choices of studies, which are in
+``choices.json``. ``beside.json`` has an entry per run, which names its models and results, safetensors files in the
+folder with the run's number.
 """
 
 import json
@@ -10,22 +10,21 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast, get_args
 
-from pydantic import AwareDatetime, BaseModel, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
 from engine.analyses.support.layouts import check_findings
-from engine.config.sampler import MAX_TRIALS
-from engine.config.study import Study
 from engine.core.errors import CheckpointInvalid, InvalidConfig
 from engine.core.findings import Findings
 from engine.core.run_json import problems_of
 from engine.core.vocabulary import ModelsFile
-from engine.exchange.records import export_config, load_result
+from engine.exchange.records import choices_of, export_config, load_result
 from engine.export.artifact_checks import check_models
+from engine.export.choices import ChoiceEntry, Time, by_experiment
 from engine.export.document import NOTHING, write_export
 from engine.export.reading import ImportedExperiment, check_no_null, parse_export
 from storage import (
@@ -35,7 +34,6 @@ from storage import (
     ArchiveInvalid,
     ArchiveWriter,
     ArtifactDamaged,
-    ChoiceRecord,
     FinishedAnalysis,
     FinishedEvent,
     FinishedFile,
@@ -52,8 +50,6 @@ MEMBER = r"^[0-9]{4,9}/[a-z][a-z0-9_-]*\.safetensors$"
 Level = Literal["info", "warning", "error"]
 Round = Annotated[int, Field(ge=0, lt=2**31)]
 Member = Annotated[str, Field(pattern=MEMBER)]
-# Any time zone can show these; the first and last years of a datetime overflow.
-Time = Annotated[AwareDatetime, Field(ge=datetime(1970, 1, 1, tzinfo=UTC), lt=datetime(2200, 1, 1, tzinfo=UTC))]
 
 
 class ModelsEntry(BaseModel):
@@ -74,23 +70,6 @@ class EventEntry(BaseModel):
     level: Level
     kind: str
     message: str
-
-
-class ChoiceEntry(BaseModel):
-    """``storage.ChoiceRecord``; ``experiment`` is the index of its experiment in the document."""
-
-    experiment: Annotated[int, Field(ge=0)]
-    entry: str
-    split: Annotated[int, Field(ge=0, lt=2**32)]
-    trial: Annotated[int, Field(ge=0, lt=MAX_TRIALS)]
-    value: Annotated[float, Field(allow_inf_nan=False)] | None
-    error: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
-    considered: Annotated[int, Field(ge=1, le=MAX_TRIALS)]
-    tied: Annotated[int, Field(ge=1, le=MAX_TRIALS)]
-    chosen_at: Time
-
-    def record(self) -> ChoiceRecord:
-        return ChoiceRecord(experiment_id=0, **self.model_dump(exclude={"experiment"}))
 
 
 class Attachments(BaseModel):
@@ -161,13 +140,8 @@ def write_bundle(store: Store, path: Path, runs: Sequence[RunRecord]) -> list[st
 
 
 @contextmanager
-def open_bundle(
-    path: Path,
-) -> Iterator[tuple[Archive, list[ImportedExperiment], list[Attachments], list[list[ChoiceRecord]]]]:
-    """Opens a bundle: experiments, attachments per run, and choices per experiment.
-
-    Raises InvalidConfig, also later when reading members.
-    """
+def open_bundle(path: Path) -> Iterator[tuple[Archive, list[ImportedExperiment], list[Attachments]]]:
+    """Opens a bundle: experiments, and attachments per run. Raises InvalidConfig, also later when reading members."""
     try:
         with Archive(path, BUNDLE) as archive:
             found = parse_export(archive.read(RUNS), path / RUNS)
@@ -175,7 +149,7 @@ def open_bundle(
             for experiment in found:
                 for number, (_, run) in zip(experiment.numbers, experiment.runs, strict=True):
                     attachments[number].check(archive, run.partition or {})
-            yield archive, found, attachments, _read_choices(archive, found)
+            yield archive, _with_choices(archive, found), attachments
     except ArchiveInvalid as error:
         raise InvalidConfig([str(error)]) from error
 
@@ -253,34 +227,16 @@ def _read_attachments(archive: Archive, found: Sequence[ImportedExperiment]) -> 
     return attachments
 
 
-def choices_of(store: Store, runs: Sequence[RunRecord]) -> list[ChoiceEntry]:
-    """The choices of the runs' studies; experiments are numbered as in the document."""
-    ids = dict.fromkeys(run.experiment_id for run in runs)
-    return [
-        ChoiceEntry(experiment=index, **{k: v for k, v in vars(choice).items() if k != "experiment_id"})
-        for index, experiment_id in enumerate(ids)
-        for choice in store.studies.choices(experiment_id)
-    ]
-
-
-def _read_choices(archive: Archive, found: Sequence[ImportedExperiment]) -> list[list[ChoiceRecord]]:
-    at, choices = archive.path / CHOICES, list[list[ChoiceRecord]]([[] for _ in found])
+def _with_choices(archive: Archive, found: Sequence[ImportedExperiment]) -> list[ImportedExperiment]:
     if CHOICES not in archive.members:
-        return choices
+        return list(found)
+    at = archive.path / CHOICES
     try:
         entries = TypeAdapter(list[ChoiceEntry]).validate_json(archive.read(CHOICES))
     except ValidationError as error:
         raise InvalidConfig(f"{at}: {problem}" for problem in problems_of(error)[:MAX_PROBLEMS]) from None
-    for i, entry in enumerate(entries):
-        experiment = found[entry.experiment].config if entry.experiment < len(found) else None
-        tuned = () if experiment is None or experiment.tune is None else Study(experiment).tuned
-        what = f"{at}: {i}: {entry.entry!r:.60} on split {entry.split}"
-        if (entry.entry, entry.split) not in tuned:
-            raise InvalidConfig([f"{what} is not tuned by its experiment"])
-        if any((entry.entry, entry.split) == (known.entry, known.split) for known in choices[entry.experiment]):
-            raise InvalidConfig([f"{what} is chosen twice"])
-        choices[entry.experiment].append(entry.record())
-    return choices
+    choices = by_experiment(entries, [experiment.config for experiment in found], at)
+    return [replace(experiment, choices=own) for experiment, own in zip(found, choices, strict=True)]
 
 
 @contextmanager

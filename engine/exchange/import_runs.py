@@ -2,20 +2,20 @@
 
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
-from engine.config.schema import RunConfig
+from engine.config.study import Study
 from engine.core.errors import InvalidConfig
 from engine.core.results import RunResult
 from engine.exchange.bundle import Attachments, open_bundle
-from engine.exchange.records import finished_run, load_result
+from engine.exchange.records import choice_record, finished_run, load_result
 from engine.export.document import run_document
 from engine.export.reading import ImportedExperiment, check_regular, read_export
-from storage import Archive, ChoiceRecord, ExperimentRecord, FinishedRun, RunRecord, Store
+from storage import Archive, ExperimentRecord, FinishedRun, RunRecord, Store
 
 Progress = Callable[[int, int], None]  # number of the run, total
 AddAttachments = Callable[[int, FinishedRun], FinishedRun]  # adds models, analyses and log to the run with this number
@@ -33,10 +33,11 @@ class Known:
 
 @dataclass(frozen=True)
 class Imported:
-    """The new experiments, and the runs that had been imported before."""
+    """The new experiments, the runs that had been imported before, and notes on studies without their choices."""
 
     experiments: tuple[ExperimentRecord, ...]
     known: tuple[Known, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,6 @@ class RunsFile:
 
     experiments: Sequence[ImportedExperiment]
     add_attachments: AddAttachments
-    choices: Sequence[Sequence[ChoiceRecord]] = ()  # of each experiment, if it is a study
 
     def runs_of(self, experiment: ImportedExperiment) -> Iterator[tuple[int, FinishedRun]]:
         """The runs of an experiment, each with its number in the file."""
@@ -72,8 +72,8 @@ def open_export(path: Path) -> Iterator[RunsFile]:
     if not _is_zip(path):
         yield RunsFile(read_export(path), lambda number, run: run)
         return
-    with open_bundle(path) as (archive, found, attachments, choices):
-        yield RunsFile(found, lambda number, run: _with_attachments(run, attachments[number], archive), choices)
+    with open_bundle(path) as (archive, found, attachments):
+        yield RunsFile(found, lambda number, run: _with_attachments(run, attachments[number], archive))
 
 
 def _is_zip(path: Path) -> bool:
@@ -94,8 +94,8 @@ def import_runs(
 ) -> Imported:
     """Imports the runs of a file that no earlier import has added; on an error none of them.
 
-    Runs that exist already only get missing models and analyses. An ``owner`` adds nothing to the runs of others, and
-    gets copies of them.
+    Runs that exist already only get missing models and analyses, and studies their missing choices. A study of which
+    only a part exists is imported whole. An ``owner`` adds nothing to the runs of others, and gets copies of them.
     """
     known = _find_known(store, file.experiments, owner)
     numbers, total = count(1), sum(len(experiment.runs) for experiment in file.experiments) - len(known)
@@ -107,12 +107,15 @@ def import_runs(
                 yield run
 
     created: list[ExperimentRecord] = []
+    notes: list[str] = []
     try:
-        for i, found in enumerate(file.experiments):
-            if not known.keys() >= set(found.numbers):
+        for found in file.experiments:
+            if is_new := not known.keys() >= set(found.numbers):
                 name, config = found.config.name, found.config.raw
                 created.append(store.experiments.import_finished(name, config, new_runs(found), example, owner))
-                store.studies.insert(created[-1].id, file.choices[i] if file.choices else ())
+            if found.config.tune is not None:
+                study_id = created[-1].id if is_new else store.queue.get(known[found.numbers[0]].run_id).experiment_id
+                notes += _add_choices(store, study_id, found)
         completed = [
             _add_missing(store, known[number], run)
             for experiment in file.experiments
@@ -122,7 +125,18 @@ def import_runs(
     except BaseException:
         store.experiments.delete([experiment.id for experiment in created])
         raise
-    return Imported(tuple(created), tuple(completed))
+    return Imported(tuple(created), tuple(completed), tuple(notes))
+
+
+def _add_choices(store: Store, experiment_id: int, found: ImportedExperiment) -> list[str]:
+    """Adds the choices that the study lacks. Returns a note if some are missing in the file, too."""
+    store.studies.insert(experiment_id, [choice_record(experiment_id, choice) for choice in found.choices])
+    chosen = {(choice.entry, choice.split) for choice in store.studies.choices(experiment_id)}
+    has_finals = any(config.study is not None and config.study.role == "final" for config, _ in found.runs)
+    if not has_finals or chosen >= set(Study(found.config).tuned):
+        return []
+    reason = "the file does not have all choices of this study, without which the Study page shows no results"
+    return [f"{found.config.name}: {reason}; export the study again and import that file"]
 
 
 def _add_missing(store: Store, known: Known, run: FinishedRun) -> Known:
@@ -142,22 +156,47 @@ def _with_attachments(run: FinishedRun, attachments: Attachments, archive: Archi
 
 def _find_known(store: Store, found: Sequence[ImportedExperiment], owner: str) -> dict[int, Known]:
     """The runs of the file that were imported before with the same content, by number."""
-    runs = [(n, *run) for e in found for n, run in zip(e.numbers, e.runs, strict=True)]
-    existing: dict[str, list[RunRecord]] = {}
-    for run in store.queue.find_by_digest({config.digest for _, config, _ in runs}):
-        if (run.provenance or {}).get("imported") and owner in ("", run.owner):
-            existing.setdefault(run.digest, []).append(run)
-    matches = {n: _match(store, config, imported, existing) for n, config, imported in runs}
-    return {n: Known(run.label, run.seed, run.id) for n, run in matches.items() if run is not None}
+    digests = {config.digest for experiment in found for config, _ in experiment.runs}
+    existing = [
+        run
+        for run in store.queue.find_by_digest(digests)
+        if (run.provenance or {}).get("imported") and owner in ("", run.owner)
+    ]
+    known: dict[int, Known] = {}
+    for experiment in found:
+        find = _find_runs if experiment.config.tune is None else _find_study
+        matches = zip(experiment.numbers, find(store, experiment, existing), strict=True)
+        known |= {number: Known(run.label, run.seed, run.id) for number, run in matches if run is not None}
+    return known
 
 
-def _match(
-    store: Store, config: RunConfig, imported: RunResult, existing: Mapping[str, Sequence[RunRecord]]
-) -> RunRecord | None:
-    candidates = existing.get(config.digest)
-    if not candidates:
-        return None
-    content = _content(imported)
+def _find_runs(store: Store, found: ImportedExperiment, existing: Sequence[RunRecord]) -> list[RunRecord | None]:
+    """For each run the existing one with its content."""
+    by_digest: dict[str, list[RunRecord]] = {}
+    for run in existing:
+        by_digest.setdefault(run.digest, []).append(run)
+    return [_match(store, imported, by_digest.get(config.digest, ())) for config, imported in found.runs]
+
+
+def _find_study(store: Store, found: ImportedExperiment, existing: Sequence[RunRecord]) -> list[RunRecord | None]:
+    """The runs of the experiment that has all of them, if there is one: parts of a study have no results."""
+    digests = {config.digest for config, _ in found.runs}
+    for experiment_id in dict.fromkeys(run.experiment_id for run in existing):
+        own = [run for run in existing if run.experiment_id == experiment_id]
+        if digests <= {run.digest for run in own} and _is_config(found, store.experiments.get(experiment_id)):
+            matches = _find_runs(store, found, own)
+            if None not in matches:
+                return matches
+    return [None] * len(found.runs)
+
+
+def _is_config(found: ImportedExperiment, existing: ExperimentRecord) -> bool:
+    """Whether the configurations are the same, apart from the name."""
+    return {**existing.config, "name": None} == {**found.config.raw, "name": None}
+
+
+def _match(store: Store, imported: RunResult, candidates: Sequence[RunRecord]) -> RunRecord | None:
+    content = _content(imported) if candidates else ""
     return next((run for run in candidates if _content(load_result(store, run)) == content), None)
 
 

@@ -10,9 +10,10 @@ from engine.config.study import Study
 from engine.core.errors import InvalidConfig
 from engine.core.results import RoundResult, RunResult
 from engine.exchange.stored_json import ConfigEntry, SummaryEntry
+from engine.export.choices import ChoiceEntry
 from engine.export.document import joint_config
 from engine.export.reading import check_levels, check_run, validated
-from storage import FinishedRun, NewRun, RoundRecord, RunRecord, Store
+from storage import ChoiceRecord, FinishedRun, NewRun, RoundRecord, RunRecord, Store
 
 
 def new_run(config: RunConfig) -> NewRun:
@@ -85,6 +86,21 @@ def export_config(store: Store, runs: Sequence[RunRecord]) -> dict[str, Any]:
     """The ``config`` of an export of these runs."""
     ids = dict.fromkeys(run.experiment_id for run in runs)
     return joint_config([store.experiments.get(i).config for i in ids])
+
+
+def choices_of(store: Store, runs: Sequence[RunRecord]) -> list[ChoiceEntry]:
+    """The ``choices`` of an export of these runs: those of their studies."""
+    ids = dict.fromkeys(run.experiment_id for run in runs)
+    return [
+        ChoiceEntry(experiment=index, **{k: v for k, v in vars(choice).items() if k != "experiment_id"})
+        for index, experiment_id in enumerate(ids)
+        for choice in store.studies.choices(experiment_id)
+    ]
+
+
+def choice_record(experiment_id: int, entry: ChoiceEntry) -> ChoiceRecord:
+    """An imported choice, for storage."""
+    return ChoiceRecord(experiment_id, **entry.model_dump(exclude={"experiment"}))
 
 
 def finished_run(config: RunConfig, result: RunResult) -> FinishedRun:

@@ -1,7 +1,8 @@
 """The export: one JSON document of an experiment's runs, identical from the command line, the app and Python.
 
-NaN, infinity and absent values are all ``null``, so the document is strict JSON. It is written run by run, so that an
-export of many runs needs the memory of one.
+``choices`` has the choices of studies; without any, the key is left out. NaN, infinity and absent values are all
+``null``, so the document is strict JSON. It is written run by run, so that an export of many runs needs the memory of
+one.
 """
 
 import json
@@ -17,27 +18,30 @@ from engine.core.errors import InvalidConfig
 from engine.core.json_values import finite
 from engine.core.results import RoundResult, RunResult
 from engine.core.vocabulary import COUNTS, DIAGNOSTICS, ENDED, MODEL_KINDS, UNSEEN, select_prefix
+from engine.export.choices import ChoiceEntry
 from engine.metrics import best_round_score
 
 NOTHING = "none of these runs can be exported: they have not ended or were deleted; select others"
 
 
-def write_export(path: Path, config: Mapping[str, Any], runs: Iterable[RunResult]) -> None:
+def write_export(
+    path: Path, config: Mapping[str, Any], runs: Iterable[RunResult], choices: Sequence[ChoiceEntry] = ()
+) -> None:
     """Writes the document to a file, atomically. Runs that have not ended are left out."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "w", encoding="utf-8") as file:
-            _write(file, config, runs)
+            _write(file, config, runs, choices)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def export_text(config: Mapping[str, Any], runs: Iterable[RunResult]) -> str:
+def export_text(config: Mapping[str, Any], runs: Iterable[RunResult], choices: Sequence[ChoiceEntry] = ()) -> str:
     """The document as text. Raises InvalidConfig if none of the runs has ended: there is nothing to import then."""
     text = StringIO()
-    if not _write(text, config, runs):
+    if not _write(text, config, runs, choices):
         raise InvalidConfig([NOTHING])
     return text.getvalue()
 
@@ -108,13 +112,18 @@ def summary_of(rounds: Sequence[RoundResult], partition: Mapping[str, Any] | Non
     return {**summary, "best": best}
 
 
-def _write(file: TextIOBase, config: Mapping[str, Any], runs: Iterable[RunResult]) -> int:
+def _write(
+    file: TextIOBase, config: Mapping[str, Any], runs: Iterable[RunResult], choices: Sequence[ChoiceEntry]
+) -> int:
     """Writes the document and returns its number of runs."""
     number = 0
     file.write(f'{{"config": {_json(finite(config))},\n"runs": [')
     for number, text in enumerate(map(_json, _run_documents(runs, "experiments" in config)), 1):
         file.write(f"{',' if number > 1 else ''}\n{text}")
-    file.write("\n]}\n")
+    file.write("\n]")
+    if choices:
+        file.write(f',\n"choices": {_json([choice.model_dump(mode="json") for choice in choices])}')
+    file.write("}\n")
     return number
 
 

@@ -24,6 +24,7 @@ from engine.core.results import RoundResult, RunResult
 from engine.core.run_json import PartitionEntry, ProvenanceEntry, Size, problems_of
 from engine.core.vocabulary import COSTS, DIAGNOSTICS, MODEL_KINDS, UNSEEN, Ended, add_prefix
 from engine.export import diagnostic_groups
+from engine.export.choices import ChoiceEntry, by_experiment
 from engine.export.document import summary_of
 from engine.metrics import summarize_clients
 
@@ -72,15 +73,17 @@ class RunEntry(BaseModel):
 class Document(BaseModel):
     config: dict[str, Any]
     runs: list[RunEntry]
+    choices: list[ChoiceEntry] = []
 
 
 @dataclass(frozen=True)
 class ImportedExperiment:
-    """The runs of one experiment, each with its configuration."""
+    """The runs of one experiment, each with its configuration, and the choices of a study."""
 
     config: ExperimentConfig
     runs: tuple[tuple[RunConfig, RunResult], ...]
     numbers: tuple[int, ...]  # indices of these runs in the document
+    choices: tuple[ChoiceEntry, ...] = ()
 
 
 def read_export(path: Path) -> list[ImportedExperiment]:
@@ -144,9 +147,10 @@ def parse_export(data: bytes, path: Path) -> list[ImportedExperiment]:
     for experiment, own in zip(experiments, found, strict=True):
         if experiment.tune is not None:
             _check_points(Study(experiment), [config for config, _ in own], path)
+    choices = by_experiment(document.choices, experiments, f"{path}: choices")
     return [
-        ImportedExperiment(experiment, tuple(runs), tuple(own))
-        for experiment, runs, own in zip(experiments, found, numbers, strict=True)
+        ImportedExperiment(experiment, tuple(runs), tuple(own), chosen)
+        for experiment, runs, own, chosen in zip(experiments, found, numbers, choices, strict=True)
         if runs
     ]
 

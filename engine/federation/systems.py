@@ -3,7 +3,8 @@
     c_i <- compute_s exp(compute_spread g_i)            seconds for the gradient of a sample; g_i ~ N(0, 1)
     g_i <- s Phi^-1((rank_i + 1/2) / N) + sqrt(1 - s^2) g_i       with a tie of strength s
     up_i, down_i <- medians times exp(link_spread h_i)  h_i ~ N(0, 1)
-    p_i <- clip(a + s min(a, 1 - a) (1 - 2 (rank_i + 1/2) / N), 0.02, 1)    chance to be available; without a tie a
+    p_i <- a + b (1 - 2 (rank_i + 1/2) / N)             chance to be available; without a tie a
+        b = s min(a, 1 - a), or less so that every p_i is at least min(a, 0.02) and their mean stays a
 
 Everything is drawn once per run, by streams of the seed, so the same clients are slow for every method. A tie changes
 who is slow, not how many: the quantiles of a normal distribution are assigned by rank. Clients with equal values are
@@ -95,7 +96,10 @@ def systems_of(options: System, data: Federation, seed: int) -> Systems:
     if options.tie != "none":
         place = (_ranks(options.tie, data) + 0.5) / N
         score = s * ndtri(place) + np.sqrt(1 - s**2) * score
-        available = np.clip(a + s * min(a, 1 - a) * (1 - 2 * place), LEAST_AVAILABLE, 1.0)
+        moved, least = s * min(a, 1 - a) * (1 - 2 * place), min(a, LEAST_AVAILABLE)
+        if a + moved.min() < least:
+            moved *= (least - a) / moved.min()
+        available = a + moved
     speed = np.exp(-options.compute_spread * score)
     return Systems(options, seed, speed, np.exp(options.link_spread * link), available)
 

@@ -44,6 +44,11 @@ class LstmLayer(nn.LSTMCell):
 class CharLstm:
     options: CharLstmOptions
 
+    @property
+    def num_layers(self) -> int:
+        """The embedding, the LSTM layers, the output layer."""
+        return 1 + self.options.num_layers + 1
+
     def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
         length, o = text_length("char_lstm", input_shape), self.options
         layers = [LstmLayer(o.dim if i == 0 else o.hidden, o.hidden) for i in range(o.num_layers)]

@@ -81,6 +81,11 @@ class Added(nn.Sequential):
 class CharTransformer:
     options: CharTransformerOptions
 
+    @property
+    def num_layers(self) -> int:
+        """Two embeddings, four linear layers in each block, the output layer."""
+        return 2 + 4 * self.options.num_layers + 1
+
     def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
         length, o = text_length("char_transformer", input_shape), self.options
         layers: list[nn.Module] = [CharacterEmbedding(o.vocabulary, o.dim), Positions(length, o.dim)]

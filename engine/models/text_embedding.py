@@ -1,8 +1,7 @@
 """A hashed bag of embeddings: the mean of a text's token embeddings, a hidden layer, an output layer.
 
 After Joulin, Grave, Bojanowski, Mikolov. Bag of Tricks for Efficient Text Classification. EACL 2017. A sample is a row
-of token ids, at least 1, padded with 0; ids beyond the table are folded back into it, as a hash with fewer buckets
-would do. Body: up to the hidden layer; head: the output layer.
+of token ids, at least 1, padded with 0. Body: up to the hidden layer; head: the output layer.
 """
 
 from dataclasses import dataclass
@@ -37,7 +36,6 @@ class MeanEmbedding(nn.Embedding):
     def forward(self, x: Tensor) -> Tensor:
         ids = x.long()
         used = (ids != 0).to(self.weight.dtype)
-        ids = (ids - 1) % (self.num_embeddings - 1) + 1  # the padding has weight 0, so its row does not matter
         share = used / used.sum(1, keepdim=True).clamp(min=1)
         return torch.bmm(share[:, None], super().forward(ids))[:, 0]
 

@@ -14,7 +14,7 @@ from engine.config.system import System
 from engine.core.registry import AGGREGATORS, ATTACKS, COMPRESSORS
 from engine.federation.clients import Federation
 from engine.federation.malicious import with_malicious
-from engine.federation.systems import Systems, systems_of
+from engine.federation.systems import LEAST_AVAILABLE, Systems, systems_of
 from engine.privacy.client_level import ClientLevel, client_level
 from engine.task import Shared
 
@@ -76,6 +76,7 @@ def notes(config: RunConfig, shared: Shared, dials: Dials | None, keeps_places: 
         if dials is not None and dials.compressor.feedback and not keeps_places:
             what = "each round sends predictions for other samples"
             yield f"{config.algorithm.name}: {what}; compression.feedback has no effect"
+        yield from _aggregator_notes(config, dials)
         yield from _privacy_notes(config)
         if dials is not None and dials.privacy is not None:
             yield _guarantee(dials.privacy, config.training.rounds)
@@ -96,8 +97,28 @@ def _system_notes(system: System, participation: float) -> Iterator[str]:
         yield f"system.deadline_s={system.deadline_s:g}: nothing takes time, so no upload is late; set compute_s"
     if system.over_select > 1 and participation == 1:
         yield f"system.over_select={system.over_select:g}: all clients participate already, so it has no effect"
-    if system.tie != "none" and system.availability == 1 and not (system.compute_s and system.compute_spread):
+    is_alike = system.availability == 1 or system.availability <= LEAST_AVAILABLE
+    if system.tie != "none" and is_alike and not (system.compute_s and system.compute_spread):
         yield f"system.tie={system.tie}: all clients are equally fast and available; set compute_s or availability"
+
+
+def _aggregator_notes(config: RunConfig, dials: Dials | None) -> Iterator[str]:
+    if config.aggregator is None or dials is None:
+        return
+    uploads = _expected_uploads(config, dials.num_clients)
+    needed = dials.aggregator.needs(dials.expected_malicious(uploads))
+    if uploads < needed:
+        what = f"{config.aggregator.name} takes the mean of fewer than {needed:,} uploads"
+        yield f"aggregator: {what}, and {uploads:,} are expected in a round; change its options, or raise participation"
+
+
+def _expected_uploads(config: RunConfig, num_clients: int) -> int:
+    """How many uploads the server is expected to use in a round, if none is late."""
+    wanted = max(1, round(config.training.participation * num_clients))
+    if config.system is None:
+        return wanted
+    sampled = min(config.sampled_share, config.system.availability) * num_clients
+    return min(wanted, max(1, round(sampled * (1 - config.system.drop_out))))
 
 
 def _privacy_notes(config: RunConfig) -> Iterator[str]:

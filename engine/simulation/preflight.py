@@ -111,6 +111,8 @@ def study_notes(experiment: ExperimentConfig) -> tuple[str, ...]:
     at = tune.rounds
     shorter = {e.training.rounds: None for e in experiment.algorithms if at and e.training.rounds > at}
     found = [f"settings are chosen at {at} of {rounds} rounds" for rounds in shorter]
+    if tune.gradients is not None and "trials" in tune.model_fields_set:
+        found.append(f"tune.trials: {tune.trials} is not used, since gradients is the budget; remove one of them")
     return (*found, *([tpe.NOTE] if tune.sampler == "tpe" else []))
 
 

@@ -146,7 +146,7 @@ class Simulation:
         model = build_model(config.model, data.input_shape, data.num_classes)
         if config.training.dtype == "bfloat16":
             model = dataclasses.replace(model, rounded_to=torch.bfloat16)
-        require_fitting_tokens(model, data.train.pool.x)
+        require_fitting_tokens(model, data.train.pool.x, getattr(config.dataset.options, "buckets", None))
         require_images(config.training.augmentation, data.input_shape)
         backend = choose_backend(config.machine.backend, model, device)
         if config.training.clip_norm is not None:

@@ -16,4 +16,5 @@ def estimate(task: Task, steps: int = STEPS, lr: float | None = None) -> tuple[f
     """R-hat, and its cost in gradient evaluations: ``steps`` of every client alone, from the common start."""
     alone = task.everyone(stream="estimate", steps=steps)
     trained = local_sgd(task, broadcast(task.initial_model(), task.num_clients), alone, SGD.of(task, lr))
+    task.channel.computed_by(alone)
     return statistical_error.heterogeneity(flatten(trained.params)), trained.gradient_evaluations

@@ -449,10 +449,12 @@ def test_a_method_of_unknown_cost_is_not_drawn_and_not_on_the_front() -> None:
     runs = runs.assign(megabytes=[0.0, 5.0, np.nan], gradient_evaluations=1.0, seconds=1.0)
     rows = cost.data(runs, "megabytes")
     assert rows.loc[rows["front"], "method"].tolist() == ["free", "dear"]
-    assert cost.finding(rows, "megabytes").endswith(": free, dear. Cost not recorded: unknown.")
+    assert cost.finding(rows, "megabytes").endswith(
+        ": free, dear. Cost unknown, as runs diverged or did not record it: unknown."
+    )
     assert list(cost.figure(rows, "megabytes").data[1].text) == ["free", "dear"]
     none = cost.data(runs.assign(megabytes=np.nan), "megabytes")
-    assert cost.finding(none, "megabytes") == "No run recorded this cost: megabytes sent, both ways."
+    assert cost.finding(none, "megabytes") == "No method has a known cost: megabytes sent, both ways."
 
 
 @pytest.mark.parametrize("unknown", [["best", "other"], ["best"], ["other"]])

@@ -1,12 +1,13 @@
 """The sections of Compare: only the open one is drawn, and chosen clients are highlighted in all of them."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from app.charts import cluster_raster, differences, dumbbell, ecdf, histogram, paired
+from app.charts import cluster_raster, cost, differences, dumbbell, ecdf, histogram, paired
 from app.charts.plot.curve_labels import Curve, name_curves
 from app.charts.plot.palette import ground
 from app.compare import chosen_clients
@@ -42,6 +43,16 @@ def test_a_section_is_in_the_address_unless_it_is_the_first(read_store: Store) -
     bar.set_value("cost").run()
     assert page.query_params["section"] in ("cost", ["cost"])
     assert "the cheapest" in page.header[0].value or "the lowest cost" in page.header[0].value
+
+
+def test_a_method_that_broke_off_is_not_the_cheapest(read_store: Store) -> None:
+    runs = queries.runs(with_partition=True)
+    broken = [replace(run, status="diverged" if run.algorithm == "ditto" else run.status) for run in runs]
+    costs = View(tuple(methods_of(broken))).with_costs()
+    assert set(costs[costs["megabytes"].isna()]["method"]) == {"Ditto"}
+    assert "Cost unknown, as runs diverged or did not record it: Ditto." in cost.finding(
+        cost.data(costs, "megabytes"), "megabytes"
+    )
 
 
 def test_the_method_of_the_cumulative_chart_is_method_a_of_the_pair(read_store: Store) -> None:

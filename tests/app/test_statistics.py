@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest, friedmanchisquare, studentized_range, wilcoxon
+from scipy.stats import binomtest, friedmanchisquare, studentized_range, ttest_1samp, wilcoxon
 
 from app.statistics import bayesian
 from app.statistics.bayesian import posterior_draws, signed_rank_posterior
@@ -30,7 +30,8 @@ from app.statistics.holm import holm
 from app.statistics.hurt import hurt_and_helped, wilson
 from app.statistics.pairs import all_pairs, to_reference
 from app.statistics.signed_rank import EXACT_UP_TO, effect, mean_ranks, rank_sums, sign_test_p, signed_rank_p
-from engine.core.statistics import t_interval
+from app.statistics.verdicts import relation
+from engine.core.statistics import t_interval, t_test_p
 from engine.metrics import tail_size
 
 TABLE_6 = np.array(
@@ -229,18 +230,24 @@ def test_the_chance_to_meet_the_best_part_of_a_space_is_known() -> None:
     [(20, 22, 0.767), (40, 45, 0.805), (100, 45, 0.801), (100, 175, 0.852), (40, 373, 0.869)],
 )
 def test_the_floor_of_a_tail_is_known(clients: int, samples: int, mean: float) -> None:
-    assert chance_floor(np.full(clients, samples), 0.9, 0.05).mean == pytest.approx(mean, abs=0.002)
+    assert chance_floor([(np.full(clients, samples), 0.9)], 0.05).mean == pytest.approx(mean, abs=0.002)
 
 
 def test_the_floor_has_a_range_of_chance() -> None:
-    found = chance_floor(np.full(20, 22), 0.9, 0.05)
+    found = chance_floor([(np.full(20, 22), 0.9)], 0.05)
     assert (found.low, found.high) == pytest.approx((15 / 22, 18 / 22))  # 0.682 to 0.818
 
 
+def test_the_floor_of_the_mean_over_splits_has_a_narrower_range() -> None:
+    one, four = (chance_floor([(np.full(100, 175), 0.9)] * splits, 0.05) for splits in (1, 4))
+    assert four.mean == pytest.approx(one.mean, abs=0.002)
+    assert four.high - four.low == pytest.approx((one.high - one.low) / 2, rel=0.1)
+
+
 def test_the_floor_ignores_clients_without_test_samples_and_perfect_clients_have_none() -> None:
-    found = chance_floor(np.array([10, 0, 10]), 1.0, 0.05)
+    found = chance_floor([(np.array([10, 0, 10]), 1.0), (np.array([0]), 0.9)], 0.05)
     assert (found.mean, found.low, found.high, found.n) == (1, 1, 1, 2)
-    assert np.isnan(chance_floor(np.array([0]), 0.9, 0.05).mean)
+    assert np.isnan(chance_floor([(np.array([0]), 0.9)], 0.05).mean)
 
 
 def test_hurt_and_helped_are_counted_with_a_wilson_interval() -> None:
@@ -336,4 +343,20 @@ def test_pairs_are_compared_on_common_blocks_with_an_interval() -> None:
     assert (first.a, first.b, first.effect, first.p) == (1, 0, -1, 0.25)
     assert (first.interval.mean, first.interval.n, second.interval.n) == pytest.approx((-0.2, 3, 2))
     assert [pair.holm for pair in (first, second)] == [0.5, 0.5]
+    assert first.t_holm == pytest.approx(2 * ttest_1samp([-0.1, -0.2, -0.3], 0).pvalue)
     assert np.isnan(to_reference(np.array([[1.0, np.nan]]), 0)[0].p)
+
+
+def test_the_t_test_is_that_of_the_interval() -> None:
+    values = np.array([0.1, 0.4, 0.3, -0.05])
+    p = t_test_p(values)
+    assert p == pytest.approx(float(ttest_1samp(values, 0).pvalue))
+    assert t_interval(values, 1 - p).low == pytest.approx(0)
+    assert (t_test_p(np.full(3, 0.5)), t_test_p(np.zeros(3))) == (0, 1) and np.isnan(t_test_p(np.ones(1)))
+
+
+def test_few_studies_of_equal_methods_name_one_that_differs() -> None:
+    stream = np.random.default_rng(0)
+    studies = [to_reference(stream.normal(0.8, 0.03, (5, 12)), 0) for _ in range(400)]
+    named = [any(relation(pair) in ("ahead", "behind") for pair in pairs) for pairs in studies]
+    assert 0 < np.mean(named) < 0.08  # without the correction: 0.2

@@ -1,6 +1,6 @@
 """The numbers and sentences of a study, without a database."""
 
-from math import inf
+from math import inf, sqrt
 from types import SimpleNamespace
 from typing import cast
 
@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from app.data.comparison import per_run
+from app.statistics.pairs import Pair
 from app.statistics.verdicts import relation
 from app.study import equal_cost, finals, finding, numbers, ranks
 from app.study.numbers import Difference
@@ -47,14 +48,14 @@ def runs_of(everyone: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(setting=runs["run"].map(settings))
 
 
-def difference(method: str, low: float, high: float, n: int = 5) -> Difference:
-    interval = Interval((low + high) / 2, low, high, n)
-    return Difference(method, interval, 0.1, 0.2, relation(interval), "")
+def difference(method: str, low: float, high: float, t_holm: float = 0.04) -> Difference:
+    interval = Interval((low + high) / 2, low, high, 5)
+    return Difference(method, interval, 0.1, 0.2, relation(Pair(0, 1, interval, 0.1, 0.2, t_holm, 1.0)), "")
 
 
 def table(**gains: float) -> pd.DataFrame:
     rows = [
-        {"method": name, "tuned": 0.9, "gain": gain, "tail": "Spread explained by chance alone", "samples": 1000}
+        {"method": name, "tuned": 0.9, "gain": gain, "tail": "Not below what chance alone explains", "samples": 1000}
         for name, gain in gains.items()
     ]
     return pd.DataFrame(rows)
@@ -68,6 +69,7 @@ FIVE = {
         difference("CGPFL", -0.005, 0.010),
         difference("FedAvg", -0.054, -0.014),
         difference("Best", 0.01, 0.03),
+        difference("IFCA", 0.001, 0.023, t_holm=0.06),
     )
 }
 
@@ -91,9 +93,11 @@ def test_with_one_split_the_interval_is_about_its_clients() -> None:
     assert (found.relation, found.words) == ("unclear", "One split: no interval")
 
 
-def test_the_chance_floor_is_that_of_one_training_averaged_over_splits() -> None:
-    found = numbers.floors_of(clients(splits=2, A=[0.9] * 20)).iloc[0]
-    assert 0.75 < found["floor"] < 0.82 and found["floor_low"] < found["floor"] < found["floor_high"]
+def test_the_chance_floor_is_that_of_the_mean_over_splits() -> None:
+    one, ten = (numbers.floors_of(clients(splits=splits, A=[0.95] * 20)).iloc[0] for splits in (1, 10))
+    assert ten["floor_low"] < ten["floor"] < ten["floor_high"]
+    width = (one["floor_high"] - one["floor_low"]) / (ten["floor_high"] - ten["floor_low"])
+    assert 1.5 < width < sqrt(10)  # splits of a lower accuracy spread more
 
 
 def test_hurt_and_helped_clients_are_averaged_over_seeds_and_counted_in_each_split() -> None:
@@ -131,10 +135,11 @@ def test_the_sentences_sort_methods_by_what_their_interval_allows() -> None:
     assert finding.sentences(rows, FIVE, "LocalTrain", 5, "Digits · 20 clients") == [
         "Best (+2.0 ± 1.0 points) leads LocalTrain.",
         "LG-FedAvg is level with LocalTrain, within half a point.",
+        "IFCA (+1.2 ± 1.1 points) may differ from LocalTrain by chance, among 6 comparisons.",
         "Ditto and CGPFL cannot be told apart from LocalTrain (between −1.2 and +1.7 points).",
         "FedAvg (−3.4 ± 2.0 points) is behind.",
         "Tuning raised CGPFL by 42.0 points and LocalTrain by 1.5 points.",
-        "Under every method, chance alone explains how low the lowest 10 % of the clients are.",
+        "Under every method, chance alone could explain how low the lowest 10 % of the clients are.",
         "This generalizes only to new splits of this data set, divided in this way (Digits · 20 clients).",
     ]
 

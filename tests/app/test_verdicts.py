@@ -1,9 +1,10 @@
 """What an interval, a number of splits or a tail allows to say."""
 
-from math import inf
+from math import inf, nan
 
 import pytest
 
+from app.statistics.pairs import Pair
 from app.statistics.verdicts import (
     blocks_needed,
     difference_in_words,
@@ -12,6 +13,10 @@ from app.statistics.verdicts import (
     too_few_blocks,
 )
 from engine.core.statistics import Interval
+
+
+def pair(interval: Interval, t_holm: float = 0.04) -> Pair:
+    return Pair(0, 1, interval, 0.1, 0.2, t_holm, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -26,16 +31,24 @@ from engine.core.statistics import Interval
     ],
 )
 def test_a_verdict_depends_on_zero_half_a_point_and_two_points(low: float, high: float, expected: str) -> None:
-    assert difference_in_words(Interval((low + high) / 2, low, high, 5), 1000) == expected
+    assert difference_in_words(pair(Interval((low + high) / 2, low, high, 5)), 1000) == expected
+
+
+def test_a_lead_must_hold_after_the_correction_for_all_comparisons() -> None:
+    ahead, behind = pair(Interval(0.02, 0.01, 0.03, 5), 0.06), pair(Interval(-0.02, -0.03, -0.01, 5), 0.06)
+    assert relation(ahead) == relation(behind) == "unclear"
+    assert difference_in_words(ahead) == "Between +1.0 and +3.0 points: may be chance among so many comparisons"
+    assert relation(pair(Interval(0.002, 0.001, 0.003, 5), 0.06)) == "level"
 
 
 def test_two_splits_show_no_leader_even_if_the_interval_excludes_zero() -> None:
-    assert relation(Interval(0.2, 0.1, 0.3, 2)) == "unclear" and relation(Interval(0.2, 0.1, 0.3, 3)) == "ahead"
+    two, three = (relation(pair(Interval(0.2, 0.1, 0.3, n))) for n in (2, 3))
+    assert (two, three) == ("unclear", "ahead")
 
 
 def test_one_split_has_no_interval() -> None:
-    assert difference_in_words(Interval(0.2, -inf, inf, 1)) == "One split: no interval"
-    assert difference_in_words(Interval(float("nan"), -inf, inf, 0)) == "No split in common"
+    assert difference_in_words(pair(Interval(0.2, -inf, inf, 1), nan)) == "One split: no interval"
+    assert difference_in_words(pair(Interval(nan, -inf, inf, 0), nan)) == "No split in common"
 
 
 def test_so_many_blocks_are_needed_for_significance() -> None:
@@ -54,6 +67,6 @@ def test_too_few_splits_are_reported_with_the_number_that_would_do() -> None:
 
 def test_a_tail_inside_the_range_of_chance_is_no_finding() -> None:
     floor = Interval(0.80, 0.70, 0.85, 20)
-    assert tail_in_words(0.71, floor) == "Spread explained by chance alone"
+    assert tail_in_words(0.71, floor) == "Not below what chance alone explains"
     assert tail_in_words(0.69, floor) == "Below what chance alone explains"
-    assert tail_in_words(0.69, Interval(float("nan"), -inf, inf, 0)) == ""
+    assert tail_in_words(0.69, Interval(nan, -inf, inf, 0)) == ""

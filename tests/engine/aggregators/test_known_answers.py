@@ -118,6 +118,23 @@ def test_too_few_updates_for_krum_take_the_mean(name):
     assert found.fell_back and update.item() == pytest.approx(4.1)
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "needed"),
+    [("trimmed_mean", {"trim": 0.3}, 4), ("median", {}, 3), ("krum", {"f": 1}, 5), ("multi_krum", {"keep": 5}, 6)],
+)
+def test_a_rule_falls_back_exactly_where_fewer_uploads_arrive_than_it_needs(name, options, needed):
+    assert rule(name, **options).needs(0) == needed
+    fell_back = {count: combined(name, [[2.0**i] for i in range(count)], **options)[1].fell_back for count in (1, 9)}
+    fell_back |= {count: combined(name, SCALARS[:1] * count, **options)[1].fell_back for count in (needed - 1, needed)}
+    assert fell_back == {1: True, needed - 1: True, needed: False, 9: False}
+
+
+def test_rules_that_act_on_any_number_of_uploads_never_fall_back():
+    for name, options in (("mean", {}), ("norm_clip", {}), ("geometric_median", {}), ("trimmed_mean", {"trim": 0.0})):
+        assert rule(name, **options).needs(1) == 1
+        assert not combined(name, [[1.0]], **options)[1].fell_back
+
+
 def test_of_equal_scores_krum_takes_the_client_with_the_lower_number():
     _, found = combined("krum", [[0.0], [1.0], [0.0], [1.0], [0.0], [1.0]], f=1)
     assert found.weight.argmax().item() == 0

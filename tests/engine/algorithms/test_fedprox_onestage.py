@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from engine.config.schema import RunConfig
 from engine.core.errors import Unsupported
+from engine.simulation.simulate import Simulation
 from engine.training import heterogeneity, statistical_error
 from engine.training.smoothness import smoothness
 from tests.support import reference
@@ -12,6 +14,8 @@ from tests.support.builders import (
     SIZES,
     assert_close,
     assert_equal,
+    config,
+    federation,
     personalized,
     shared_model,
     simulation,
@@ -135,3 +139,15 @@ def test_theory_gamma_is_that_of_corollary_1():
     run = simulation({"name": "fedprox_onestage", "lam": 0.4, "gamma": "theory"}, model={"name": "mlr", "l2": 0.1})
     L = smoothness(run.task)
     assert run.algorithm._gamma(run.task, 0.4) == pytest.approx((0.4 + L) / (2 * 0.4 * L))
+
+
+def test_the_estimate_takes_the_time_of_all_clients_and_a_round_that_of_its_cohort():
+    raw = config({"name": "fedprox_onestage", "estimate_steps": 5}, participation=0.5).to_dict()
+    run = Simulation(RunConfig.from_dict(raw | {"system": {"compute_s": 1.0}}), data=federation())
+    rounds, seconds = list(run.rounds()), []
+    for cohort in (run.task.everyone(stream="estimate", steps=5), run.task.cohort(1)):
+        of_each = np.zeros(4)
+        of_each[list(cohort.numbers)] = cohort.plan.samples
+        seconds.append(of_each / rounds[0].arrays["diagnostics.speed"])
+    expected = max(seconds[0].max(), (seconds[0] + seconds[1])[rounds[1].cohort].max())
+    assert rounds[1].scalars["diagnostics.simulated_s"] == pytest.approx(expected)

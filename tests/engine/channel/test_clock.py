@@ -9,6 +9,7 @@ from engine.channel.clock import Clock
 from engine.channel.dials import ChannelState, Dials
 from engine.channel.open import Open
 from engine.config.system import System
+from engine.federation.batches import Cohort
 from engine.federation.systems import Systems
 from tests.support.builders import simulation
 
@@ -124,6 +125,39 @@ def test_a_client_that_was_left_out_stays_out_for_the_round():
     found.systems.speed[:] = [0.1, 1, 1, 0.1]  # the others would be first now
     found.count(COHORT.plan.gradient_evaluations)
     assert by_client(found.arrives(COHORT, NOTHING)) == [True, False, False, True]
+
+
+def two_cohorts(second: list[int], **options) -> tuple[Clock, Cohort]:
+    """A clock after a message of all clients and one of some of them, each after a training."""
+    found, few = trained(**options), RUN.task.cohort_of(second, 1)
+    found.arrives(COHORT, np.full(4, 7.0))
+    found.count(few.plan.gradient_evaluations)
+    found.arrives(few, np.full(len(second), 5.0))
+    return found, few
+
+
+def test_clients_take_the_time_of_the_trainings_that_they_take_part_in():
+    for second, seconds, duration in (([0, 3], [2, 2.5], 4), ([0, 2], [2, 8], 8)):  # client 2 takes 4 for the first one
+        found, few = two_cohorts(second)
+        assert dict(zip(few.numbers, found.seconds(few), strict=True)) == dict(zip(second, seconds, strict=True))
+        assert found.duration(few) == duration
+
+
+def test_what_an_earlier_cohort_computes_and_sends_in_vain_is_wasted():
+    found, few = two_cohorts([0, 1], bytes_down=10, deadline_s=3.0)  # client 2 is late first, then client 1
+    values = found.values(few)
+    assert values["arrived"].tolist() == [1, 0, 0, 0] and values["late"] == 1
+    assert values["wasted_gradients"] == 4 + 4
+    assert values["wasted_bytes"] == (10 + 7) + (10 + 5)
+
+
+def test_training_without_a_message_is_charged_to_the_clients_that_trained():
+    found, few = trained(), RUN.task.cohort_of([0, 3], 1)
+    found.computed_by(COHORT)
+    assert not found.values(COHORT)["arrived"].any() and found.duration(COHORT) == 4
+    found.count(few.plan.gradient_evaluations)
+    assert found.arrives(few, np.zeros(2)).all() and found.messages == 1
+    assert dict(zip(few.numbers, found.seconds(few), strict=True)) == {0: 2, 3: 2.5} and found.duration(few) == 4
 
 
 def test_training_after_the_last_message_takes_time():

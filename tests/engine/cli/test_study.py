@@ -33,8 +33,9 @@ def config(tmp_path: Path) -> Path:
 def test_a_study_is_run_to_its_end_exported_and_shown(call: Call, config: Path, tmp_path: Path) -> None:
     export = tmp_path / "out.json"
     assert call("run", config, "--export", export, "--quiet").code == 0
-    runs = json.loads(export.read_text())["runs"]
-    roles = [run["study"]["role"] for run in runs]
+    document = json.loads(export.read_text())
+    assert [choice["entry"] for choice in document["choices"]] == ["fedavg"]
+    roles = [run["study"]["role"] for run in document["runs"]]
     assert roles.count("trial") == 2 and roles.count("final") >= 1
     shown = call("study", "1")
     lines = shown.out.splitlines()
@@ -44,6 +45,20 @@ def test_a_study_is_run_to_its_end_exported_and_shown(call: Call, config: Path, 
     (choice,) = json.loads(call("study", "1", "--json").out)
     assert (choice["entry"], choice["split"], choice["considered"]) == ("fedavg", 4, 2)
     assert set(choice["setting"]) == ({"lr"} if choice["trial"] else set())
+
+
+def test_the_setting_of_a_choice_is_exact_in_json_and_short_in_the_table(
+    call: Call, config: Path, tmp_path: Path
+) -> None:
+    call("run", config, "--quiet")
+    store = Store(f"sqlite:///{tmp_path}/var/fedscape.db")
+    with store._database.write() as connection:
+        connection.exec_driver_sql("UPDATE choices SET trial = 1")
+    lr = store.queue.get(2).config["training"]["lr"]
+    store.close()
+    (choice,) = json.loads(call("study", "1", "--json").out)
+    assert choice["setting"] == {"lr": lr} and lr != float(f"{lr:.4g}")
+    assert f"lr={lr:.4g}" in call("study", "1").out
 
 
 def test_a_choice_whose_first_trial_was_deleted_is_shown_without_its_setting(

@@ -216,6 +216,20 @@ def test_an_unfair_or_impossible_study_is_refused(changed: dict[str, Any], words
     assert words in problems(**changed)
 
 
+def test_a_range_that_depends_on_the_layers_is_known_for_models_of_characters() -> None:
+    assert study(model="char_lstm", algorithms=["plgu_lf"]).spaces("plgu_lf")["D"].ends == (0, 3)
+    assert study(model="char_transformer", algorithms=["plgu_lf"]).spaces("plgu_lf")["D"].ends == (0, 10)
+
+
+def test_a_range_that_depends_on_an_unknown_size_may_be_replaced_by_the_one_that_the_message_names() -> None:
+    natural = {"name": "natural", "val_fraction": 0.2}
+    for method, parameter in (("cgpfl", "K"), ("fl_hc", "n_clusters")):
+        message = problems(partition=natural, algorithms=[method])
+        assert message.endswith("give numbers, as in [2, 10, intlog]")
+        entry = {"name": method, "tune": {parameter: [2, 10, "intlog"]}}
+        assert study(partition=natural, algorithms=[entry]).spaces(method)[parameter].ends == (2, 10)
+
+
 def test_the_plan_counts_all_runs_of_a_study() -> None:
     s = study()
     planned = list(s.planned())

@@ -4,11 +4,12 @@ from math import log, sqrt
 
 import numpy as np
 import pytest
+import yaml
 from pydantic import Field
 
 from engine.config.schema import Training
 from engine.core.registry import Entry, Options, Parameter
-from engine.core.spaces import Space, names_of
+from engine.core.spaces import SCALES, Space, names_of
 
 
 @pytest.mark.parametrize(
@@ -44,8 +45,15 @@ def test_a_bound_may_depend_on_the_run() -> None:
     assert space.resolved({"clients": 20}).ends == (2, 10)
     assert Space.of((0, "layers-1", "int")).resolved({"layers": 4}).ends == (0, 3)
     assert {space.resolved({"clients": 3}).value(u) for u in (0, 0.5, 0.99)} == {2}
-    with pytest.raises(ValueError, match="number of clients is not known before the run; give numbers"):
-        space.resolved({"rounds": 5})
+
+
+def test_an_unknown_size_is_refused_with_an_example_of_the_same_scale() -> None:
+    for scale in SCALES:
+        space = Space.of((2, "clients/2", scale))
+        with pytest.raises(ValueError, match="number of clients is not known before the run; give") as refusal:
+            space.resolved({"rounds": 5})
+        example = yaml.safe_load(str(refusal.value).partition("as in ")[2])
+        assert Space.of(example).scale == scale
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from engine.core.errors import DataUnavailable
+from engine.config.schema import parse_experiment
+from engine.core.errors import DataUnavailable, Unsupported
 from engine.datasets import Pool
 from engine.datasets.amazon_review import DOMAINS, AmazonReview, AmazonReviewOptions
 from engine.datasets.text import bags, bucket, terms, token_ids, words
 from engine.models.text_embedding import TextEmbeddingOptions
 from engine.partitioners.natural import Natural, NaturalOptions
+from engine.simulation.simulate import Simulation
 
 REVIEWS = {domain: [(0, f"Bad {domain}", "I don't like it"), (1, "Good", f"a good {domain}")] for domain in DOMAINS}
 
@@ -183,3 +185,14 @@ def test_a_damaged_official_file_is_named(tmp_path, damage, words):
     path.write_text(damage(path.read_text()))
     with pytest.raises(DataUnavailable, match=rf"positive\.review: {words}"):
         load(tmp_path)
+
+
+def test_a_run_whose_model_has_other_buckets_is_refused(tmp_path: Path) -> None:
+    config = {
+        "dataset": {"name": "amazon_review", "buckets": 500},
+        "partition": "natural",
+        "model": "text_embedding",
+        "algorithms": ["fedavg"],
+    }
+    with pytest.raises(Unsupported, match="buckets=500, and the model has buckets=20,000"):
+        Simulation(parse_experiment(config).runs()[0], data_dir=save_lines(tmp_path))

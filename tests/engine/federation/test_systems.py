@@ -87,11 +87,18 @@ def test_a_tie_to_contexts_needs_contexts():
     assert found.speed[contexts == 3].max() < found.speed[contexts == 0].min()
 
 
-@pytest.mark.parametrize(("a", "ends"), [(0.5, (0.9875, 0.02)), (0.8, (0.995, 0.605)), (1.0, (1.0, 1.0))])
+@pytest.mark.parametrize(("a", "ends"), [(0.5, (0.98, 0.02)), (0.8, (0.995, 0.605)), (1.0, (1.0, 1.0))])
 def test_a_tie_moves_availability_around_its_mean(a, ends):
     found = devices(availability=a, tie="size").available[np.argsort(DATA.train.sizes.numpy(), kind="stable")]
     assert (found[0], found[-1]) == pytest.approx(ends)
-    assert found.mean() == pytest.approx(a, abs=2e-4)  # the least is 0.02
+    assert found.mean() == pytest.approx(a)
+
+
+@pytest.mark.parametrize("a", [0.01, 0.02, 0.03, 0.3])
+def test_a_tie_keeps_the_mean_of_a_small_availability_and_nobody_is_below_the_least(a):
+    found = devices(availability=a, tie="size").available
+    assert found.mean() == pytest.approx(a) and found.min() == pytest.approx(min(a, 0.02))
+    assert devices(availability=a, tie="size", data=federation((3,))).available.tolist() == [pytest.approx(a)]
 
 
 def test_availability_of_one_samples_as_without_devices():

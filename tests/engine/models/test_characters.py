@@ -77,6 +77,12 @@ def test_second_derivatives_of_several_clients_agree_between_backends(name):
 
 
 @pytest.mark.parametrize("name", ["char_lstm", "char_transformer"])
+def test_the_declared_number_of_layers_follows_the_options(name):
+    entry, options = MODELS.get(name), {"vocabulary": 6, "dim": 4, "num_layers": 3}
+    assert len(model_of(name, (3,), **options).layers) == entry.make(entry.options(**options)).num_layers
+
+
+@pytest.mark.parametrize("name", ["char_lstm", "char_transformer"])
 def test_samples_with_more_ids_than_the_vocabulary_are_refused(name):
     require_fitting_tokens(model_of(name, (3,), vocabulary=6, dim=4), IDS)
     with pytest.raises(Unsupported, match="ids up to 5, and the model has vocabulary=5; set vocabulary: 6"):

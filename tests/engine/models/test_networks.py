@@ -123,12 +123,6 @@ def test_a_text_is_the_mean_of_its_tokens_without_padding():
     torch.testing.assert_close(embedding(x), expected)
 
 
-def test_tokens_beyond_the_table_are_folded_back_but_not_onto_padding():
-    embedding = model_of("text_embedding", (1,), buckets=6, dim=3).module.body[0]
-    ids = torch.arange(6, 17, dtype=torch.float32)[:, None]
-    assert torch.equal(embedding(ids), embedding((ids - 6) % 5 + 1))
-
-
 @pytest.mark.parametrize("name", ["char_lstm", "char_transformer", "text_embedding"])
 def test_token_ids_are_not_rounded_to_bfloat16(name: str):
     exact = model_of(name, (8,), classes=5)
@@ -185,13 +179,28 @@ def test_token_ids_of_data_sets_and_custom_files_fit_an_embedding():
     require_fitting_tokens(model_of("mlr", (3,)), IDS.double())
 
 
+def test_token_ids_beyond_the_table_of_an_embedding_are_refused():
+    require_fitting_tokens(model_of("text_embedding", (3,), buckets=4), IDS)
+    for x in (IDS, IDS.double()):
+        with pytest.raises(Unsupported, match="ids up to 3, and the model has buckets=3; set buckets: 4 under model"):
+            require_fitting_tokens(model_of("text_embedding", (3,), buckets=3), x)
+
+
+def test_an_embedding_has_as_many_rows_as_the_data_set_has_buckets():
+    require_fitting_tokens(model_of("text_embedding", (3,), buckets=500), IDS, buckets=500)
+    for rows in (20_000, 3):
+        with pytest.raises(Unsupported, match=f"buckets=500, .* buckets={rows:,}; .*: set buckets: 500 under model"):
+            require_fitting_tokens(model_of("text_embedding", (3,), buckets=rows), IDS, buckets=500)
+    require_fitting_tokens(model_of("mlr", (3,)), IDS.to(torch.uint8), buckets=500)  # a bag
+
+
 def test_a_run_with_mismatched_data_and_model_is_refused():
     config = {"dataset": "synthetic", "partition": "natural", "model": "text_embedding", "algorithms": ["fedavg"]}
     with pytest.raises(Unsupported, match="requires token ids"):
         Simulation(parse_experiment(config).runs()[0])
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in MODELS if hasattr(entry.make, "num_layers")])
+@pytest.mark.parametrize("name", MODELS.names())
 def test_the_declared_number_of_layers_is_that_of_the_network(name: str) -> None:
     shape, options = TINY.get(name, ((1, 8, 8), {}))
     network = model_of(name, shape, 2, **options)

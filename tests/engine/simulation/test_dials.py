@@ -21,8 +21,8 @@ SPLIT = {"name": "dnn", "hidden": 6}
 SIZES = (6, 9, 4, 7, 5, 8, 6, 7)
 
 
-def configured(algorithm="fedavg", *, attack=None, aggregator=None, **changed) -> RunConfig:
-    sections = {"attack": attack, "aggregator": aggregator}
+def configured(algorithm="fedavg", *, attack=None, aggregator=None, system=None, **changed) -> RunConfig:
+    sections = {"attack": attack, "aggregator": aggregator, "system": system}
     run = config(algorithm, **changed).to_dict()
     return RunConfig.from_dict(run | {n: s for n, s in sections.items() if s is not None})
 
@@ -176,6 +176,33 @@ def test_krum_with_too_few_uploads_takes_the_mean_and_counts_it():
     run, rounds = finished(aggregator={"name": "krum", "f": 3})
     assert rounds[-1].scalars["diagnostics.aggregator.fell_back"] == 1
     assert_equal(personalized(run), personalized(plain))
+
+
+@pytest.mark.parametrize(
+    ("rule", "changed", "needed"),
+    [
+        ({"name": "krum", "f": 50}, {}, "103 uploads, and 8 are expected"),
+        ("multi_krum", {"participation": 0.5, "attack": {"name": "alie", "share": 0.25}}, "5 uploads, and 4 are"),
+        ("trimmed_mean", {"participation": 0.5}, "5 uploads, and 4 are expected"),
+        ("trimmed_mean", {"participation": 0.5, "system": {"over_select": 1.5}}, "5 uploads, and 4 are expected"),
+        ("trimmed_mean", {"system": {"drop_out": 0.5}}, "5 uploads, and 4 are expected"),
+    ],
+)
+def test_a_rule_that_expects_too_few_uploads_to_act_is_noted(rule, changed, needed):
+    run = Simulation(configured(aggregator=rule, **changed), data=federation(SIZES))
+    (note,) = [note for note in run.task.notes if note.startswith("aggregator: ")]
+    assert f"takes the mean of fewer than {needed}" in note
+
+
+def test_a_rule_that_gets_enough_uploads_is_not_noted():
+    for rule, attack in (("krum", None), ("trimmed_mean", None), ("multi_krum", {"name": "alie", "share": 0.25})):
+        run = Simulation(configured(aggregator=rule, attack=attack), data=federation(SIZES))
+        assert not any("aggregator" in note for note in run.task.notes)
+
+
+def test_a_trimmed_mean_that_trims_nothing_counts_as_a_fallback():
+    _, rounds = finished(aggregator={"name": "trimmed_mean", "trim": 0.1}, rounds=1)
+    assert rounds[-1].scalars["diagnostics.aggregator.fell_back"] == 1
 
 
 @pytest.mark.parametrize("rule", ["mean", {"name": "norm_clip", "at": 1e6}])

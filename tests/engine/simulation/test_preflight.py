@@ -119,6 +119,8 @@ def test_few_validation_samples_are_noted() -> None:
 
 def test_trials_shorter_than_the_final_runs_are_noted() -> None:
     assert preflight.study_notes(study(tune={"rounds": 30})) == ("settings are chosen at 30 of 50 rounds",)
+    (note,) = preflight.study_notes(study(tune={"trials": 4, "gradients": 1e6}))
+    assert note.startswith("tune.trials: 4 is not used")
     assert preflight.study_notes(study()) == preflight.study_notes(parse_experiment(EXPERIMENT)) == ()
 
 

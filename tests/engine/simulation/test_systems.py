@@ -145,6 +145,19 @@ def test_a_clock_runs_by_the_slowest_client_and_counts_two_models_twice():
         assert rounds[-1].scalars["diagnostics.simulated_s"] == pytest.approx(times * 0.0136 * max(samples))
 
 
+def test_the_consensus_of_feddbe_takes_the_time_of_all_clients_and_a_round_that_of_its_cohort():
+    run, rounds = finished("feddbe", {"compute_s": 1.0}, model=SPLIT, participation=0.5, batch_size=4)
+    everyone, once = run.task.cohort_of([*range(8)], 0), np.zeros(8)
+    once[list(everyone.numbers)] = everyone.plan.samples
+    once /= rounds[0].arrays["diagnostics.speed"]
+    first, second = (once[r.cohort].max() for r in rounds[1:])
+    expected = max(once.max(), 2 * first)
+    assert [r.scalars["diagnostics.simulated_s"] for r in rounds[1:]] == pytest.approx([expected, expected + second])
+    _, rounds = finished("feddbe", NOBODY_IN_TIME, model=SPLIT, participation=0.5)
+    for r in rounds[1:]:
+        assert r.scalars["diagnostics.wasted_gradients"] == r.scalars["gradient_evaluations"]
+
+
 def test_a_round_records_who_arrived_and_what_was_wasted():
     _, rounds = finished("fedavg", NOBODY_IN_TIME, rounds=1, participation=0.5)
     scalars, count = rounds[-1].scalars, len(rounds[-1].cohort)
@@ -215,6 +228,7 @@ def test_a_tie_to_missing_contexts_is_reported_by_the_checks_before_a_run():
         ({"deadline_s": 1}, "nothing takes time, so no upload is late"),
         ({"over_select": 1.5}, "all clients participate already"),
         ({"tie": "labels", "up_mbit": 1}, "all clients are equally fast and available"),
+        ({"tie": "labels", "availability": 0.02}, "all clients are equally fast and available"),
     ],
 )
 def test_settings_without_effect_are_noted(system, note):

@@ -43,7 +43,7 @@ def test_skipping_the_first_layer_changes_nothing(model, shape, dtype) -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        {"name": "text_embedding", "buckets": 9, "dim": 3, "hidden": 4},
+        {"name": "text_embedding", "buckets": 20, "dim": 3, "hidden": 4},
         {"name": "char_lstm", "vocabulary": 20, "dim": 3, "hidden": 4},
         {"name": "char_transformer", "vocabulary": 20, "dim": 4, "num_heads": 2},
     ],
