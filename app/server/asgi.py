@@ -20,6 +20,7 @@ from app.access import rules as access
 from app.data import memory_limit, queries
 from app.server import index_page, routes, settings, sign_in, warm_up
 from app.server.guard import Guard
+from app.server.reconnection import Reconnection
 from engine.core.paths import ROOT
 from engine.core.registry import ALGORITHMS, ANALYSES, DATASETS, MODELS, PARTITIONERS
 
@@ -50,7 +51,7 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
 app = st.App(
     ROOT / "app" / "main.py",
     routes=routes.build(store),
-    middleware=[hosts, guard, *sign_in.middleware(rules)],
+    middleware=[hosts, guard, *sign_in.middleware(rules), Middleware(Reconnection)],
     lifespan=lifespan,
     secrets=sign_in.secrets(rules),
 )

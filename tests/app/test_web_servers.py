@@ -14,6 +14,12 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ClientState_pb2 import ClientState
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.web.server.starlette.starlette_server_config import XSRF_COOKIE_NAME
+from websockets.asyncio.client import connect
+from websockets.typing import Origin, Subprotocol
 
 from app import endpoints
 from benchmarks.processes import WEB, parts_of_app, process_tree
@@ -31,7 +37,7 @@ PATIENCE_S = 200.0  # two web servers start, on a machine that may be busy
 STOP_S = 30.0
 LIMIT = 13  # two of the experiments that Set up opens with, and a place that is too few for a third
 
-pytestmark = pytest.mark.timeout(400)  # starts a complete app with two web servers
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # starts a complete app with two web servers
 
 
 @dataclass(frozen=True)
@@ -222,6 +228,36 @@ def test_six_presses_at_once_on_both_web_servers_keep_the_limit(
     sizes = [made.num_runs for made in app.store.experiments.list(include_archived=True) if made.id not in before]
     assert len(sizes) == 2 and app.store.shares.usage(MEMBER.name).queued == sum(sizes)
     assert LIMIT - min(sizes) < sum(sizes) <= LIMIT
+
+
+def test_a_page_is_loaded_again_by_a_web_server_that_does_not_know_its_session(
+    app: App, signed_in: tuple[str, httpx2.Cookies]
+) -> None:
+    cookies = signed_in[1]
+    token = cookies[XSRF_COOKIE_NAME]
+
+    async def answer(server: int, *session: str) -> ForwardMsg:
+        """The first message of a connection on which the page asks for a run."""
+        async with connect(
+            f"{app.url.replace('http', 'ws', 1)}/_stcore/stream",
+            subprotocols=[Subprotocol(name) for name in ("streamlit", token, *session)],
+            origin=Origin(app.url),
+            additional_headers={"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())},
+            port=app.ports[server],
+        ) as page:
+            await page.send(BackMsg(rerun_script=ClientState(page_name="library")).SerializeToString())
+            while True:
+                message = ForwardMsg.FromString(await page.recv(decode=False))
+                if message.WhichOneof("type") in ("auth_redirect", "new_session"):
+                    return message
+
+    async def scenario() -> None:
+        session = (await answer(0)).new_session.initialize.session_id
+        assert (await answer(0, session)).new_session.initialize.session_id == session
+        elsewhere = await answer(1, session)
+        assert elsewhere.HasField("auth_redirect") and elsewhere.auth_redirect.url == ""  # the address of the page
+
+    event_loop.run(scenario())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the process of a web server in /proc")

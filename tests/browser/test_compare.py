@@ -1,11 +1,24 @@
-"""Compare in Chromium: sections, clients that are chosen in charts, and switches that redraw only their chart."""
+"""Compare in Chromium: sections, clients chosen in charts, switches that redraw only their chart, lost connections."""
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from storage import Store
 from tests.app.samples import DIGITS, store_experiment
-from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server
+from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server, goto_with
+
+pytestmark = pytest.mark.slow
+
+# Lets a test close the connections of a page, and then name a session that the server does not know.
+CONNECTIONS = """
+  window.connections = [];
+  window.WebSocket = class extends WebSocket {
+    constructor(address, [name, token, session]) {
+      super(address, [name, token, session && (window.isForgotten ? "forgotten" : session)].filter(Boolean));
+      connections.push(this);
+    }
+  };
+"""
 
 
 @pytest.fixture(scope="module")
@@ -85,4 +98,27 @@ def test_a_switch_redraws_its_own_chart_and_another_section_opens_at_its_top(
     drawn(page, "cost")
     expect(page.get_by_role("heading", level=2).first).to_be_in_viewport(timeout=LOAD_MS)
     assert "section=cost" in page.url
+    assert page_problems == PageProblems()
+
+
+def test_a_page_whose_session_is_lost_is_loaded_again_once_with_its_choices(
+    page: Page, server: Server, page_problems: PageProblems, experiment: int
+) -> None:
+    goto_with(page, f"{server.url}/compare?experiment={experiment}&model=global", CONNECTIONS)
+    drawn(page, "ecdf")
+    loads: list[Page] = []
+    page.on("load", lambda loaded: loads.append(loaded))
+
+    page.evaluate("connections[0].close()")
+    page.wait_for_function("connections[1]?.readyState === WebSocket.OPEN", timeout=LOAD_MS)
+    page.get_by_role("radio", name="Cost").click()
+    drawn(page, "cost")
+    assert not loads
+
+    with page.expect_event("load", timeout=LOAD_MS):
+        page.evaluate("window.isForgotten = true; connections[1].close()")  # as by a web server that was started anew
+    drawn(page, "cost")
+    page.get_by_role("radio", name="Accuracy").click()
+    drawn(page, "ecdf")
+    assert "model=global" in page.url and len(loads) == 1
     assert page_problems == PageProblems()
