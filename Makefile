@@ -1,7 +1,7 @@
 # `make run` starts Fedscape, `make test` tests it. Both build .venv first, where it is not there or does not fit.
 #
 #   make run  [PORT=8501] [HOST=127.0.0.1] [DATABASE_URL=...] [DATA_DIR=...]
-#   make test [ARGS="-k name"] [BROWSER=0] [RAY=1] [CHROMIUM=/path/to/chrome] [POSTGRES_BIN=/path/to/bin]
+#   make test [ARGS="-k name"] [SLOW=1] [BROWSER=0] [RAY=1] [CHROMIUM=/path/to/chrome] [POSTGRES_BIN=/path/to/bin]
 #             [TEST_POSTGRES_URL=...]
 #   make gpu  [GPU_PYTHON=python3] tests and measures on an NVIDIA GPU
 #   PYTHON=/path/to/python3.11 chooses the interpreter of .venv.

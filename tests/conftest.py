@@ -133,7 +133,9 @@ def _leave_out(unwanted: list[pytest.Item], config: pytest.Config, items: list[p
         items[:] = [item for item in items if item not in left_out]
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.option.markexpr == "not slow":
+        terminalreporter.section("THE SLOW TESTS WERE LEFT OUT: make test SLOW=1 RUNS THEM", red=True, bold=True)
     if WITHOUT_BROWSER:
         terminalreporter.section("BROWSER=0: THE BROWSER TESTS WERE LEFT OUT", red=True, bold=True)
     if nginx_program() is None:

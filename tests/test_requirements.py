@@ -65,6 +65,7 @@ def test_no_package_index_is_locked():
         assert "://" not in (ROOT / locked).read_text()
 
 
+@pytest.mark.slow
 def test_the_python_api_is_importable_from_any_folder(tmp_path):
     code = "import engine; from engine import run; print(engine.__file__)"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=100)

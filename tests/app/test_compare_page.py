@@ -29,6 +29,7 @@ def test_without_runs_the_page_links_to_set_up(empty_store: Store) -> None:
     assert "needs two methods" in text and "(/setup)" in text and "(/library)" in text
 
 
+@pytest.mark.slow
 def test_without_runs_shipped_results_can_be_loaded(empty_store: Store) -> None:
     page = opened()
     page.button(key="load_examples").click().run()
@@ -63,6 +64,7 @@ def test_archived_runs_can_be_compared_by_their_address(filled_store: Store) -> 
     assert opened(runs="1,3").dataframe[-1].value["method"].tolist() == ["FedAvg", "LocalTrain"]
 
 
+@pytest.mark.slow
 def test_runs_on_different_data_are_shown_with_a_warning_and_no_leader(filled_store: Store) -> None:
     other = DIGITS | {"name": "other clients", "algorithms": ["fedprox"], "training": {"rounds": 1}}
     other["partition"] = DIGITS["partition"] | {"classes_per_client": 2}
@@ -100,6 +102,7 @@ def test_the_address_chooses_model_tail_and_round(read_store: Store) -> None:
     assert [button.value for button in page.segmented_control][:3] == ["global", "10", "best"]
 
 
+@pytest.mark.slow
 def test_switches_set_the_address_unless_at_their_default(read_store: Store) -> None:
     page = opened(experiment="1")
     page.segmented_control[0].set_value("global").run()
@@ -137,6 +140,7 @@ def test_clients_can_be_shown_as_a_histogram(read_store: Store) -> None:
     assert "histogram" in {chart.proto.id.rpartition("-")[2] for chart in page.get("plotly_chart")}
 
 
+@pytest.mark.slow
 def test_rows_can_be_settings_instead_of_methods(filled_store: Store) -> None:
     store_experiment(filled_store, DIGITS | {"name": "slower", "training": {"rounds": 2, "lr": 0.01}, "seeds": [0]})
     page = opened(experiment="1,2", by="training.lr")
@@ -161,6 +165,7 @@ def test_a_client_links_to_its_run(read_store: Store) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_trade_off_is_computed_on_request(filled_store: Store) -> None:
     page = opened(experiment="1", section="cost")
     next(button for button in page.button if button.label == "Measure on other clients' data").click().run()
@@ -168,6 +173,7 @@ def test_the_trade_off_is_computed_on_request(filled_store: Store) -> None:
     assert [(a.run_id, a.params, a.status) for a in analyses] == [(i, {}, "queued") for i in range(1, 9)]
 
 
+@pytest.mark.slow
 def test_a_computed_trade_off_is_drawn(filled_store: Store, tmp_path: Path) -> None:
     for run_id in range(1, 9):
         filled_store.analyses.request(run_id, "trade_off", {})
@@ -194,6 +200,7 @@ def test_an_unreadable_trade_off_can_be_recomputed(filled_store: Store) -> None:
     assert filled_store.analyses.get(analyses.id).status == "queued"
 
 
+@pytest.mark.slow
 def test_generated_data_of_several_spreads_is_compared_with_true_models(empty_store: Store) -> None:
     for R in (0, 2):
         store_experiment(

@@ -55,6 +55,7 @@ def test_a_method_that_broke_off_is_not_the_cheapest(read_store: Store) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_method_of_the_cumulative_chart_is_method_a_of_the_pair(read_store: Store) -> None:
     page = opened()
     next(one for one in page.selectbox if one.label == "Highlight").set_value("Ditto").run()
@@ -62,6 +63,7 @@ def test_the_method_of_the_cumulative_chart_is_method_a_of_the_pair(read_store: 
     assert next(one for one in page.selectbox if one.label == "Method A").value == "Ditto"
 
 
+@pytest.mark.slow
 def test_clients_are_chosen_from_a_list_and_stay_chosen_in_other_sections(read_store: Store) -> None:
     page = opened()
     assert "chosen" not in words(page)

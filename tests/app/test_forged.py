@@ -197,6 +197,7 @@ DRAWN_ON = {  # part of a case's name -> the tab of Inside a run that draws the 
 
 
 @pytest.mark.parametrize("name", forging.ACCEPTED)
+@pytest.mark.slow
 def test_every_page_opens_on_accepted_files(good: Good, place: Place, folder: Path, name: str) -> None:
     code, out, err = place.call("import", forging.ACCEPTED[name](good.bundle, folder))
     assert (code, err) == (0, "") and "2 runs imported" in out
@@ -205,11 +206,13 @@ def test_every_page_opens_on_accepted_files(good: Good, place: Place, folder: Pa
         open_page("run", id=2, tab=tab)
 
 
+@pytest.mark.slow
 def test_a_valid_bundle_is_imported(good: Good, place: Place, folder: Path) -> None:
     assert place.call("import", forging.packed(folder, good.bundle)).code == 0
     every_page(2, [2, 3])
 
 
+@pytest.mark.slow
 def test_a_valid_backup_is_restored(good: Good, place: Place, folder: Path) -> None:
     place.store.close()
     assert place.call("restore", forging.packed(folder, good.backup), "--replace").code == 0

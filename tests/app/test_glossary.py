@@ -19,6 +19,7 @@ def used_terms() -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_every_term_of_a_tooltip_is_in_the_glossary() -> None:
     used = used_terms()
     assert used and used <= terms().keys()

@@ -43,6 +43,7 @@ def link(page: AppTest, label: str) -> str:
     return next(m[1] for m in (re.match(rf"\[{label}\]\((.*)\)$", text.value) for text in page.markdown) if m)
 
 
+@pytest.mark.slow
 def test_the_index_has_every_method_in_its_family_with_its_costs() -> None:
     html = html_of(opened())
     assert all(f"method={entry.name}" in html and entry.family in html for entry in ALGORITHMS)

@@ -74,6 +74,7 @@ def test_a_block_keeps_its_indentation_and_its_comments() -> None:
 
 
 @given(st.text(max_size=60) | st.text("wi_^~{}()|<>-=,.' \\$%&#:0ab", max_size=40))
+@pytest.mark.slow
 def test_any_line_becomes_balanced_latex(line: str) -> None:
     assert is_balanced(aligned([line]))
 

@@ -61,6 +61,7 @@ def tabs(page: AppTest) -> list[str]:
     return page.segmented_control(key="address_tab").options
 
 
+@pytest.mark.slow
 def test_clusters_are_shown_with_contexts_changes_and_costs(read_store: Store) -> None:
     text = words(opened(id=HEUR, tab="clusters"))
     for part in (
@@ -77,6 +78,7 @@ def test_clusters_are_shown_with_contexts_changes_and_costs(read_store: Store) -
         assert part in text
 
 
+@pytest.mark.slow
 def test_the_sliders_round_ends_the_shown_step(read_store: Store) -> None:
     assert "Between rounds 3 and 4" in words(opened(id=HEUR, tab="clusters", round=4))
     assert "Between rounds 2 and 4" in words(opened(id=HEUR, tab="clusters", round=4, since="evaluated"))
@@ -84,6 +86,7 @@ def test_the_sliders_round_ends_the_shown_step(read_store: Store) -> None:
     assert "Between rounds 1 and 2" in words(opened(id=HEUR, tab="clusters", round=0))
 
 
+@pytest.mark.slow
 def test_the_number_of_clusters_is_that_of_the_last_estimate(read_store: Store) -> None:
     at, values = read_store.metrics.scalars([HEUR], ["diagnostics.K_hat"])[HEUR]["diagnostics.K_hat"]
     taken = dict(zip(at.tolist(), values.tolist(), strict=True))
@@ -116,6 +119,7 @@ def test_a_run_without_clusters_and_contexts_has_no_such_tab(empty_store: Store)
     assert not {"Clusters", "Layers"} & set(tabs(opened(id=1)))
 
 
+@pytest.mark.slow
 def test_a_computed_map_is_drawn_and_confirmed_by_the_replay(store: Store) -> None:
     put_on_a_map(store, HEUR)
     page = opened(id=HEUR, tab="clusters", by="context", trails="on", round=4)

@@ -70,6 +70,7 @@ def titles(at: AppTest) -> str:
     return "\n".join([*(s.value for s in at.subheader), *(chart.proto.spec for chart in at.get("plotly_chart"))])
 
 
+@pytest.mark.slow
 def test_before_it_is_computed_each_analysis_has_a_button_or_a_reason(filled_store: Store) -> None:
     assert "models, but" in words(opened(DITTO, "landscape")) and "models, but" in words(opened(DITTO, "features"))
     for kind in ("last", "best"):
@@ -86,6 +87,7 @@ def test_before_it_is_computed_each_analysis_has_a_button_or_a_reason(filled_sto
     assert entry.options(**requested.params).client == 3
 
 
+@pytest.mark.slow
 def test_the_landscape_shows_both_models_on_the_chosen_data(analysed: Store) -> None:
     at = opened(DITTO, "landscape")
     assert len(at.get("plotly_chart")) == 5  # two surfaces, two planes, clients
@@ -96,6 +98,7 @@ def test_the_landscape_shows_both_models_on_the_chosen_data(analysed: Store) -> 
     assert '"type":"surface"' in titles(opened(DITTO, "landscape", shape="hills"))
 
 
+@pytest.mark.slow
 def test_sharpness_is_a_table_of_both_models_on_both_data(analysed: Store) -> None:
     (table,) = [frame.value for frame in opened(DITTO, "landscape").dataframe]
     assert table["Model"].tolist() == ["global", "global", "client 0's", "client 0's"]

@@ -52,6 +52,7 @@ def test_without_runs_the_page_links_to_set_up(empty_store: Store) -> None:
     assert "No run has results yet" in text and "(/setup)" in text and "(/library)" in text
 
 
+@pytest.mark.slow
 def test_without_runs_the_examples_can_be_loaded(empty_store: Store) -> None:
     page = opened()
     page.button(key="load_examples").click().run()
@@ -152,6 +153,7 @@ def test_only_tabs_that_depend_on_the_round_have_the_slider(read_store: Store) -
     assert not opened(id=DITTO, tab="record").select_slider
 
 
+@pytest.mark.slow
 def test_switching_seeds_keeps_the_rest_of_the_address(read_store: Store) -> None:
     page = opened(id=DITTO, client=3, round=2)
     assert page.button(key="inside_Previous seed").disabled
@@ -161,6 +163,7 @@ def test_switching_seeds_keeps_the_rest_of_the_address(read_store: Store) -> Non
     assert page.button(key="inside_Next seed").disabled
 
 
+@pytest.mark.slow
 def test_another_method_and_another_experiment_can_be_chosen(filled_store: Store) -> None:
     other = store_experiment(filled_store, DIGITS | {"name": "other", "algorithms": ["fedprox"], "seeds": [3]})
     page = opened(id=DITTO, client=3)
@@ -170,6 +173,7 @@ def test_another_method_and_another_experiment_can_be_chosen(filled_store: Store
     assert "FedProx" in page.title[0].value and address(page, "client") is None
 
 
+@pytest.mark.slow
 def test_clients_are_opened_by_number_by_buttons_and_by_rank(read_store: Store) -> None:
     page = opened(id=DITTO)
     page.selectbox(key="client_number").set_value(8).run()
@@ -231,6 +235,7 @@ def test_a_client_stays_open_on_other_tabs(read_store: Store) -> None:
     assert address(opened(id=DITTO, tab="landscape"), "client") is None
 
 
+@pytest.mark.slow
 def test_gains_are_shown_if_the_references_were_run(filled_store: Store) -> None:
     text = words(opened(id=DITTO, client=0))
     assert "points over learning alone (LocalTrain)" in text and "against FedAvg's global model" in text
@@ -341,6 +346,7 @@ def test_archived_runs_can_be_opened_by_their_address(filled_store: Store) -> No
     assert "Archived." in words(opened(id=DITTO))
 
 
+@pytest.mark.slow
 def test_a_clients_confusion_is_drawn_once_it_is_computed(filled_store: Store) -> None:
     models = filled_store.artifacts.write_file(DITTO, "model-last", 5, b"models")
     filled_store.artifacts.register(DITTO, None, models)

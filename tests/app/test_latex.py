@@ -112,6 +112,7 @@ def assert_can_be_printed(offered: list[Offered]) -> None:
         assert "Algorithm" not in titles or not {"Method", "Label", "Line"} & set(titles)
 
 
+@pytest.mark.slow
 def test_the_tables_of_a_comparison_can_be_printed(read_store: Store, offered: list[Offered]) -> None:
     for section in ("accuracy", "clients", "cost"):
         open_page("compare", experiment=1, section=section)
@@ -130,6 +131,7 @@ def test_the_tables_inside_a_run_can_be_printed(read_store: Store, offered: list
         assert_can_be_printed(offered)
 
 
+@pytest.mark.slow
 def test_the_tables_of_set_up_live_and_learn_can_be_printed(read_store: Store, offered: list[Offered]) -> None:
     for name, address in (("setup", {}), ("live", {"runs": "1,2"}), ("learn", {}), ("learn", {"story": "dial"})):
         open_page(name, **address)

@@ -18,6 +18,7 @@ def place(samples: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("samples", ["10", "120"])
+@pytest.mark.slow
 def test_the_shipped_numbers_match_the_engine(samples: str) -> None:
     run = run_of(STORY.steps(place(samples)))
     run.advance(rotated_digits.ROUNDS)

@@ -77,6 +77,7 @@ def test_teach_a_class_opens_a_room_with_a_code_and_a_link(lecturer: AppTest) ->
     assert {"Show answers", "Close room"} <= set(buttons(lecturer))
 
 
+@pytest.mark.slow
 def test_a_reader_with_the_link_follows_story_scene_and_dials(lecturer: AppTest) -> None:
     page = reader(lecturer, story=OTHER_STORY)
     assert page.title[0].value == stories()[STORY].title
@@ -195,6 +196,7 @@ def with_cookie(monkeypatch: pytest.MonkeyPatch, secret: str) -> None:
     monkeypatch.setattr(classroom.browsers, "secret_in", lambda cookies: secret)
 
 
+@pytest.mark.slow
 def test_guesses_are_counted_and_shown_to_all(lecturer: AppTest) -> None:
     first, second = stories()[STORY].scenes[0].question.answers[:2]
     pages = [reader(lecturer) for _ in range(3)]
@@ -211,6 +213,7 @@ def test_guesses_are_counted_and_shown_to_all(lecturer: AppTest) -> None:
     assert not plots(again(pages[0]))
 
 
+@pytest.mark.slow
 def test_moving_on_hides_the_answers(lecturer: AppTest) -> None:
     page = reader(lecturer)
     pressed(lecturer, "answers")
@@ -229,6 +232,7 @@ def test_a_guess_made_before_the_lecturer_comes_to_the_question_is_counted(lectu
     assert counts(lecturer) == "1 of 1 answered"
 
 
+@pytest.mark.slow
 def test_an_answer_that_came_after_the_lecturer_moved_on_is_counted_when_the_lecturer_returns(
     lecturer: AppTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

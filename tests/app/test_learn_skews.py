@@ -51,6 +51,7 @@ def test_only_quantity_changes_the_sizes() -> None:
 
 
 @pytest.mark.parametrize("skew", SKEWS)
+@pytest.mark.slow
 def test_the_shipped_numbers_match_the_engine(skew: str) -> None:
     run = run_of(steps(experiment(skew, "strong")))
     run.advance(ROUNDS)

@@ -71,6 +71,7 @@ def test_groups_combine_seeds(read_store: Store):
     assert table["number"].tolist() == [2, 2, 2, 2] and table["std"].notna().all()
 
 
+@pytest.mark.slow
 def test_selected_runs_are_in_the_address(read_store: Store):
     page = opened(runs="3,4,999")
     assert page.multiselect(key="library_runs").value == [3, 4]

@@ -45,6 +45,7 @@ def test_without_running_runs_the_last_experiment_is_shown(read_store: Store) ->
     assert "Lowest 5 % = 1 of 10 clients" in text
 
 
+@pytest.mark.slow
 def test_every_run_has_a_mean_and_a_lowest_line(read_store: Store) -> None:
     charts = opened().get("plotly_chart")
     assert len(charts) == 5
@@ -86,6 +87,7 @@ def test_experiments_with_equal_names_are_distinguished(empty_store: Store) -> N
     assert len(set(options)) == 2
 
 
+@pytest.mark.slow
 def test_a_queued_run_is_paused_resumed_and_cancelled(empty_store: Store) -> None:
     queue_two(empty_store)
     page = opened()
@@ -107,6 +109,7 @@ def test_refusals_of_the_database_are_shown(empty_store: Store, monkeypatch: pyt
     assert "another program holds the database" in page.error[0].value
 
 
+@pytest.mark.slow
 def test_an_action_for_a_run_that_has_ended_meanwhile_is_explained(empty_store: Store) -> None:
     queue_two(empty_store)
     page = opened()

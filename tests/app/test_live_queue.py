@@ -78,6 +78,7 @@ def test_a_priority_is_set_for_all_selected_runs(store: Store) -> None:
     assert [run.priority for run in store.queue.waiting()] == [1, 1, 0, 0]
 
 
+@pytest.mark.slow
 def test_selected_runs_are_paused_resumed_and_cancelled(store: Store) -> None:
     page = opened(queued="1,2")
     page.button(key="queue_pause").click().run()
@@ -89,6 +90,7 @@ def test_selected_runs_are_paused_resumed_and_cancelled(store: Store) -> None:
     assert store.queue.counts() == {"cancelled": 2, "queued": 2}
 
 
+@pytest.mark.slow
 def test_the_whole_queue_is_paused_at_once(store: Store) -> None:
     page = opened()
     page.button(key="queue_pause").click().run()
@@ -98,6 +100,7 @@ def test_the_whole_queue_is_paused_at_once(store: Store) -> None:
     assert store.queue.counts() == {"cancelled": 4}
 
 
+@pytest.mark.slow
 def test_running_runs_are_listed_first_and_can_be_paused(store: Store) -> None:
     store.queue.claim()
     page = opened(queued="1")

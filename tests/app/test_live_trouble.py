@@ -185,6 +185,7 @@ def test_a_worker_killed_to_cancel_an_analysis_did_not_cancel_the_run(store: Sto
     assert report(store, run) == []
 
 
+@pytest.mark.slow
 def test_a_card_has_the_log_and_retries_with_the_same_seed(store: Store) -> None:
     end(store, "failed", "the data set is gone; put it back\nsecond line", kind="data")
     page = opened()
@@ -199,6 +200,7 @@ def test_a_card_has_the_log_and_retries_with_the_same_seed(store: Store) -> None
     assert "trouble_1_retry" not in [button.key for button in page.button]
 
 
+@pytest.mark.slow
 def test_a_card_retries_only_runs_without_a_retry(store: Store) -> None:
     for _ in range(2):
         end(store, "failed", "the data set is gone")
@@ -218,6 +220,7 @@ def test_a_run_deleted_meanwhile_is_not_retried(store: Store) -> None:
     assert "this page was out of date" in page.error[0].value and len(store.queue.runs()) == 3
 
 
+@pytest.mark.slow
 def test_a_card_links_to_a_run_with_rounds(store: Store) -> None:
     run = store.queue.claim()
     assert run is not None

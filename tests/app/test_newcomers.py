@@ -58,6 +58,7 @@ def test_a_non_finite_r_hat_is_explained():
     assert "R̂ = 0.125:" in measured(0.125)
 
 
+@pytest.mark.slow
 def test_newcomers_are_compared_if_clients_were_held_out(with_newcomers: Store):
     page = compare.opened(experiment="1", section="clients")
     assert "Newcomers: clients that never trained" in compare.words(page)

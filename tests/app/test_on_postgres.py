@@ -32,6 +32,7 @@ def store(postgres_store: Store) -> Iterator[Store]:
     queries.store().close()
 
 
+@pytest.mark.slow
 def test_the_library_lists_runs_and_the_other_pages_open(store: Store) -> None:
     newest, oldest = (run.id for run in store.queue.runs())
     table = open_page("library").dataframe[0].value
@@ -41,6 +42,7 @@ def test_the_library_lists_runs_and_the_other_pages_open(store: Store) -> None:
         assert open_page(page, runs=f"{oldest},{newest}", run=newest).title
 
 
+@pytest.mark.slow
 def test_a_page_reports_a_stopped_server_and_recovers(postgres_server: Server, store: Store) -> None:
     page = AppTest.from_file(str(VIEWS.parent / "main.py"), default_timeout=90).run()
     assert not page.exception

@@ -68,6 +68,7 @@ def printed_texts(file: Path) -> Iterator[str]:
         yield from (text for text in texts if isinstance(text, str) and text not in docstrings)
 
 
+@pytest.mark.slow
 def test_no_caption_or_label_of_a_chart_has_instructions_for_the_screen() -> None:
     files = sorted(Path(app.__file__).parent.rglob("*.py"))
     texts = [(file.name, text) for file in files for text in printed_texts(file)]
@@ -88,6 +89,7 @@ def preview(page: AppTest) -> str:
     return found
 
 
+@pytest.mark.slow
 def test_compare_offers_the_charts_of_all_its_sections(read_store: Store) -> None:
     page = from_page(opened(experiment=1), "dumbbell")
     panels = page.multiselect(key="paper_panels_dumbbell")
@@ -103,6 +105,7 @@ def test_inside_a_run_offers_the_charts_of_the_open_tab(read_store: Store) -> No
     assert "width:3.25in" in preview(page)
 
 
+@pytest.mark.slow
 def test_the_preview_has_the_chosen_size() -> None:
     page = dialog()
     assert 'src="data:image/svg+xml;base64,' in preview(page) and "width:3.25in" in preview(page)
@@ -114,6 +117,7 @@ def test_the_preview_has_the_chosen_size() -> None:
     assert [button.label for button in page.get("download_button")] == ["Download PDF", "Download SVG"]
 
 
+@pytest.mark.slow
 def test_panels_are_in_the_chosen_order_and_write_the_caption() -> None:
     page = dialog()
     assert page.code[0].value == "Low and top. Two clients."
@@ -123,6 +127,7 @@ def test_panels_are_in_the_chosen_order_and_write_the_caption() -> None:
     assert "Choose at least one panel." in words(page)
 
 
+@pytest.mark.slow
 def test_the_choices_are_kept_for_the_next_figure() -> None:
     page = dialog()
     page.selectbox(key="paper_font").set_value("cm").run()
@@ -133,6 +138,7 @@ def test_the_choices_are_kept_for_the_next_figure() -> None:
     assert page.selectbox(key="paper_font").value == "cm" and page.number_input(key="paper_size").value == 9.0
 
 
+@pytest.mark.slow
 def test_a_figure_without_room_for_its_marks_is_refused_with_advice() -> None:
     page = dialog()
     page.number_input(key="paper_height").set_value(0.5).run()
@@ -140,6 +146,7 @@ def test_a_figure_without_room_for_its_marks_is_refused_with_advice() -> None:
     assert "choose a larger figure or a smaller font" in page.warning[0].value and not page.exception
 
 
+@pytest.mark.slow
 def test_the_charts_of_hostile_runs_are_printed(read_hostile_store: Store) -> None:
     run = next(run for run in read_hostile_store.queue.runs() if run.algorithm == "cgpfl")
     assert "width:3.25in" in preview(from_page(open_page("run", id=run.id), "client_spread"))

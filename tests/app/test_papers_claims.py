@@ -139,6 +139,7 @@ def test_without_values_no_label_is_the_best() -> None:
     assert own.best(measure, ["B", "A"]) == "A"
 
 
+@pytest.mark.slow
 def test_while_one_run_is_done_only_claims_about_single_runs_have_a_verdict() -> None:
     tested = set()
     for preset in known().values():

@@ -127,6 +127,7 @@ def test_a_preset_with_other_settings_has_no_shipped_result(ours: list[RunRecord
     assert shipped.shipped(known()["curves"], "quick") is None
 
 
+@pytest.mark.slow
 def test_every_shipped_card_matches_its_numbers() -> None:
     cards = shipped_cards(SHIPPED)
     files = [*shipped.FOLDER.glob("*.json"), *shipped.STUDIES.glob("*.zip.xz")]
@@ -140,6 +141,7 @@ def test_every_shipped_card_matches_its_numbers() -> None:
             assert bool(card["picture"]) == bool(now.picture), name
 
 
+@pytest.mark.slow
 def test_the_shipped_study_opens_with_its_finding_and_all_its_runs(empty_store: Store) -> None:
     preset = known()["study-digits"]
     verdict = shipped_cards(SHIPPED)["study-digits.quick"]["verdict"]

@@ -38,6 +38,7 @@ def presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preset_catalog, "FOLDER", folder)
 
 
+@pytest.mark.slow
 def test_a_study_can_be_queued_followed_and_opened(empty_store: Store) -> None:
     assert "Not run yet: 18 trials on validation data, then at most 18 final runs." in words(opened())
     page = opened(preset="tiny-study")
@@ -65,6 +66,7 @@ def test_a_study_is_found_by_its_settings(empty_store: Store) -> None:
     assert found is not None and found.experiment.id == named.id and study_result(preset, "paper").own is None
 
 
+@pytest.mark.slow
 def test_a_shipped_study_has_the_numbers_that_were_computed(
     empty_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

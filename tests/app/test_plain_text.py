@@ -39,6 +39,7 @@ def test_the_check_of_a_page_detects_markup() -> None:
         assert_is_text(AppTest.from_function(page).run())
 
 
+@pytest.mark.slow
 def test_compare_shows_names_as_text(runs: list[int]) -> None:
     page = open_page("compare", runs=",".join(map(str, runs)))
     assert_is_text(page)
@@ -56,6 +57,7 @@ def test_inside_a_run_shows_names_as_text(runs: list[int], read_hostile_store: S
         assert any("evil" in text for kind, text in markdown(page) if kind == "Heading")
 
 
+@pytest.mark.slow
 def test_live_shows_names_as_text(runs: list[int]) -> None:
     assert_is_text(open_page("live", runs=",".join(map(str, runs))))
     assert_is_text(open_page("live"))
@@ -81,6 +83,7 @@ def test_set_up_shows_names_as_text(empty_store: Store) -> None:
     assert_is_text(open_page("setup", config=pack_config(DIGITS | {"dataset": {"name": "custom", "path": NAME}})))
 
 
+@pytest.mark.slow
 def test_library_shows_names_as_text(hostile_store: Store) -> None:
     runs = [run.id for run in hostile_store.queue.runs()]
     hostile_store.saved_views.save("library", NAME[:60], f"method={NAME}")
@@ -89,6 +92,7 @@ def test_library_shows_names_as_text(hostile_store: Store) -> None:
     assert_is_text(open_page("library", method=NAME, dataset=NAME, status=NAME))
 
 
+@pytest.mark.slow
 def test_papers_and_learn_show_addresses_as_text(empty_store: Store) -> None:
     assert_is_text(open_page("papers", preset=NAME))
     assert_is_text(open_page("learn", story=NAME))
@@ -108,6 +112,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
 
 
+@pytest.mark.slow
 def test_the_pages_show_the_texts_of_a_plugin_as_text(plugin: None, empty_store: Store) -> None:
     assert ALGORITHMS.get("evil").family == NAME
     for page in (open_page("handbook", find="evil"), open_page("handbook", method="evil")):

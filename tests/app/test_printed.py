@@ -77,6 +77,7 @@ def test_a_pdf_embeds_its_fonts_as_truetype(font: str) -> None:
     assert len(re.findall(rb"/FontDescriptor \d+ 0 R", pdf)) >= 1
 
 
+@pytest.mark.slow
 def test_the_same_choices_give_the_same_file() -> None:
     figure = ecdf.figure(ecdf.data(THREE))
     for kind in ("svg", "pdf"):
@@ -147,6 +148,7 @@ def test_lines_of_the_same_dash_and_symbol_differ_without_color() -> None:
     assert sum(line.get_markerfacecolor() == "white" for line in drawn) == 1
 
 
+@pytest.mark.slow
 def test_a_legend_has_the_labels_that_the_screen_shows_next_to_marks() -> None:
     figure = lines(Ditto=[0.1, 0.9], FedAvg=[0.1, 0.5])
     (legend,) = draw([figure], Settings(legend="below")).legends
@@ -161,6 +163,7 @@ def test_a_legend_has_the_labels_that_the_screen_shows_next_to_marks() -> None:
     assert "Ditto" not in words_on([figure], legend="off")
 
 
+@pytest.mark.slow
 def test_panels_share_one_legend_and_have_letters() -> None:
     both = [lines(a=[0.1, 0.9], b=[0.1, 0.5]), lines(b=[0.1, 0.9], c=[0.1, 0.5])]
     sheet = draw(both, Settings(6.75, titles=("First", "$econd")))
@@ -173,6 +176,7 @@ def test_panels_share_one_legend_and_have_letters() -> None:
     assert upper.y0 > lower.y1
 
 
+@pytest.mark.slow
 def test_everything_is_within_the_sheet() -> None:
     rows = dumbbell.data(clients(1000, **{f"a method with a long name {i}": [[0.1 * i, 0.9]] for i in range(8)}), 0.05)
     for figure in (dumbbell.figure(rows), lines(**{f"method {i}": [0.0, 0.5] for i in range(8)})):
@@ -181,6 +185,7 @@ def test_everything_is_within_the_sheet() -> None:
         assert box.x0 > -0.02 and box.x1 < 3.25 + 0.02 and box.y0 > -0.02 and box.y1 < sheet.get_figheight() + 0.02
 
 
+@pytest.mark.slow
 def test_a_dark_page_prints_the_same_figure_as_a_light_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def figures() -> list[go.Figure]:
         return [ecdf.figure(ecdf.data(THREE), 0.05, None, "a", "b"), dumbbell.figure(dumbbell.data(THREE, 0.05))]
@@ -237,6 +242,7 @@ def test_a_heat_map_keeps_its_range_its_empty_cells_and_its_scale() -> None:
     assert sheet.axes[0].get_xlim() == (-1, 3) and sheet.axes[1].get_yticks().tolist() == [0, 5]
 
 
+@pytest.mark.slow
 def test_arrays_that_plotly_has_encoded_are_read() -> None:
     figure = lines(a=[0.1, 0.9])
     encoded = go.Figure(figure.to_dict())
@@ -313,6 +319,7 @@ def test_every_method_symbol_has_a_marker() -> None:
     assert used - {"triangle-left", "triangle-right"} <= set(looks.SYMBOLS)
 
 
+@pytest.mark.slow
 def test_a_page_that_prints_nothing_does_not_load_matplotlib() -> None:
     """Modules import what loads it within functions; ``settings`` loads nothing."""
     folder = ROOT / "app" / "charts" / "printed"

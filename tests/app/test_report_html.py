@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import pandas as pd
 import plotly.graph_objects as go
+import pytest
 
 from app.charts.plot import palette
 from app.charts.plot.method_styles import looks
@@ -85,6 +86,7 @@ def test_every_light_color_has_a_dark_one_and_vice_versa() -> None:
     assert all(value in pairs for value in vars(palette.LIGHT).values())
 
 
+@pytest.mark.slow
 def test_the_report_has_the_figures_of_all_sections_with_the_choices_of_the_moment(read_store: Store) -> None:
     view = View(tuple(methods_of(queries.runs(with_partition=True))))
     choices = {"experiment": "1", "section": "cost", "x": "megabytes", "client": "3"}

@@ -236,6 +236,7 @@ def test_generated_data_has_its_clients(empty_store: Store):
     assert not page.exception and not queue_button(page).disabled
 
 
+@pytest.mark.slow
 def test_every_partitioner_can_be_chosen(empty_store: Store):
     page = expand(opened())
     for name in PARTITIONERS.names():
@@ -276,6 +277,7 @@ def test_values_typed_at_once_are_several(empty_store: Store):
     assert written(page)["algorithms"][2]["sweep"] == {"lam": [0.03, 1, 10]}
 
 
+@pytest.mark.slow
 def test_a_sweep_of_a_training_option_applies_to_all_methods_without_their_own_value(empty_store: Store):
     own = {"name": "ditto", "training": {"lr": 0.3}}
     page = expand(opened(DIGITS | {"algorithms": [{"name": "fedavg"}, own], "seeds": [0], "training": {"lr": 0.05}}))
@@ -289,6 +291,7 @@ def test_a_sweep_of_a_training_option_applies_to_all_methods_without_their_own_v
     assert [entry.get("sweep") for entry in written(page)["algorithms"]] == [None] * 3
 
 
+@pytest.mark.slow
 def test_choosing_a_data_set_shows_no_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_store: Store):
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     page = expand(opened())
@@ -347,6 +350,7 @@ def test_naming_the_client_column_selects_the_natural_partition(data_dir: Path, 
     assert written(page)["partition"]["name"] == "natural" and not page.error
 
 
+@pytest.mark.slow
 def test_a_missing_label_column_is_requested_and_chosen(data_dir: Path, empty_store: Store):
     (data_dir / "own.csv").write_text(HOSPITALS.replace("label", "ill").replace("hospital", "client"))
     page = opened(DIGITS | {"dataset": {"name": "custom", "path": "own.csv"}, "partition": {"name": "natural"}})

@@ -136,6 +136,7 @@ def test_rarely_changed_options_of_a_study_are_kept_while_hidden_and_named(empty
 
 
 @pytest.mark.parametrize("name", ["study-digits", "study-fashion"])
+@pytest.mark.slow
 def test_a_study_of_a_preset_opens_with_the_same_trials(name: str, empty_store: Store):
     preset = next(preset for preset in presets() if preset.name == name)
     (config,) = preset.configs(next(iter(preset.scales)))

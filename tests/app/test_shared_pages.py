@@ -25,6 +25,7 @@ def enabled(page: AppTest) -> set[str]:
     return {str(button.key) for button in page.button if button.key in WRITERS and not button.disabled}
 
 
+@pytest.mark.slow
 def test_a_demo_shows_everything_and_disables_what_changes_something(
     filled_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -326,6 +326,7 @@ def test_the_app_ends_with_its_last_web_server(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent is gone")
+@pytest.mark.slow
 def test_children_of_a_killed_supervisor_end() -> None:
     start = "import app.__main__ as a, os, sys, time; c = a.Child('engine', sys.argv[1:], os.environ); c.start(); "
     parent = subprocess.Popen(

@@ -24,6 +24,7 @@ SMALL = Example(
 TURN = np.array([[0.0, 1.0], [-1.0, 0.0]])
 
 
+@pytest.mark.slow
 def test_the_shipped_accuracies_match_the_engine() -> None:
     run = run_of(STORY.steps({"clusters": "4"}))
     run.advance(story.ROUNDS)

@@ -25,6 +25,7 @@ SMALL = Example(
 )
 
 
+@pytest.mark.slow
 def test_the_shipped_results_match_the_engine() -> None:
     run = run_of(STORY.steps({"rho": "0.2"}))
     run.advance(story.ROUNDS)

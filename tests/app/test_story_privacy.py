@@ -35,6 +35,7 @@ def of(method: str, stop: str, what: str = MEAN) -> np.ndarray:
     return values(example(), method, stop, what)
 
 
+@pytest.mark.slow
 def test_the_shipped_numbers_and_epsilon_match_the_engine() -> None:
     run = run_of(STORY.steps({"privacy": "8"}))
     run.advance(story.ROUNDS)
@@ -73,6 +74,7 @@ def test_learning_alone_and_the_row_without_noise_are_the_same_at_every_stop() -
         assert all((of(OPEN, stop, what) == of(FEDAVG, "off", what)).all() for what in (MEAN, LOWEST))
 
 
+@pytest.mark.slow
 def test_without_noise_a_clipped_run_hardly_differs() -> None:
     config = dict(story.experiment("1", {FEDAVG: METHODS[FEDAVG]}))
     entry = dict(config["algorithms"][0])

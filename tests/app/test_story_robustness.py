@@ -35,6 +35,7 @@ def of(method: str, stop: str, what: str = MEAN) -> np.ndarray:
     return values(example(), method, stop, what)
 
 
+@pytest.mark.slow
 def test_the_shipped_numbers_match_the_engine() -> None:
     run = run_of(STORY.steps({"attack": "flip"}))
     run.advance(story.ROUNDS)

@@ -73,6 +73,7 @@ def test_without_a_study_the_page_says_how_to_start_one(empty_store: Store) -> N
     assert "There is no study yet" in text and "(/setup)" in text
 
 
+@pytest.mark.slow
 def test_a_finished_study_shows_its_finding_and_every_panel(read_study_store: Store) -> None:
     page = opened()
     text = words(page)
@@ -146,6 +147,7 @@ def test_the_table_of_equal_cost_has_a_budget_for_the_cheapest_method(study: Stu
     assert rows.loc[rows["method"] == "LocalTrain", "accuracy"].notna().all()
 
 
+@pytest.mark.slow
 def test_the_chosen_settings_are_a_valid_configuration(read_study_store: Store, study: Study) -> None:
     page = opened()
     assert any(button.label == "Split 0, YAML" for button in page.get("download_button"))
@@ -221,6 +223,7 @@ def test_the_report_has_the_probabilities_of_the_page(study: Study, monkeypatch:
     assert '<th scope="col">Better</th>' in text
 
 
+@pytest.mark.slow
 def test_page_and_report_say_the_same_about_the_test_data(study_store: Store, tmp_path: Path) -> None:
     earlier = STUDY | {"name": "before", "algorithms": ["fedavg"], "splits": [1]}
     del earlier["tune"]
@@ -273,6 +276,7 @@ def test_the_figures_of_the_page_have_findings(study: Study) -> None:
     assert "Tuning gain, points" in column_heads.read(shown[0].table, shown[0].heads)
 
 
+@pytest.mark.slow
 def test_compare_shows_the_final_runs_as_methods_and_links_to_the_study(read_study_store: Store) -> None:
     page = open_page("compare", experiment=1)
     text = words(page)
@@ -284,6 +288,7 @@ def test_compare_shows_the_final_runs_as_methods_and_links_to_the_study(read_stu
     assert "The study chose settings for" in text
 
 
+@pytest.mark.slow
 def test_with_one_trial_the_defaults_are_the_choice_and_are_run_once(empty_store: Store) -> None:
     queue_study(empty_store, STUDY | {"tune": {"trials": 1}, "splits": [5], "algorithms": ["local_train", "fedavg"]})
     compute(empty_store)
@@ -299,6 +304,7 @@ def test_with_one_trial_the_defaults_are_the_choice_and_are_run_once(empty_store
     assert "With one trial per method nothing was tuned." in text
 
 
+@pytest.mark.slow
 def test_final_runs_that_diverged_are_left_out_and_named(study_store: Store, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "study.db")) as database:
         database.execute("UPDATE runs SET status = 'diverged' WHERE label = 'ditto'")
@@ -332,6 +338,7 @@ def test_a_study_with_tpe_says_that_its_methods_share_no_later_trials(empty_stor
     assert waiting.startswith("Trials 0 of 36, final runs wait for 3 methods")
 
 
+@pytest.mark.slow
 def test_what_settings_were_chosen_on_is_shown(empty_store: Store) -> None:
     tune = {"trials": 2, "rounds": 1, "per": "first", "select": "loss"}
     queue_study(empty_store, STUDY | {"tune": tune, "splits": [0, 1], "algorithms": ["local_train"]})

@@ -229,6 +229,7 @@ def test_the_distance_of_labels_is_zero_for_equal_shares_and_at_most_one() -> No
     assert client_traits.label_distance(run_record(1, partition={})) is None
 
 
+@pytest.mark.slow
 def test_the_panel_names_the_benign_clients_and_is_a_link(attacked_store: Store) -> None:
     page = opened(client="3")
     text = words(page)

@@ -61,6 +61,7 @@ def job(tmp_path: Path) -> Job:
     return job
 
 
+@pytest.mark.slow
 def test_ours_and_fedavg_by_hand_reach_the_same_weights(job: Job) -> None:
     apart, moved = difference(OURS, library("job.local_steps"), job)
     assert moved > 0.01

@@ -8,6 +8,8 @@ from tests.app.samples import DIGITS, store_experiment
 from tests.browser.accessible import FOCUS
 from tests.browser.conftest import LOAD_MS, READY, Server
 
+pytestmark = pytest.mark.slow
+
 OPENING = """async expander => {
   expander.querySelector('summary').click();
   await new Promise(requestAnimationFrame);

@@ -85,12 +85,14 @@ def content(download: Download) -> bytes:
     return Path(download.path()).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_table_is_not_sent_before_it_is_opened(compare: Page) -> None:
     assert compare.locator(".pictures").count() == 0
     opened(compare, "dumbbell")
     assert compare.locator(".pictures").count() == 1
 
 
+@pytest.mark.slow
 def test_a_figure_is_saved_as_png_at_double_size(compare: Page) -> None:
     name, png = saved(compare, opened(compare, "dumbbell"), "PNG")
     assert name == "low-mean-top.png" and png[:8] == b"\x89PNG\r\n\x1a\n"
@@ -115,6 +117,7 @@ def test_a_figure_is_saved_as_svg_with_text_background_and_zoom(compare: Page) -
     assert ground is not None and ground.get("fill", "").upper() == "#FBFAF7"
 
 
+@pytest.mark.slow
 def test_a_figure_for_a_paper_is_the_preview(compare: Page) -> None:
     opened(compare, "dumbbell").get_by_role("button", name="Figure for a paper").click()
     dialog = compare.get_by_role("dialog", name="Figure for a paper")
@@ -132,6 +135,7 @@ def test_a_figure_for_a_paper_is_the_preview(compare: Page) -> None:
     expect(dialog).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_an_image_has_the_theme_of_the_page(page: Page, server: Server, experiment: int) -> None:
     page.emulate_media(color_scheme="dark")
     page.goto(f"{server.url}/compare?experiment={experiment}")
@@ -153,6 +157,7 @@ def long_names(server: Server, experiment: int) -> int:
         store.close()
 
 
+@pytest.mark.slow
 def test_no_text_of_an_image_reaches_its_edge(page: Page, server: Server, long_names: int, experiment: int) -> None:
     places = ((experiment, "accuracy", ("dumbbell", "ecdf")), (long_names, "clients", ("paired",)))
     for of, section, keys in places:
@@ -192,6 +197,7 @@ def test_the_numbers_of_a_figure_are_saved_as_csv_latex_and_markdown(compare: Pa
     assert number in markdown and markdown.startswith("| Method |")
 
 
+@pytest.mark.slow
 def test_the_figures_of_a_story_can_be_saved(page: Page, server: Server, page_problems: PageProblems) -> None:
     page.goto(f"{server.url}/?story=dial")
     page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
@@ -205,6 +211,7 @@ def test_the_figures_of_a_story_can_be_saved(page: Page, server: Server, page_pr
     assert page_problems == PageProblems()
 
 
+@pytest.mark.slow
 def test_the_comparison_is_saved_as_a_standalone_report(compare: Page, browser: Browser, tmp_path: Path) -> None:
     figures = 8  # of all sections
     assert compare.locator("[class*=st-key-figure_] .js-plotly-plot").count() < figures
@@ -230,6 +237,7 @@ def test_the_comparison_is_saved_as_a_standalone_report(compare: Page, browser: 
         context.close()
 
 
+@pytest.mark.slow
 def test_the_report_shows_the_figures_with_the_current_choices(compare: Page) -> None:
     compare.get_by_role("radio", name="Cost").click(timeout=LOAD_MS)
     compare.get_by_role("radio", name="Megabytes").or_(compare.get_by_role("button", name="Megabytes")).first.click(

@@ -59,6 +59,7 @@ def test_a_page_of_another_port_cannot_connect_read_or_frame_the_app(
     context.close()
 
 
+@pytest.mark.slow
 def test_a_page_of_the_app_loads_nothing_from_other_hosts(browser: Browser, server: Server) -> None:
     context = browser.new_context()  # without ``page_problems``, since blocked requests are console errors
     page = context.new_page()

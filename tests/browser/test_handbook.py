@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pytest
 import streamlit
 from playwright.sync_api import Page, expect
 
@@ -35,6 +36,7 @@ def test_the_equations_of_every_method_are_drawn_without_errors(
     assert page_problems == PageProblems()
 
 
+@pytest.mark.slow
 def test_links_lead_from_the_index_to_a_method_to_set_up(
     page: Page, server: Server, page_problems: PageProblems
 ) -> None:
@@ -65,6 +67,7 @@ def a_term_opens_its_definition(page: Page) -> None:
     expect(tip).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_the_handbook_fits_a_narrow_screen(page: Page, server: Server) -> None:
     page.set_viewport_size({"width": 400, "height": 900})
     page.goto(f"{server.url}/handbook?method=cgpfl")

@@ -7,6 +7,8 @@ from storage import Store
 from tests.app.samples import DIGITS, store_experiment
 from tests.browser.conftest import LOAD_MS, PLACEHOLDER, READY, PageProblems, Server
 
+pytestmark = pytest.mark.slow
+
 MAP = "[class*='st-key-figure_client_map'] .js-plotly-plot"
 CENTER_OF_LOWEST = """plot => {
   const [x, y] = [plot._fullLayout.xaxis, plot._fullLayout.yaxis], box = plot.getBoundingClientRect();

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from app.state.links import pack_config
@@ -16,6 +17,8 @@ from tests.browser.conftest import (
     goto_with,
     noting,
 )
+
+pytestmark = pytest.mark.slow
 
 LAG_MS = 600
 SETTLED_MS = 4 * LAG_MS

@@ -9,6 +9,8 @@ from app.stories import stories
 from tests.browser.accessible import PHONE
 from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server, goto_with, noting, turn_to
 
+pytestmark = pytest.mark.slow
+
 DIAL = "document.querySelector('.st-key-figure_dial_figure .moving')"
 CLIENTS = "document.querySelector('.st-key-figure_client_figure .moving')"
 ERROR = f"{DIAL}?.data?.find((trace) => trace.name === 'your run')?.y[0]"

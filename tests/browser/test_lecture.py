@@ -12,6 +12,7 @@ LENGTH_S = 600
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.slow
 def test_the_lecture_can_be_played_with_its_keys(page: Page, server: Server, page_problems: PageProblems) -> None:
     steps = lecture.script()
     assert [step for step, _ in lecture.play(page, server.url)] == steps

@@ -9,6 +9,8 @@ from storage import RunRecord, Store
 from tests.app.samples import DIGITS, store_experiment
 from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def store(server: Server) -> Iterator[Store]:

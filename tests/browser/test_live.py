@@ -17,6 +17,8 @@ from engine.exchange.records import new_run
 from storage import Store
 from tests.browser.conftest import LOAD_MS, PageProblems, Server
 
+pytestmark = pytest.mark.slow
+
 POINTS = "document.querySelector('[data-figure=accuracy]')?.data?.[0]?.x.length ?? 0"
 RANGE = "document.querySelector('[data-figure=accuracy]').layout.xaxis.range"
 FIGURES = "[...document.querySelectorAll('.live-figure')]"

@@ -37,6 +37,7 @@ def runs(server: Server) -> Iterator[list[int]]:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_a_name_is_text_on_every_page(page: Page, server: Server, runs: list[int], page_problems: PageProblems) -> None:
     config = pack_config(DIGITS | {"name": NAME, "algorithms": [{"name": "fedavg", "label": NAME}, {"name": NAME}]})
     given = {"all": ",".join(map(str, runs)), "clustered": runs[2], "config": config, "name": NAME.replace(" ", "%20")}

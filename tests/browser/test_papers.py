@@ -33,6 +33,7 @@ def open_from_the_list(page: Page, server: Server, name: str) -> str:
     return title
 
 
+@pytest.mark.slow
 def test_the_runs_of_a_figure_are_queued_from_its_page(
     page: Page, server: Server, store: Store, page_problems: PageProblems
 ) -> None:
@@ -45,6 +46,7 @@ def test_the_runs_of_a_figure_are_queued_from_its_page(
     assert page_problems == PageProblems()
 
 
+@pytest.mark.slow
 def test_the_time_of_a_figure_is_estimated_on_its_page(page: Page, server: Server, page_problems: PageProblems) -> None:
     title = open_from_the_list(page, server, "digits-first")
     page.get_by_role("button", name="Estimate the time here").click()
@@ -53,6 +55,7 @@ def test_the_time_of_a_figure_is_estimated_on_its_page(page: Page, server: Serve
     assert page_problems == PageProblems()
 
 
+@pytest.mark.slow
 def test_a_figure_is_shown_at_paper_scale_and_back_opens_the_list(
     page: Page, server: Server, page_problems: PageProblems
 ) -> None:
@@ -69,6 +72,7 @@ def test_a_figure_is_shown_at_paper_scale_and_back_opens_the_list(
     assert page_problems == PageProblems()
 
 
+@pytest.mark.slow
 def test_all_papers_opens_the_list_and_it_stays_open(page: Page, server: Server) -> None:
     title = open_from_the_list(page, server, "cgpfl-fig3")
     page.get_by_role("link", name="All papers").click()

@@ -29,6 +29,7 @@ def at_scene(page: Page, letter: str) -> None:
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.slow
 def test_a_reader_follows_leaves_comes_back_and_answers(
     page: Page, reader: Page, server: Server, page_problems: PageProblems
 ) -> None:

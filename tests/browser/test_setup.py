@@ -10,6 +10,8 @@ from app.state.links import pack_config
 from tests.browser.accessible import violations
 from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server
 
+pytestmark = pytest.mark.slow
+
 CONTRAST = """button => {
   const parts = color => { const [r, g, b, a = 1] = color.match(/[\\d.]+/g).map(Number); return [r, g, b, a]; };
   const over = (top, ground) => ground.map((v, i) => top[i] * top[3] + v * (1 - top[3]));

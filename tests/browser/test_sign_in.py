@@ -14,6 +14,8 @@ from tests.browser.conftest import LOAD_MS, READY, TRAINED, Server, forget, star
 from tests.support import oidc
 from tests.support.signing_in import SECRET
 
+pytestmark = pytest.mark.slow
+
 ADMIN, MEMBER, VISITOR = "root@lab.test", "ada@lab.test", "guest@lab.test"
 PERSON = ".st-key-person"
 ROUTES = ("/live/overview", "/live/feed?runs=1")
@@ -64,8 +66,6 @@ def answers(page: Page, app: Server) -> list[int]:
 
 
 # All tests use the page ``stranger``: refused requests are errors in its console.
-
-
 def test_nothing_is_seen_before_and_everything_after_signing_in_until_signing_out(
     signing_in: Server, provider: oidc.Provider, stranger: Page
 ) -> None:

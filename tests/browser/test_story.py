@@ -43,6 +43,7 @@ def watch_until_done(page: Page) -> None:
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.slow
 def test_set_up_queue_watch_compare_and_come_back_by_the_link(
     page: Page, server: Server, page_problems: PageProblems
 ) -> None:

@@ -36,6 +36,7 @@ def drawn(page: Page) -> None:
     page.wait_for_selector(READY, timeout=LOAD_MS)
 
 
+@pytest.mark.slow
 def test_a_study_of_the_apps_workers_is_complete_and_accessible_and_on_a_phone_does_not_scroll_sideways(
     page: Page, server: Server, experiment: int, page_problems: PageProblems
 ) -> None:

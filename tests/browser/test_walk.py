@@ -102,6 +102,7 @@ def test_every_page_is_complete_and_accessible(
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_every_page_is_accessible_in_the_dark(page: Page, server: Server, trained: Trained) -> None:
     page.emulate_media(color_scheme="dark")
     page.set_viewport_size(PHONE)
@@ -112,6 +113,7 @@ def test_every_page_is_accessible_in_the_dark(page: Page, server: Server, traine
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_every_variant_of_a_page_is_complete(
     page: Page, server: Server, trained: Trained, page_problems: PageProblems
 ) -> None:
@@ -127,6 +129,7 @@ def assert_complete(page: Page) -> None:
     assert page.get_by_test_id("stException").count() == 0
 
 
+@pytest.mark.slow
 def test_a_click_on_a_pair_opens_that_client(page: Page, server: Server, trained: Trained) -> None:
     opened(page, f"{server.url}/compare?experiment={trained.experiment}&section=clients", 2)
     chart = page.locator(".st-key-figure_paired .js-plotly-plot")
@@ -140,6 +143,7 @@ def test_a_click_on_a_pair_opens_that_client(page: Page, server: Server, trained
     expect(page.locator("strong", has_text=f"Client {client:.0f}:")).to_be_visible(timeout=LOAD_MS)
 
 
+@pytest.mark.slow
 def test_a_comparison_with_its_choices_is_a_link(page: Page, stranger: Page, server: Server, trained: Trained) -> None:
     runs = ",".join(str(trained.runs[name, seed]) for name in ("fedavg", "cgpfl", "plgu_lf") for seed in (0, 1))
     opened(page, f"{server.url}/compare?runs={runs}", 2)
@@ -153,6 +157,7 @@ def test_a_comparison_with_its_choices_is_a_link(page: Page, stranger: Page, ser
     assert read(stranger, page.url, ".lead") == page.locator(".lead").inner_text()
 
 
+@pytest.mark.slow
 def test_a_client_in_a_round_is_a_link(page: Page, stranger: Page, server: Server, trained: Trained) -> None:
     run_id = trained.runs["cgpfl", 1]
     opened(page, f"{server.url}/run?id={run_id}", 2)
@@ -181,6 +186,7 @@ def test_exported_runs_have_the_numbers_of_the_database(
     assert len(rows) == len(ids) * (TRAINED["training"]["rounds"] + 1)
 
 
+@pytest.mark.slow
 def test_the_table_of_compare_has_the_numbers_of_the_database(
     page: Page, server: Server, trained: Trained, tmp_path: Path
 ) -> None:
@@ -201,6 +207,7 @@ def test_a_mistyped_address_opens_a_page_in_the_apps_style(page: Page, server: S
 
 
 @pytest.mark.timeout(200)
+@pytest.mark.slow
 def test_a_landscape_is_queued_by_its_button_and_drawn_around_the_recorded_loss(
     page: Page, server: Server, trained: Trained, page_problems: PageProblems
 ) -> None:

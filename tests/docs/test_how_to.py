@@ -177,6 +177,7 @@ def test_the_study_is_valid_also_with_other_ranges() -> None:
     assert {"algorithms", "tune"} == ranges.keys()
 
 
+@pytest.mark.slow
 def test_the_figure_for_a_paper_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (code,) = (text for _, language, text in examples("make-a-figure-for-a-paper.md") if language == "python")

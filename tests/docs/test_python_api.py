@@ -23,6 +23,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {**names, "printed": printed}
 
 
+@pytest.mark.slow
 def test_the_tables_have_the_documented_rows(shown: dict[str, Any]) -> None:
     assert len(shown["summary"]) == 3
     assert len(shown["rounds"]) == 6 * 6 and len(shown["last"]) == 6
@@ -42,6 +43,7 @@ def test_progress_and_problems_are_printed_as_the_page_says(shown: dict[str, Any
     assert str(["ditto lam=0.1, seed 0", "ditto lam=0.1, seed 1", "ditto lam=1, seed 0"])[:-1] in "\n".join(lines)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_ends_as_an_uninterrupted_one(shown: dict[str, Any]) -> None:
     whole = shown["Simulation"](shown["chosen"])
     *_, last = whole.rounds()

@@ -4,7 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from engine.core.slow_imports import SLOW_IMPORTS
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 ABSENT = ("app", "storage", "streamlit", "sqlalchemy", "alembic", "plotly", "pandas", "pyarrow", "torchvision")

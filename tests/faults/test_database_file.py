@@ -187,6 +187,7 @@ def made_rubbish(index: Path) -> None:
 
 
 @pytest.mark.parametrize("index_is", [left_alone, Path.unlink, made_rubbish])
+@pytest.mark.slow
 def test_rounds_in_the_log_of_a_dead_writer_survive_a_damaged_index(store: Store, index_is):
     store.close()
     ended = subprocess.run([sys.executable, "-c", WRITE_AND_DIE, store.url], cwd=ROOT)

@@ -4,6 +4,8 @@ import os
 import signal
 import time
 
+import pytest
+
 from engine.worker import service
 from storage import Store
 from tests.worker.engines import eventually
@@ -13,6 +15,7 @@ from tests.worker.test_processes import LONG, background, has_checkpoint, pytest
 __all__ = ["background", "pytestmark"]
 
 
+@pytest.mark.slow
 def test_of_two_dispatchers_one_computes_even_if_it_is_stopped_for_a_while(store: Store, background):
     (run_id,) = queue(store, **LONG)
     both = [background(slots=2), background(slots=2)]  # one thread per run

@@ -58,6 +58,7 @@ def revision(store: Store) -> str | None:
 
 
 @pytest.mark.parametrize("point", POINTS)
+@pytest.mark.slow
 def test_a_kill_leaves_old_or_new_tables_with_every_row(old: Store, tmp_path: Path, point: str):
     ended = subprocess.run([sys.executable, "-c", DIE, old.url, point], cwd=ROOT)
     assert ended.returncode == -signal.SIGKILL

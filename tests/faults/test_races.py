@@ -128,6 +128,7 @@ for run_id in range(1, 41):
 """
 
 
+@pytest.mark.slow
 def test_concurrent_servers_leave_every_run_in_an_allowed_state(store: Store):
     ids = [a_run(store, STATUSES[i % 4]) for i in range(40)]
     assert ids == list(range(1, 41))

@@ -24,6 +24,7 @@ def test_seeds_that_are_trained_together_equal_each_alone(device: str, name: str
     assert_same_runs(alone(name, **changed), found, tolerance=1e-7)
 
 
+@pytest.mark.slow
 def test_the_benchmark_has_a_row_for_each_model_method_and_cohort(
     device: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -102,6 +102,7 @@ def test_it_describes_itself_and_omits_unneeded_files(full: Store, tmp_path: Pat
     assert len(list(tmp_path.glob(".*"))) == 0
 
 
+@pytest.mark.slow
 def test_it_is_a_snapshot_even_while_a_run_writes(
     sqlite_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

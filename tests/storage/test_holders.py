@@ -52,6 +52,7 @@ def short_timeout(sqlite_store: Store) -> Iterator[Store]:
     short_timeout.close()
 
 
+@pytest.mark.slow
 def test_the_lock_holder_is_named(short_timeout: Store, running: RunRecord, lock_holder) -> None:
     with pytest.raises(DatabaseLocked) as error:
         short_timeout.queue.heartbeat(running.id, running.epoch)

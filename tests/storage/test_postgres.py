@@ -61,6 +61,7 @@ def end_other_connections(store: Store) -> None:
         connection.execute(END_OTHERS)
 
 
+@pytest.mark.slow
 def test_eight_processes_claim_every_run_once(postgres_store: Store) -> None:
     postgres_store.experiments.create("x", {}, [new_run(seed) for seed in range(200)])
     message, errors = start(CLAIM_ALL, postgres_store, times=8).communicate()
@@ -97,6 +98,7 @@ def test_the_first_start_deletes_no_files_that_were_there_before(postgres_store:
     assert postgres_store.artifacts.sweep() == 1
 
 
+@pytest.mark.slow
 def test_too_many_ids_are_refused_as_such(postgres_store: Store) -> None:
     with pytest.raises(StorageError, match="cannot take so many runs or experiments at once") as error:
         postgres_store.queue.runs(run_ids=range(70_000))
@@ -142,6 +144,7 @@ def test_an_unreachable_server_is_reported_without_its_password() -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["stopped", "crashed"])
+@pytest.mark.slow
 def test_committed_data_survives_a_server_stop(
     postgres_server: Server, postgres_store: Store, running: RunRecord, how: int
 ) -> None:

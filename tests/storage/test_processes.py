@@ -3,9 +3,13 @@
 import time
 from collections.abc import Callable
 
+import pytest
+
 from storage import Store
 from tests.storage.processes import kill, start, started
 from tests.storage.samples import a_round, new_run
+
+pytestmark = pytest.mark.slow
 
 NOTICED_S = 30.0  # by when a server has given back the lock of a process that was killed
 

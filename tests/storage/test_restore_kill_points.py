@@ -91,6 +91,7 @@ def content(store: Store) -> list[tuple]:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.slow
 def test_a_restore_killed_at_any_step_leaves_one_database_or_the_other(tmp_path: Path) -> None:
     source, target = filled(tmp_path / "source.db", [5, 6]), filled(tmp_path / "old" / "x.db", [1])
     source.back_up(tmp_path / "b.zip", "1")

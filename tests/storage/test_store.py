@@ -200,6 +200,7 @@ def test_threads_share_a_store(sqlite_store: Store) -> None:
     assert len(sqlite_store.events.list()) == 80
 
 
+@pytest.mark.slow
 def test_concurrent_creation_of_a_database_raises_no_lock_error(tmp_path: Path) -> None:
     together = threading.Barrier(6)
     refused: list[StorageError] = []

@@ -71,6 +71,7 @@ def end_of_all(store: Store) -> list[RunRecord]:
     return store.queue.runs(newest_first=False)
 
 
+@pytest.mark.slow
 def test_runs_with_killed_workers_and_dispatchers_equal_undisturbed_ones(store: Store, engine: Engine):
     random, dead = Random(0), set()
     for killed in KILLED:

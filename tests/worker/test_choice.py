@@ -23,6 +23,7 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
 
 
+@pytest.mark.slow
 def test_workers_are_local_by_default(store, monkeypatch):
     monkeypatch.setenv("FEDSCAPE_EXECUTOR", "local")
     assert choice.executor_kind(store) == "local"
@@ -63,6 +64,7 @@ def test_ray_that_is_not_installed_is_named_with_its_requirements(monkeypatch):
         choice.make_executor(Store(POSTGRES))
 
 
+@pytest.mark.slow
 def test_ray_is_not_imported_unless_it_is_chosen():
     modules = "engine.worker, engine.worker.ray_executor, engine.worker.ray_cluster"
     command = f"import sys, {modules}; sys.exit('ray' in sys.modules)"

@@ -19,7 +19,7 @@ from engine.worker.heartbeat import HeartbeatCounts
 from tests.worker.engines import PATIENCE_S, ROOT, eventually
 from tests.worker.file_cluster import END, HANG, HANG_ON_CLOSE, NODE, REFUSE, FileCluster
 
-pytestmark = pytest.mark.timeout(PATIENCE_S)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(PATIENCE_S)]
 Make = Callable[..., ClusterProcess]
 
 

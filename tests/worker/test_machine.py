@@ -16,6 +16,7 @@ def restore_one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
 
 
+@pytest.mark.slow
 def test_threads_are_those_of_the_run_or_else_of_the_slot(store: Store):
     explicit, default = queue(store, threads=3), queue(store)
     for _ in range(2):

@@ -36,6 +36,7 @@ def store(postgres_store: Store) -> Store:
 
 
 @pytest.mark.parametrize("point", ["in the transaction", "after the commit", "models registered, status not set"])
+@pytest.mark.slow
 def test_a_killed_worker_loses_nothing(
     store: Store, undisturbed_run: Callable[..., Undisturbed], monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
@@ -57,6 +58,7 @@ def before(calls: dict[int, Callable[[], None]], original: Callable) -> Callable
 
 @pytest.mark.parametrize("until", ["a later round", "after the last round"])
 @pytest.mark.parametrize("checkpoint_s", [1e-6, 1000], ids=["checkpoints", "no checkpoint"])
+@pytest.mark.slow
 def test_a_run_continues_while_the_server_is_down(
     postgres_server: Server, store: Store, monkeypatch: pytest.MonkeyPatch, until: str, checkpoint_s: float
 ) -> None:
@@ -78,6 +80,7 @@ def test_a_run_continues_while_the_server_is_down(
 
 
 @pytest.mark.timeout(2 * PATIENCE_S)
+@pytest.mark.slow
 def test_dispatcher_and_workers_survive_a_server_restart(
     postgres_server: Server, store: Store, stopping: Stopping
 ) -> None:
@@ -97,6 +100,7 @@ def test_dispatcher_and_workers_survive_a_server_restart(
 
 
 @pytest.mark.timeout(2 * PATIENCE_S)
+@pytest.mark.slow
 def test_a_worker_stopped_inside_a_transaction_is_killed_and_its_locks_released(
     store: Store, undisturbed_run: Callable[..., Undisturbed], stopping: Stopping, monkeypatch: pytest.MonkeyPatch
 ) -> None:

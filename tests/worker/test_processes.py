@@ -53,6 +53,7 @@ def has_checkpoint(store: Store, run_id: int) -> bool:
     return bool(run.status == "running" and run.worker and store.artifacts.latest(run_id, "checkpoint"))
 
 
+@pytest.mark.slow
 def test_a_killed_worker_affects_no_other_and_its_run_equals_an_undisturbed_one(store, undisturbed_run, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     undisturbed = undisturbed_run(**LONG)
@@ -71,6 +72,7 @@ def test_a_killed_worker_affects_no_other_and_its_run_equals_an_undisturbed_one(
     assert store.queue.get(first).summary == undisturbed.run.summary
 
 
+@pytest.mark.slow
 def test_a_hanging_worker_is_killed_and_its_run_equals_an_undisturbed_one(store, undisturbed_run, monkeypatch):
     (run_id,) = queue(store, **LONG)
     executor = LocalExecutor(slots=1)
@@ -87,6 +89,7 @@ def test_a_hanging_worker_is_killed_and_its_run_equals_an_undisturbed_one(store,
     assert rows(store, run_id) == undisturbed_run(**LONG).rows
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_killed_dispatcher_and_the_next_one_resumes(store, undisturbed_run, background):
     (run_id,) = queue(store, **LONG)
     first = background()
@@ -107,6 +110,7 @@ def test_workers_end_with_a_killed_dispatcher_and_the_next_one_resumes(store, un
     assert rows(store, run_id) == undisturbed_run(**LONG).rows
 
 
+@pytest.mark.slow
 def test_a_waiting_dispatcher_takes_over_the_runs_of_a_terminated_one(store, background):
     (run_id,) = queue(store, **ENDLESS)
     first = background()
@@ -187,6 +191,7 @@ def slow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], list[i
     return lambda: [int(path.name[4:]) for path in folder.glob("pid-*")]
 
 
+@pytest.mark.slow
 def test_an_analysis_survives_a_killed_worker_and_can_be_cancelled(store, slow, background, tmp_path):
     run = compute(store)
     (endless,) = queue(store, **ENDLESS)

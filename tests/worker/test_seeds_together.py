@@ -62,6 +62,7 @@ def joint(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
+@pytest.mark.slow
 def test_runs_that_are_trained_together_store_what_each_stores_alone(
     store: Store, undisturbed_run: Undisturbed_of, joint: list[int]
 ) -> None:
@@ -100,6 +101,7 @@ def test_a_run_that_fails_or_is_cancelled_leaves_the_others_to_finish(
     assert equal_to_rounding(numbers(rows(store, done)), numbers(undisturbed_run(seeds__0=2).rows))
 
 
+@pytest.mark.slow
 def test_a_run_continues_from_its_checkpoint_beside_runs_that_begin(
     store: Store, undisturbed_run: Undisturbed_of, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,6 +252,7 @@ def test_a_claim_whose_response_is_lost_is_repaired(
 
 
 @pytest.mark.timeout(2 * PATIENCE_S)
+@pytest.mark.slow
 def test_after_a_worker_is_killed_its_runs_resume_one_by_one_and_equal_undisturbed_ones(
     store: Store, undisturbed_run: Undisturbed_of
 ) -> None:
@@ -266,6 +269,7 @@ def test_after_a_worker_is_killed_its_runs_resume_one_by_one_and_equal_undisturb
 
 
 @pytest.mark.timeout(2 * PATIENCE_S)
+@pytest.mark.slow
 def test_if_one_run_does_not_stop_the_other_resumes_without_counting_a_death(
     store: Store, undisturbed_run: Undisturbed_of, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,6 +108,7 @@ def test_an_invalid_number_of_slots_is_refused(monkeypatch, text):
         plan_slots()
 
 
+@pytest.mark.slow
 def test_the_dispatcher_does_not_import_torch():
     command = "import sys, engine.worker; engine.worker.LocalExecutor; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", command], cwd=ROOT, check=False).returncode == 0

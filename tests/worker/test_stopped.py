@@ -35,6 +35,7 @@ def deaths(store: Store, run: RunRecord) -> list[str]:
 
 
 @pytest.mark.parametrize(("point", "time"), [("written", 3), ("committing", 5)])
+@pytest.mark.slow
 def test_after_a_worker_stops_inside_a_transaction_both_runs_equal_undisturbed_ones(
     store, undisturbed_run, stopping: Stopping, soon, point, time
 ):
@@ -54,6 +55,7 @@ def test_after_a_worker_stops_inside_a_transaction_both_runs_equal_undisturbed_o
         assert run.summary == undisturbed_run(**SHORTER).run.summary
 
 
+@pytest.mark.slow
 def test_an_analysis_stopped_inside_a_transaction_restarts_and_its_run_continues(
     store, undisturbed_run, stopping: Stopping, soon
 ):
@@ -76,6 +78,7 @@ def test_an_analysis_stopped_inside_a_transaction_restarts_and_its_run_continues
     assert store.artifacts.read(store.artifacts.get(done.artifact_id))
 
 
+@pytest.mark.slow
 def test_workers_that_wait_for_another_process_are_not_killed(store, undisturbed_run, stopping: Stopping, soon):
     (run_id,) = queue(store, **LONG)
     with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:
@@ -88,6 +91,7 @@ def test_workers_that_wait_for_another_process_are_not_killed(store, undisturbed
     assert rows(store, run_id) == undisturbed_run(**LONG).rows
 
 
+@pytest.mark.slow
 def test_a_worker_stopped_inside_a_transaction_does_not_outlive_its_dispatcher(
     store, undisturbed_run, stopping: Stopping, background
 ):
@@ -105,6 +109,7 @@ def test_a_worker_stopped_inside_a_transaction_does_not_outlive_its_dispatcher(
     assert rows(store, run_id) == undisturbed_run(**SHORTER).rows
 
 
+@pytest.mark.slow
 def test_a_stopped_fork_server_is_replaced_when_a_worker_is_needed(store, undisturbed_run, stopping: Stopping, soon):
     (run_id,) = queue(store, **LONG)
     with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:

@@ -85,6 +85,7 @@ def trials_done(store: Store) -> int:
     return experiment_id
 
 
+@pytest.mark.slow
 def test_a_dispatched_study_chooses_and_then_runs_defaults_and_choices(store: Store) -> None:
     experiment_id = queued(store)
     run_to_the_end(store)
@@ -124,6 +125,7 @@ def killed_before_statement(store: Store, number: int) -> Iterator[list[str]]:
         sa.event.remove(store._database.engine, "before_cursor_execute", count)
 
 
+@pytest.mark.slow
 def test_a_study_killed_between_any_two_statements_is_completed_by_the_next_call(
     store: Store, trials_done: int
 ) -> None:
@@ -137,6 +139,7 @@ def test_a_study_killed_between_any_two_statements_is_completed_by_the_next_call
     assert len({run.position for run in runs_of(store, trials_done)}) == store.queue.counts()["queued"] + 4
 
 
+@pytest.mark.slow
 def test_a_study_killed_after_every_transaction_has_the_same_choices_and_finals(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,6 +172,7 @@ def test_a_study_killed_after_every_transaction_has_the_same_choices_and_finals(
     assert lives > 5 and outcome(store, disturbed) == expected
 
 
+@pytest.mark.slow
 def test_choices_are_the_same_if_the_labels_of_the_test_data_are_noise(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,6 +206,7 @@ def test_choices_are_the_same_if_the_labels_of_the_test_data_are_noise(
     assert all(a.mean() > b.mean() for a, b in zip(*accuracies, strict=True)), "the final runs did read the noise"
 
 
+@pytest.mark.slow
 def test_a_cancelled_trial_holds_its_method_and_the_finals_until_it_is_retried(store: Store) -> None:
     experiment_id = queued(store)
     first = runs_of(store, experiment_id)[0]
@@ -241,6 +246,7 @@ def test_one_trial_is_the_defaults_and_their_finals_run_once(store: Store) -> No
     assert finals == ["fedavg", "ditto"]
 
 
+@pytest.mark.slow
 def test_a_dispatcher_of_given_runs_also_computes_the_finals_of_their_study(store: Store) -> None:
     experiment_id, other = queued(store), queued(store)
     ids = [run.id for run in runs_of(store, experiment_id)]
@@ -305,6 +311,7 @@ class Finals:
 
 
 @pytest.mark.parametrize("is_queued_by", ["the command", "a dispatcher"])
+@pytest.mark.slow
 def test_the_command_waits_for_finals_that_are_queued_while_it_looks(
     store: Store, trials_done: int, monkeypatch: pytest.MonkeyPatch, is_queued_by: str
 ) -> None:
@@ -483,6 +490,7 @@ def test_a_study_whose_rows_the_database_refuses_does_not_stop_the_dispatcher(
     assert f"the study of experiment {trials_done} cannot advance" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_bundle_carries_a_study_with_its_choices(store: Store, tmp_path: Path) -> None:
     experiment_id = queued(store)
     run_to_the_end(store)
@@ -584,6 +592,7 @@ def points_of(store: Store, experiment_id: int, role: str = "trial") -> dict[tup
     return {(p["entry"], p["trial"]): p.get("point") for p in places if p["role"] == role}
 
 
+@pytest.mark.slow
 def test_a_study_with_tpe_draws_its_later_trials_one_after_another(store: Store, short_startup: None) -> None:
     experiment_id = queued(store, tune=TPE)
     assert store.queue.counts() == {"queued": 4}
@@ -606,6 +615,7 @@ def test_a_study_with_tpe_draws_its_later_trials_one_after_another(store: Store,
     assert {(t.entry, t.trial) for t in store.studies.trials(experiment_id)} == trials.keys()
 
 
+@pytest.mark.slow
 def test_a_draw_depends_on_the_trials_of_its_method_only(store: Store, short_startup: None) -> None:
     together = queued(store, tune=TPE)
     run_to_the_end(store)
@@ -626,6 +636,7 @@ def test_a_budget_of_gradients_is_spent_with_tpe_as_well(store: Store, short_sta
     assert {trial: bool(point) for (_, trial), point in found.items()} == {0: False, 1: False, 2: True, 3: True}
 
 
+@pytest.mark.slow
 def test_a_study_killed_between_any_two_statements_of_a_draw_has_the_same_trials(
     store: Store, short_startup: None
 ) -> None:
@@ -648,6 +659,7 @@ def test_a_study_killed_between_any_two_statements_of_a_draw_has_the_same_trials
     assert outcome(store, disturbed) == outcome(store, undisturbed)
 
 
+@pytest.mark.slow
 def test_a_bundle_carries_the_points_of_a_study(store: Store, short_startup: None, tmp_path: Path) -> None:
     experiment_id = queued(store, tune=TPE)
     run_to_the_end(store)
@@ -661,6 +673,7 @@ def test_a_bundle_carries_the_points_of_a_study(store: Store, short_startup: Non
     other.close()
 
 
+@pytest.mark.slow
 def test_a_dispatcher_without_optuna_says_what_to_do_and_does_not_wait(
     store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -89,6 +89,7 @@ def test_models_that_agree_do_not_move_towards_the_average():
     assert_close(personalized(run), personalized(trained("local_train", model=DNN, rounds=1)), 1e-12)
 
 
+@pytest.mark.slow
 def test_many_steps_make_the_predictions_on_public_samples_agree():
     spread = [
         simulation(FEDMD | {"digest_steps": steps, "public_samples": 3}, model=DNN, rounds=4).rounds()

@@ -53,6 +53,7 @@ def test_onestage_round_starts_from_the_clients_last_model():
     np.testing.assert_allclose(as_matrix(shared_model(run)), shared, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_onestage_converges_to_the_joint_minimizer():
     lam = 0.2
     run = trained(
@@ -68,6 +69,7 @@ def test_onestage_converges_to_the_joint_minimizer():
     torch.testing.assert_close(solved.shared[:width], shared_model(run)["head.weight"].flatten(), atol=1e-6, rtol=0)
 
 
+@pytest.mark.slow
 def test_onestage_models_approach_the_global_one_as_lambda_grows():
     def spread(lam: float) -> float:
         run = trained(

@@ -40,6 +40,7 @@ def test_eigenvalues_of_all_clients_equal_those_of_each() -> None:
     assert found.arrays["rise"][2] == pytest.approx(row["worst"] - row["loss"])
 
 
+@pytest.mark.slow
 def test_curvature_does_not_depend_on_the_block_size(monkeypatch) -> None:
     run = subject_of("ditto", model={"name": "dnn", "hidden": 4})
     whole = measures(run)

@@ -99,10 +99,12 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.slow
 def test_networks_of_several_clients_agree_with_a_loop_over_them(name: str) -> None:
     assert_same_as_in_a_loop(name)
 
 
+@pytest.mark.slow
 def test_a_network_of_kernels_agrees_with_a_loop_over_clients(kernels: Counter[str]) -> None:
     assert_same_as_in_a_loop("resnet18", has_kernels=True)
     assert len(kernels) == 5

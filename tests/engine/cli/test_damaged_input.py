@@ -161,6 +161,7 @@ runpy.run_module("engine", run_name="__main__")
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("what", ["endless.csv", "a hypernetwork"])
+@pytest.mark.slow
 def test_the_command_stays_within_its_memory_limit(tmp_path: Path, what: str) -> None:
     if what in SPECIAL:
         path = write_data(tmp_path, what)

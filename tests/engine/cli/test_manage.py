@@ -154,6 +154,7 @@ def test_ctrl_c_stops_a_backup_without_traces(
     assert call("backup", "b.zip") == (130, "", "")
 
 
+@pytest.mark.slow
 def test_none_of_these_commands_imports_torch() -> None:
     assert set(manage.COMMANDS) == WITHOUT_TORCH
     code = "import sys, engine.cli.manage; assert 'torch' not in sys.modules"

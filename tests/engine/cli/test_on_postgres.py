@@ -30,6 +30,7 @@ def test_a_run_is_stored_exported_and_imported_on_postgresql(
     assert again["summary"] == Store(f"sqlite:///{tmp_path}/var/fedscape.db").queue.runs()[0].summary
 
 
+@pytest.mark.slow
 def test_a_command_survives_a_server_restart(
     postgres_server: Server,
     postgres_store: Store,

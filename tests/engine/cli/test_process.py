@@ -32,6 +32,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_ctrl_c_cancels_and_exports_the_runs_and_exits_130(tmp_path: Path, database_url: str) -> None:
     store = Store(database_url)
     store.ensure_schema()
@@ -46,6 +47,7 @@ def test_ctrl_c_cancels_and_exports_the_runs_and_exits_130(tmp_path: Path, datab
     assert {run.status for run in store.queue.runs()} == {"cancelled"} and not store.dispatcher_is_running()
 
 
+@pytest.mark.slow
 def test_with_another_dispatcher_the_command_queues_and_follows(tmp_path: Path, database_url: str) -> None:
     store = Store(database_url)
     store.ensure_schema()
@@ -59,6 +61,7 @@ def test_with_another_dispatcher_the_command_queues_and_follows(tmp_path: Path, 
     assert json.loads((tmp_path / "out.json").read_text())["runs"][0]["status"] == "done"
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_changes_neither_runs_nor_export_nor_exit_code(tmp_path: Path, database_url: str) -> None:
     with start("run", write_config(tmp_path), "--db", database_url, "--export", tmp_path / "out.json") as command:
         assert command.stdout is not None and command.stderr is not None

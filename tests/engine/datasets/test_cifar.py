@@ -91,6 +91,7 @@ def test_an_image_has_channels_then_rows_then_columns(tmp_path):
     assert (pool.scale, pool.num_classes, pool.class_names) == (1 / 255, 3, NAMES)
 
 
+@pytest.mark.slow
 def test_the_official_folder_gives_the_same_data_as_the_npz(unpacked, tmp_path):
     official = FILES.load(unpacked, OfficialOptions(), NAMES)
     (tmp_path / "other").mkdir()

@@ -113,6 +113,7 @@ def test_the_noise_reaches_a_given_epsilon_at_the_end():
         (10, 0.16, {"epsilon": 8.0}),
     ],
 )
+@pytest.mark.slow
 def test_a_fixed_number_of_a_population_has_its_noise_and_epsilon(num_clients, participation, options):
     nothing = torch.zeros(1, 50, dtype=torch.float64)
     found = mechanism(num_clients, participation, sampling="fixed", population=1000, **options)
@@ -123,6 +124,7 @@ def test_a_fixed_number_of_a_population_has_its_noise_and_epsilon(num_clients, p
 
 @pytest.mark.parametrize("options", [{"noise": 1.0}, {"epsilon": 8.0}])
 @pytest.mark.parametrize(("sampling", "expected"), [("poisson", 1.6), ("fixed", 2.0)])
+@pytest.mark.slow
 def test_a_population_of_all_clients_changes_nothing(sampling, expected, options):
     some = updates((3.0, 4.0), (0.0, 1.0))
     plain = mechanism(10, 0.16, sampling=sampling, **options)

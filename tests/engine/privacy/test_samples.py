@@ -49,6 +49,7 @@ def test_nothing_released_costs_nothing_and_no_noise_costs_everything():
     assert level(noise=0).epsilon(spent(1)).tolist() == [np.inf] * 5
 
 
+@pytest.mark.slow
 def test_noise_for_an_epsilon_is_larger_for_smaller_clients():
     planned = Spent(np.array([30, 30, 0]), np.array([1, 1, 0]))
     found = level([50, 500, 500], epsilon=4.0, delta=1e-3).calibrated(planned)

@@ -66,6 +66,7 @@ def test_batches_depend_on_the_client_alone():
 
 
 @pytest.mark.parametrize("method", ["fedavg", {"name": "ditto", "lam": 0.5}, "pfedme", "fedsam"])
+@pytest.mark.slow
 def test_backends_and_chunks_agree(method, monkeypatch):
     options = {"momentum": 0.5, "model": {"name": "dnn", "hidden": 4}}
     expected = personalized(finished(method, SAMPLE, EQUAL, backend="loop", **options)[0])
@@ -141,6 +142,7 @@ def test_a_rehearsal_counts_the_releases_of_the_run(method):
     assert planned.to_dict() == run.spent.to_dict() and planned.batches.max() > 0
 
 
+@pytest.mark.slow
 def test_every_client_ends_at_the_given_epsilon():
     run, rounds = finished("fedavg", {"unit": "sample", "epsilon": 3.0}, EQUAL)
     assert epsilons(rounds[-1]) == pytest.approx([3] * 4, abs=0.02) and max(epsilons(rounds[-1])) <= 3
@@ -173,6 +175,7 @@ def test_theory_that_reads_the_data_is_refused():
         finished(theory, SAMPLE, EQUAL)
 
 
+@pytest.mark.slow
 def test_methods_that_make_models_for_evaluation_are_refused_where_all_are_covered():
     found, options = [], {"model": {"name": "dnn", "hidden": 3}}
     for name in [entry.name for entry in ALGORITHMS if "sample" in entry.privacy]:

@@ -24,6 +24,7 @@ def test_every_method_gives_the_same_rounds_for_seeds_that_are_trained_together(
 
 @pytest.mark.parametrize("backend", ["fused", "batched", "loop"])
 @pytest.mark.parametrize("changed", [{"batch_size": "full"}, {"momentum": 0.5, "weight_decay": 0.1}, {"lr": 0.01}])
+@pytest.mark.slow
 def test_seeds_are_trained_together_with_every_backend(backend: str, changed: dict[str, Any]) -> None:
     for name in ("fedprox", "feddyn", "pfedme"):
         assert_same_runs(alone(name, backend=backend, **changed), at_once(name, backend=backend, **changed))
