@@ -76,6 +76,7 @@ def test_transitions_of_cgpfl_equal_its_recorded_q() -> None:
             assert row.share == pytest.approx(0.0 if j is None else recorded[j, k], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_heuristic_at_the_runs_weight_gives_the_runs_k() -> None:
     for mu in ("auto", 0.5, 20.0):
         for result in cgpfl("cgpfl_heur", mu=mu, solve_rounds=4):

@@ -102,6 +102,7 @@ def test_the_ecdf_marks_a_client_at_its_accuracy() -> None:
     assert fig.layout.shapes[-1].x0 == 25 and fig.layout.annotations[-1].text == "client 3"
 
 
+@pytest.mark.slow
 def test_the_ecdf_draws_at_most_twelve_methods() -> None:
     many = clients(**{f"m{i}": [[0.5]] for i in range(20)})
     assert len(ecdf.figure(ecdf.data(many)).data) == ecdf.MAX_LINES

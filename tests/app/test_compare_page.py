@@ -36,6 +36,7 @@ def test_without_runs_shipped_results_can_be_loaded(empty_store: Store) -> None:
     assert not page.exception and "ahead in both seeds" in words(page) and "Example results" in words(page)
 
 
+@pytest.mark.slow
 def test_one_method_is_too_few_and_another_can_be_added(read_store: Store) -> None:
     page = opened(runs="1,2")
     assert "1 method selected" in words(page)
@@ -49,6 +50,7 @@ def test_unknown_runs_in_the_address_are_reported(read_store: Store) -> None:
     assert "The runs in this link were not found" in words(opened(runs="77,78"))
 
 
+@pytest.mark.slow
 def test_runs_without_results_are_noted_on_the_page_and_in_the_report(
     filled_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +79,7 @@ def test_runs_on_different_data_are_shown_with_a_warning_and_no_leader(filled_st
     assert "How fast, and at what cost?" in words(opened(runs="1,2,9,10", section="cost"))
 
 
+@pytest.mark.slow
 def test_without_an_address_the_newest_experiment_is_compared(read_store: Store) -> None:
     page = opened()
     text = words(page)
@@ -94,6 +97,7 @@ def test_the_address_chooses_runs(read_store: Store, runs: str) -> None:
     assert table["seeds"].tolist() == [len(runs.split(",")) // 2] * 2
 
 
+@pytest.mark.slow
 def test_the_address_chooses_model_tail_and_round(read_store: Store) -> None:
     page = opened(experiment="1", model="global", tail="10", when="best")
     text = words(page)
@@ -119,6 +123,7 @@ def test_the_table_matches_the_summaries_of_the_runs(read_store: Store) -> None:
         assert table.loc["Ditto", name] == pytest.approx(100 * expected)
 
 
+@pytest.mark.slow
 def test_all_metrics_can_be_shown_at_once(read_store: Store) -> None:
     table: pd.DataFrame = opened(experiment="1", rows="all").dataframe[-1].value
     assert len(table) == 2 * 4 + 2 * 3  # LocalTrain has no global model
@@ -156,6 +161,7 @@ def test_different_settings_are_listed(read_store: Store) -> None:
     assert "settings are equal and not shown" in words(page)
 
 
+@pytest.mark.slow
 def test_a_client_links_to_its_run(read_store: Store) -> None:
     text = words(opened(experiment="1", section="clients", a="Ditto", b="FedAvg", client="3"))
     assert "[Client 3 in Ditto, seed 0](/run?id=5&client=3)" in text
@@ -189,6 +195,7 @@ def test_a_computed_trade_off_is_drawn(filled_store: Store, tmp_path: Path) -> N
     assert [button for button in of_best.button if button.label.startswith("Measure")]
 
 
+@pytest.mark.slow
 def test_an_unreadable_trade_off_can_be_recomputed(filled_store: Store) -> None:
     analyses = filled_store.analyses.request(5, "trade_off", {})
     claimed = filled_store.analyses.claim()

@@ -76,6 +76,7 @@ def test_clients_are_chosen_from_a_list_and_stay_chosen_in_other_sections(read_s
     assert "client" not in page.query_params and "chosen" not in words(page)
 
 
+@pytest.mark.slow
 def test_the_lowest_tenth_of_a_method_is_chosen_by_one_click(read_store: Store) -> None:
     page = opened(a="Ditto")
     view = View(tuple(methods_of(queries.runs(with_partition=True))))
@@ -86,6 +87,7 @@ def test_the_lowest_tenth_of_a_method_is_chosen_by_one_click(read_store: Store) 
     assert page.query_params["client"] in (str(lowest), [str(lowest)])
 
 
+@pytest.mark.slow
 def test_clients_that_the_comparison_lacks_are_ignored(read_store: Store) -> None:
     assert "1 client chosen: 3" in words(opened(client="3,99,x"))
 

@@ -161,6 +161,7 @@ def test_a_forged_bundle_is_refused(good: Good, kept_place: Place, folder: Path,
 
 
 @pytest.mark.parametrize("name", [*forging.ARCHIVES, *forging.BACKUPS])
+@pytest.mark.slow
 def test_a_forged_backup_is_refused(good: Good, kept_place: Place, folder: Path, name: str) -> None:
     path = (forging.ARCHIVES | forging.BACKUPS)[name](good.backup, folder)
     is_refused(kept_place, path, "restore", path, "--replace")

@@ -169,6 +169,7 @@ def test_a_run_without_models_has_advice_instead_of_a_button(read_store: Store) 
     assert "Rerun it from the Library" in words(at)
 
 
+@pytest.mark.slow
 def test_other_options_are_another_analysis_on_the_same_page(store: Store, claimed: AnalysisRecord) -> None:
     finish(store, claimed)
     at = opened(OPTIONS, {"steps": 5}, {"steps": "<b>*many*", "which": ["odd"]})

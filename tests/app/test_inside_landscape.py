@@ -111,6 +111,7 @@ def test_without_a_global_model_the_personalized_one_is_shown_on_both_data(analy
     assert "of all clients" in titles(at)
 
 
+@pytest.mark.slow
 def test_features_are_shown_with_labels_and_a_description(analysed: Store) -> None:
     at = opened(DITTO, "features", client="3", color="client")
     assert len(at.get("plotly_chart")) == 2

@@ -83,6 +83,7 @@ def test_a_deleted_run_is_reported_as_in_the_trash(filled_store: Store) -> None:
     assert "Run 8 was deleted. You can restore it from the trash in the Library" in words(opened(id=8))
 
 
+@pytest.mark.slow
 def test_a_run_is_found_by_both_names_of_its_id(read_store: Store) -> None:
     title = "What happened inside CGPFL K=3, seed 0?"
     assert opened(id=7).title[0].value == opened(run=7).title[0].value == title
@@ -111,6 +112,7 @@ def test_tabs_that_do_not_apply_are_not_offered(filled_store: Store) -> None:
     assert alike[0] == "Clients" and alike[-1] == "Configuration and log"
 
 
+@pytest.mark.slow
 def test_an_added_file_is_a_tab(filled_store: Store, add_file: Callable[[str, str, str], None]) -> None:
     before = tabs(opened(id=7))
     add_file("app.inside", "mine", MINE)
@@ -123,6 +125,7 @@ def test_an_added_file_is_a_tab(filled_store: Store, add_file: Callable[[str, st
     assert tabs(opened(id=run.id)) == ["Configuration and log"]
 
 
+@pytest.mark.slow
 def test_the_address_chooses_tab_round_model_and_client(read_store: Store) -> None:
     page = opened(id=DITTO, round=2, model="global", client=4)
     assert page.select_slider(key="address_round").value == "2"
@@ -140,6 +143,7 @@ def test_invalid_choices_fall_back_to_the_default(read_store: Store, name: str, 
     assert page.segmented_control(key="address_tab").value == "clients"
 
 
+@pytest.mark.slow
 def test_the_slider_sets_the_address_unless_at_its_default(read_store: Store) -> None:
     page = opened(id=DITTO)
     page.select_slider(key="address_round").set_value("1").run()
@@ -188,6 +192,7 @@ def test_clients_are_opened_by_number_by_buttons_and_by_rank(read_store: Store) 
     assert ", highest of 10;" in words(page)
 
 
+@pytest.mark.slow
 def test_without_a_finite_accuracy_no_client_is_opened_by_its_rank(filled_store: Store) -> None:
     run, epoch = half_done(filled_store)
     lost = filled_store.metrics.rounds(DITTO)[3]
@@ -203,6 +208,7 @@ def test_without_a_finite_accuracy_no_client_is_opened_by_its_rank(filled_store:
     assert "No client has a finite accuracy in round 3, so their distribution is empty." in opened(id=run).info[0].value
 
 
+@pytest.mark.slow
 def test_a_client_that_is_not_evaluated_is_reported_as_such(filled_store: Store) -> None:
     sampled = DIGITS | {"algorithms": ["ditto"], "seeds": [0], "evaluation": {"clients": 4}}
     run = filled_store.queue.runs(experiment_ids=[store_experiment(filled_store, sampled).id])[0]
@@ -213,6 +219,7 @@ def test_a_client_that_is_not_evaluated_is_reported_as_such(filled_store: Store)
     assert f"Client {left_out}: " in words(opened(id=DITTO, client=left_out))
 
 
+@pytest.mark.slow
 def test_a_gain_over_a_reference_without_this_client_is_not_shown(filled_store: Store) -> None:
     training = {"training": DIGITS["training"] | {"lr": 0.1}, "seeds": [0]}
     store_experiment(filled_store, DIGITS | training | {"algorithms": ["local_train"], "evaluation": {"clients": 4}})
@@ -222,6 +229,7 @@ def test_a_gain_over_a_reference_without_this_client_is_not_shown(filled_store: 
     assert "No LocalTrain and no FedAvg run" in words(opened(client=left_out))
 
 
+@pytest.mark.slow
 def test_a_client_stays_open_on_other_tabs(read_store: Store) -> None:
     page = opened(id=DITTO, client=0)
     for tab in ("landscape", "clients"):
@@ -265,6 +273,7 @@ def test_gains_are_shown_if_the_references_were_run(filled_store: Store) -> None
     ],
     ids=["learning rate", "rounds", "attack"],
 )
+@pytest.mark.slow
 def test_references_are_trained_alike(changes: dict[str, Any], expected: str, filled_store: Store) -> None:
     experiment = store_experiment(filled_store, DIGITS | {"algorithms": ["ditto"], "seeds": [0]} | changes)
     run = filled_store.queue.runs(experiment_ids=[experiment.id])[0]
@@ -288,6 +297,7 @@ def test_no_client_is_counted_as_better_alone_if_none_is_known() -> None:
     assert better_alone(np.array([0.4]), np.array([0.5])) == "All 1 client would do better alone (LocalTrain)."
 
 
+@pytest.mark.slow
 def test_references_of_another_experiment_count_if_they_have_the_same_clients(filled_store: Store) -> None:
     again = DIGITS | {"name": "again", "algorithms": ["ditto"], "seeds": [0]}
     run = filled_store.queue.runs(experiment_ids=[store_experiment(filled_store, again).id])[0]

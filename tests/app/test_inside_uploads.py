@@ -70,6 +70,7 @@ def test_privacy_budgets_of_clients_are_their_median_and_largest(empty_store: St
     assert "ε, mean over rounds: from 0 (client 0) to 9 (client 9)." in text
 
 
+@pytest.mark.slow
 def test_the_tab_shows_one_quantity_of_each_client(empty_store: Store) -> None:
     run = stored(empty_store, attack={"name": "sign_flip", "share": 0.2}, aggregator="krum", system=SLOW)
     page = open_page("run", id=str(run.id), tab="uploads")

@@ -129,6 +129,7 @@ def test_with_fifty_steps_clients_run_most_of_the_way_and_fedavg_ends_in_the_mid
     assert apart < 0.2 * gap
 
 
+@pytest.mark.slow
 def test_the_shipped_accuracies_match_the_engine() -> None:
     runs = parse_experiment({**real_clients("1"), "evaluation": {"every": 1000}}).runs()
     for name, run in zip(NAMES, runs, strict=True):

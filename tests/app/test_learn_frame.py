@@ -164,6 +164,7 @@ def test_a_question_hides_the_results_until_they_are_shown(slug: str) -> None:
     assert results(learn) != hidden
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_shows_the_finding_beside_the_guess() -> None:
     scene = stories()["one-model"].scenes[2]
     learn = page(story="one-model", **scene.place)
@@ -217,6 +218,7 @@ def test_an_unknown_story_opens_the_first(slug: str) -> None:
     assert learn.title[0].value == stories()[SLUGS[0]].title
 
 
+@pytest.mark.slow
 def test_next_goes_through_the_scenes_and_then_to_the_next_story() -> None:
     first, second = (stories()[slug] for slug in SLUGS[:2])
     learn = page()
@@ -245,6 +247,7 @@ def test_next_between_two_scenes_goes_on_from_the_latest() -> None:
     assert learn.session_state.learn.desk.place == story.scenes[1].place
 
 
+@pytest.mark.slow
 def test_a_story_pauses_and_keeps_its_state_while_another_is_open() -> None:
     learn = page(story="alone", samples="60")
     learn.button(key="play").click().run()

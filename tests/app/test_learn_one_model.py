@@ -22,6 +22,7 @@ def ended(turn: str) -> AccuracyRun:
 
 
 @pytest.mark.parametrize("turn", ["0", "90"])
+@pytest.mark.slow
 def test_the_shipped_numbers_match_the_engine(turn: str) -> None:
     run, at = ended(turn), TURNS.index(turn)
     seed = example().seeds.index(0)
@@ -48,6 +49,7 @@ def test_learning_alone_is_unaffected_by_rotation() -> None:
     assert means[0] > alone[0] and means[-1] < alone[-1]
 
 
+@pytest.mark.slow
 def test_the_run_ends_after_its_last_round() -> None:
     run = run_of(steps(config("18", "fedavg")))
     run.advance(rotated_digits.ROUNDS - 1)

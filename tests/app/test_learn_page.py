@@ -42,6 +42,7 @@ def test_step_trains_one_round() -> None:
     assert "This run, round 0:" in reading(learn)
 
 
+@pytest.mark.slow
 def test_a_scene_sets_the_sliders_and_play_trains() -> None:
     learn = opened()
     learn.segmented_control(key="scene").set_value("c").run()

@@ -94,6 +94,7 @@ def test_a_reader_with_the_link_follows_story_scene_and_dials(lecturer: AppTest)
     assert "Play" in buttons(page)
 
 
+@pytest.mark.slow
 def test_a_reader_who_has_turned_a_dial_follows_the_next_move(lecturer: AppTest) -> None:
     page = reader(lecturer)
     page.select_slider(key="turn").set_value("180").run()
@@ -113,6 +114,7 @@ def test_showing_the_answers_stops_no_run_and_moves_no_dial(lecturer: AppTest) -
     assert page.button(key="play").label == "Pause" and page.select_slider(key="turn").value == "180"
 
 
+@pytest.mark.slow
 def test_a_reader_stops_following_and_follows_again(lecturer: AppTest) -> None:
     page = pressed(reader(lecturer), "follow")
     moved(lecturer, "b")
@@ -122,6 +124,7 @@ def test_a_reader_stops_following_and_follows_again(lecturer: AppTest) -> None:
     assert page.segmented_control(key="scene").value == "b" and "following the lecturer" in words(page)
 
 
+@pytest.mark.slow
 def test_a_reader_does_not_move_the_class(lecturer: AppTest) -> None:
     page, other = reader(lecturer), reader(lecturer)
     moved(page, "b")
@@ -130,6 +133,7 @@ def test_a_reader_does_not_move_the_class(lecturer: AppTest) -> None:
     assert room_of(again(lecturer)).room.version == 1
 
 
+@pytest.mark.slow
 def test_a_reader_leaves_and_joins_again_with_the_code(lecturer: AppTest) -> None:
     page = pressed(reader(lecturer), "leave_room")
     assert "room" not in page.query_params and "Teach a class" in buttons(page)
@@ -158,6 +162,7 @@ def test_a_link_to_an_unknown_room_opens_learn_with_an_error() -> None:
     assert "no room with the code ABCD EFGH" in page.error[0].value.replace("\\", "")
 
 
+@pytest.mark.slow
 def test_a_closed_room_is_information_and_the_page_stays(lecturer: AppTest) -> None:
     page = reader(lecturer)
     moved(lecturer, "b")
@@ -222,6 +227,7 @@ def test_moving_on_hides_the_answers(lecturer: AppTest) -> None:
     assert not plots(again(page)) and not plots(lecturer)
 
 
+@pytest.mark.slow
 def test_a_guess_made_before_the_lecturer_comes_to_the_question_is_counted(lecturer: AppTest) -> None:
     page = reader(lecturer)
     moved(page, "b")
@@ -257,6 +263,7 @@ def test_a_reader_who_left_in_another_tab_joins_again_with_an_answer(lecturer: A
     assert not page.error and counts(lecturer) == "1 of 1 answered"
 
 
+@pytest.mark.slow
 def test_an_answer_to_a_room_that_was_closed_meanwhile_says_so(
     lecturer: AppTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,6 +280,7 @@ def test_the_lecturers_own_guess_is_not_counted(lecturer: AppTest) -> None:
     assert counts(lecturer) == "0 of 0 answered"
 
 
+@pytest.mark.slow
 def test_an_estimate_is_counted_at_its_stop(empty_store: Store) -> None:
     slug, index, scene = next(
         (slug, index, scene)
@@ -305,6 +313,7 @@ def plots(page: AppTest) -> bool:
     return answers.TITLE in [heading.value for heading in page.header]
 
 
+@pytest.mark.slow
 def test_on_a_slide_the_lecturer_has_the_code_and_the_key_a(lecturer: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
     with_cookie(monkeypatch, room_of(lecturer).secret)
     slide = reader(lecturer, presenting="true")
@@ -316,6 +325,7 @@ def test_on_a_slide_the_lecturer_has_the_code_and_the_key_a(lecturer: AppTest, m
     assert "No answers yet." in words(slide)
 
 
+@pytest.mark.slow
 def test_a_slide_says_that_the_room_was_closed(lecturer: AppTest) -> None:
     slide = reader(lecturer, presenting="true")
     slide.session_state["presenting"] = True
@@ -325,6 +335,7 @@ def test_a_slide_says_that_the_room_was_closed(lecturer: AppTest) -> None:
     assert classroom.CLOSED not in words(again(slide))
 
 
+@pytest.mark.slow
 def test_a_visitor_follows_without_being_counted(empty_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     people_sign_in(monkeypatch)
     lecturer = pressed(visit("learn", PEOPLE["member"].name, story=STORY), "teach")
@@ -378,6 +389,7 @@ def test_a_locked_database_is_an_error_on_the_page_that_stays(
     assert failed.title[0].value == stories()[STORY].title
 
 
+@pytest.mark.slow
 def test_a_database_that_cannot_be_read_keeps_the_reader_in_the_room(
     lecturer: AppTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -114,6 +114,7 @@ def test_readers_at_one_place_train_one_simulation(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.usefixtures("_no_trainings")
 @pytest.mark.parametrize("slug", list(stories()))
+@pytest.mark.slow
 def test_a_shared_run_has_the_numbers_of_one_alone(slug: str) -> None:
     story = stories()[slug]
     place: Place = place_of(story, story.scenes[-1].place)

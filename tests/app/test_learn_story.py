@@ -73,6 +73,7 @@ def run_at(R: float, stop: Stop) -> LambdaRun:
     return run_of(steps(story.config(R, stop), R))
 
 
+@pytest.mark.slow
 def test_a_run_starts_at_zero_and_converges_to_the_curve() -> None:
     run = run_at(1.0, 0.05)
     assert run.now.standing.error == pytest.approx(curves.untrained(1.0).error)

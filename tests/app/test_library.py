@@ -105,6 +105,7 @@ def test_undo_restores_deleted_runs(filled_store: Store):
     assert len(filled_store.queue.runs()) == 8 and str(page.query_params["runs"]) == "1,2"
 
 
+@pytest.mark.slow
 def test_undo_is_offered_until_the_next_action(filled_store: Store):
     page = opened(runs="1")
     page.button(key="delete").click().run()
@@ -147,6 +148,7 @@ def test_rerunning_queues_copies_and_selects_them(filled_store: Store):
     assert [run.status for run in filled_store.queue.runs(run_ids=[9, 10])] == ["queued", "queued"]
 
 
+@pytest.mark.slow
 def test_shipped_examples_can_be_loaded(empty_store: Store):
     page = opened()
     page.button(key="examples").click().run()
@@ -174,6 +176,7 @@ def test_unknown_run_ids_do_not_break_the_library(read_store: Store, number: str
     assert opened(experiment=number).title
 
 
+@pytest.mark.slow
 def test_a_single_run_can_be_opened(read_store: Store):
     page = opened(runs="5")
     page.button(key="inside").click().run()

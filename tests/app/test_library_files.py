@@ -154,6 +154,7 @@ def test_files_of_runs_are_accepted(read_store: Store) -> None:
     assert what_else("runs.zip", exchange.bundle_of([1])) is None
 
 
+@pytest.mark.slow
 def test_valid_files_are_imported_next_to_an_invalid_one(filled_store: Store) -> None:
     page = opened()
     place = page.file_uploader[0]

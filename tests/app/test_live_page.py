@@ -35,6 +35,7 @@ def test_without_experiments_the_page_links_to_set_up(empty_store: Store) -> Non
     assert "(/setup)" in words(page)
 
 
+@pytest.mark.slow
 def test_without_running_runs_the_last_experiment_is_shown(read_store: Store) -> None:
     page = opened()
     text = words(page)
@@ -58,6 +59,7 @@ def test_running_runs_are_shown_before_finished_ones(filled_store: Store) -> Non
     assert "“waiting”: 2 queued." in words(opened())
 
 
+@pytest.mark.slow
 def test_the_address_chooses_experiment_and_runs(filled_store: Store) -> None:
     queue_two(filled_store)
     assert "All 8 runs of" in words(opened(experiment="1"))
@@ -72,6 +74,7 @@ def test_deleted_runs_in_the_address_are_ignored(read_store: Store, named: dict[
     assert "All 8 runs of" in words(page)
 
 
+@pytest.mark.slow
 def test_the_chosen_experiment_is_in_the_address(filled_store: Store) -> None:
     queue_two(filled_store)
     page = opened()
@@ -97,6 +100,7 @@ def test_a_queued_run_is_paused_resumed_and_cancelled(empty_store: Store) -> Non
     assert empty_store.queue.get(2).status == "queued"
 
 
+@pytest.mark.slow
 def test_refusals_of_the_database_are_shown(empty_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise StorageError("another program holds the database")
@@ -147,6 +151,7 @@ def test_all_runs_are_cancelled_after_a_confirmation(empty_store: Store) -> None
     assert empty_store.queue.get(1).control == "cancel" and empty_store.queue.get(2).status == "cancelled"
 
 
+@pytest.mark.slow
 def test_figures_have_no_numbers_if_no_round_was_completed(empty_store: Store) -> None:
     queue_two(empty_store)
     waiting = opened().get("plotly_chart")[0].spec

@@ -55,6 +55,7 @@ def test_known_start_and_end_times_are_shown(store: Store) -> None:
 
 
 @pytest.mark.parametrize(("to", "moved"), [("first", [3, 1, 2, 4]), ("earlier", [1, 3, 2, 4]), ("last", [1, 2, 4, 3])])
+@pytest.mark.slow
 def test_a_moved_run_stays_selected(store: Store, to: str, moved: list[int]) -> None:
     page = opened(queued="3")
     page.button(key=f"queue_{to}").click().run()
@@ -62,6 +63,7 @@ def test_a_moved_run_stays_selected(store: Store, to: str, moved: list[int]) -> 
     assert page.multiselect(key="queue_chosen").value == [3]
 
 
+@pytest.mark.slow
 def test_runs_are_selected_by_name_and_in_the_address(store: Store) -> None:
     page = opened()
     page.multiselect(key="queue_chosen").set_value([2, 4]).run()
@@ -70,6 +72,7 @@ def test_runs_are_selected_by_name_and_in_the_address(store: Store) -> None:
     assert order(store) == [2, 4, 1, 3]
 
 
+@pytest.mark.slow
 def test_a_priority_is_set_for_all_selected_runs(store: Store) -> None:
     page = opened(queued="2,4")
     control = page.get("button_group")[-1]
@@ -111,6 +114,7 @@ def test_running_runs_are_listed_first_and_can_be_paused(store: Store) -> None:
     assert store.queue.get(1).control == "pause"
 
 
+@pytest.mark.slow
 def test_a_running_run_that_is_not_drawn_is_listed(store: Store) -> None:
     store.queue.request([2, 3, 4], "cancel")
     store.queue.claim()

@@ -212,6 +212,7 @@ def test_a_card_retries_only_runs_without_a_retry(store: Store) -> None:
     assert "[Retried as run 5 and run 6](/live?runs=5%2C6)" in words(page)
 
 
+@pytest.mark.slow
 def test_a_run_deleted_meanwhile_is_not_retried(store: Store) -> None:
     end(store, "failed", "the data set is gone")
     page = opened()
@@ -231,6 +232,7 @@ def test_a_card_links_to_a_run_with_rounds(store: Store) -> None:
     assert "[Look inside](/run?id=1)" in advice and "[Look inside](/run?id=2)" not in advice
 
 
+@pytest.mark.slow
 def test_several_runs_are_retried_at_once(store: Store) -> None:
     for _ in range(2):
         end(store, "failed", "the data set is gone")

@@ -45,6 +45,7 @@ def test_a_feature_shift_can_be_set_up(empty_store: Store):
     assert max(map(float, strength.options)) == 1  # the control offers only valid values
 
 
+@pytest.mark.slow
 def test_r_hat_is_computed_on_request(empty_store: Store):
     page = setup.opened(DIGITS)
     assert "R̂ =" not in compare.words(page)
@@ -70,6 +71,7 @@ def test_newcomers_are_compared_if_clients_were_held_out(with_newcomers: Store):
     assert "too few to distinguish methods" in text
 
 
+@pytest.mark.slow
 def test_without_newcomers_the_page_does_not_mention_them(read_store: Store):
     assert "never trained" not in compare.words(compare.opened(experiment="1", section="clients"))
 

@@ -19,7 +19,7 @@ from tests.storage.samples import new_run
 from tests.support.postgres import Server
 from tests.support.signing_in import MEMBER, people_sign_in
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.slow, pytest.mark.postgres]
 ONE_METHOD: dict[str, Any] = DIGITS | {"algorithms": [{"name": "ditto"}]}
 
 
@@ -32,7 +32,6 @@ def store(postgres_store: Store) -> Iterator[Store]:
     queries.store().close()
 
 
-@pytest.mark.slow
 def test_the_library_lists_runs_and_the_other_pages_open(store: Store) -> None:
     newest, oldest = (run.id for run in store.queue.runs())
     table = open_page("library").dataframe[0].value
@@ -42,7 +41,6 @@ def test_the_library_lists_runs_and_the_other_pages_open(store: Store) -> None:
         assert open_page(page, runs=f"{oldest},{newest}", run=newest).title
 
 
-@pytest.mark.slow
 def test_a_page_reports_a_stopped_server_and_recovers(postgres_server: Server, store: Store) -> None:
     page = AppTest.from_file(str(VIEWS.parent / "main.py"), default_timeout=90).run()
     assert not page.exception

@@ -98,6 +98,7 @@ def test_compare_offers_the_charts_of_all_its_sections(read_store: Store) -> Non
     assert "width:3.25in" in preview(page)
 
 
+@pytest.mark.slow
 def test_inside_a_run_offers_the_charts_of_the_open_tab(read_store: Store) -> None:
     page = from_page(open_page("run", id=1), "client_spread")
     panels = page.multiselect(key="paper_panels_client_spread").options

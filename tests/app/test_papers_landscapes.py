@@ -81,6 +81,7 @@ def test_without_landscapes_the_page_says_where_to_compute_them(runs: list[RunRe
     assert "Not computed yet: open a run below" in words(opened(preset="flat"))
 
 
+@pytest.mark.slow
 def test_each_model_is_drawn_once_on_one_scale(runs: list[RunRecord], empty_store: Store) -> None:
     analyse(empty_store, runs, {})
     page = opened(preset="flat")
@@ -107,6 +108,7 @@ def test_a_card_is_drawn_again_when_an_analysis_of_its_runs_is_done(runs: list[R
     assert card().picture.count("<circle") == 1
 
 
+@pytest.mark.slow
 def test_shipped_landscapes_are_those_of_the_shipped_options(
     runs: list[RunRecord], empty_store: Store, tmp_path: Path
 ) -> None:

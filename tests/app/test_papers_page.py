@@ -134,6 +134,7 @@ def test_a_figure_without_numbers_links_to_the_page_that_draws_it(empty_store: S
     assert "No numbers are printed." in text and "[CGPFL](/run?id=1&tab=clusters)" in text
 
 
+@pytest.mark.slow
 def test_figures_of_compare_are_also_drawn_here(empty_store: Store) -> None:
     view = {"page": "compare", "panels": ["over_time"], "note": "Below, the same figure."}
     figure = {**PRESETS[1], "name": "drawn", "view": view, "scales": {"quick": [TINY]}}

@@ -73,6 +73,7 @@ def ours(store: Store) -> list[RunRecord]:
     return queries.runs(with_partition=True)
 
 
+@pytest.mark.slow
 def test_a_shipped_result_has_the_numbers_that_were_computed(ours: list[RunRecord]) -> None:
     found = shipped.shipped(known()["curves"], "quick")
     assert found is not None and found.command == "python -m engine run --preset curves --scale quick"
@@ -105,6 +106,7 @@ def test_a_shipped_result_is_shown_until_the_own_one_is_complete(ours: list[RunR
     assert results.shipped is not None and all(run.id < 0 for run in results.runs)
 
 
+@pytest.mark.slow
 def test_the_page_shows_the_origin_of_a_shipped_result(ours: list[RunRecord], store: Store) -> None:
     assert "Shipped result" not in words(opened(preset="curves"))
     store.queue.archive([run.id for run in ours])
@@ -175,6 +177,7 @@ def test_every_shipped_file_has_the_curves_that_its_page_draws() -> None:
                 assert run["series"].keys() >= set(paper_results.CURVES["over_time"]), path.name
 
 
+@pytest.mark.slow
 def test_a_figure_of_errors_opens_with_the_error() -> None:
     first = first_figure(shipped_results(known()["fedprox-fig2"], "quick"))
     assert first is not None and "an error of" in first.alt and "accuracy" not in first.alt

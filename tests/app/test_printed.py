@@ -63,6 +63,7 @@ def words_on(figures: list[go.Figure], **settings: object) -> list[str]:
     return [text.get_text() for text in sheet.findobj(Text) if text.get_text()]
 
 
+@pytest.mark.slow
 def test_a_file_has_exactly_the_chosen_size() -> None:
     figure = dumbbell.figure(dumbbell.data(THREE, 0.05))
     root = ElementTree.fromstring(render([figure], Settings(3.25, 2.5), "svg"))
@@ -71,6 +72,7 @@ def test_a_file_has_exactly_the_chosen_size() -> None:
 
 
 @pytest.mark.parametrize("font", list(FONTS))
+@pytest.mark.slow
 def test_a_pdf_embeds_its_fonts_as_truetype(font: str) -> None:
     pdf = render([dumbbell.figure(dumbbell.data(THREE, 0.05))], Settings(font=font), "pdf")  # type: ignore[arg-type]
     assert b"/Type3" not in pdf and b"/FontFile2" in pdf
@@ -84,6 +86,7 @@ def test_the_same_choices_give_the_same_file() -> None:
         assert render([figure], Settings(), kind) == render([figure], Settings(), kind)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_names_are_text_and_never_markup() -> None:
     formula = r"$\frac{$ & ]]> -->"
     figure = dumbbell.figure(dumbbell.data(clients(1000, **{NAME: [[0.5, 0.9]], formula: [[0.4, 0.6]]}), 0.05))
@@ -251,6 +254,7 @@ def test_arrays_that_plotly_has_encoded_are_read() -> None:
     assert render([go.Figure(grid.to_dict())], Settings(), "svg") == render([grid], Settings(), "svg")
 
 
+@pytest.mark.slow
 def test_a_large_heat_map_is_a_picture_so_that_the_file_is_small() -> None:
     figure = go.Figure(go.Heatmap(z=np.random.default_rng(0).random((200, 300))))
     assert len(render([figure], Settings(), "pdf")) < 1_500_000
@@ -304,6 +308,7 @@ def test_wrong_settings_are_refused(wrong: dict[str, object], message: str) -> N
         Settings(**wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_the_file_extension_determines_the_format(tmp_path: Path) -> None:
     figure = lines(a=[0.1, 0.9])
     save([figure], tmp_path / "figure.pdf")
@@ -333,6 +338,7 @@ def test_a_page_that_prints_nothing_does_not_load_matplotlib() -> None:
             assert not heavy, f"{file} imports {heavy}"
 
 
+@pytest.mark.slow
 def test_the_charts_of_compare_print() -> None:
     rows = pd.DataFrame({"method": ["a", "a"], "algorithm": "a", "round": [0, 1], "x": [0.0, 1.0], "mean": [0.1, 0.9]})
     rows = rows.assign(mean_pm=0.01, lowest=0.1, seeds=3)

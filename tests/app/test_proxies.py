@@ -114,6 +114,7 @@ def test_cookies_behind_two_web_servers_are_sent_over_tls_only(two: Proxy) -> No
     assert "; httponly" in found[READER]
 
 
+@pytest.mark.slow
 def test_a_reader_of_a_web_server_that_fails_stays_on_the_other_one_when_it_is_back(two: Proxy) -> None:
     with two.browser() as browser:
         failed = server_of(browser)

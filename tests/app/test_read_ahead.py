@@ -14,6 +14,7 @@ from storage.metrics import Metrics
 from tests.app.pages import open_page, words
 
 
+@pytest.mark.slow
 def test_compare_opens_without_reading_twice(filled_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     queries = watched(monkeypatch)
     warm_up.comparison()

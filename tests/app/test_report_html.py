@@ -97,6 +97,7 @@ def test_the_report_has_the_figures_of_all_sections_with_the_choices_of_the_mome
     assert "http://here/compare?experiment=1&amp;section=cost&amp;x=megabytes&amp;client=3" in text
 
 
+@pytest.mark.slow
 def test_the_report_has_the_notes_of_the_page(read_store: Store) -> None:
     runs = queries.runs(with_partition=True)
     view = View(tuple(methods_of(runs)), "global")

@@ -65,6 +65,7 @@ def test_the_title_is_drawn_before_the_form_and_the_line_above_it_follows_the_fo
     assert "DIGITS · 12 CLIENTS" in words(page) and "20 CLIENTS" not in words(page)
 
 
+@pytest.mark.slow
 def test_the_page_starts_with_a_valid_experiment(empty_store: Store):
     page = opened()
     assert queue_button(page).label == "Queue 6 runs" and not queue_button(page).disabled
@@ -252,6 +253,7 @@ def test_epochs_replace_steps(empty_store: Store):
     assert training["local_epochs"] == 1 and "local_steps" not in training
 
 
+@pytest.mark.slow
 def test_decay_is_shown_for_the_step_schedule(empty_store: Store):
     page = expand(opened())
     assert "lr_decay" not in written(page)["training"]
@@ -260,6 +262,7 @@ def test_decay_is_shown_for_the_step_schedule(empty_store: Store):
     assert written(page)["training"]["lr_schedule"] == "step" and written(page)["training"]["lr_decay"] == 0.1
 
 
+@pytest.mark.slow
 def test_a_sweep_multiplies_the_runs(empty_store: Store):
     page = opened()
     page.button(key="setup_form.m3.ditto.swept.lam").click().run()
@@ -329,6 +332,7 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_client_column_selects_the_natural_partition(data_dir: Path, empty_store: Store):
     page = opened()
     page.selectbox(key="setup_form.dataset.name").set_value("custom").run()
@@ -339,6 +343,7 @@ def test_a_client_column_selects_the_natural_partition(data_dir: Path, empty_sto
     assert written(page)["partition"]["name"] == "classes_per_client"
 
 
+@pytest.mark.slow
 def test_naming_the_client_column_selects_the_natural_partition(data_dir: Path, empty_store: Store):
     page = opened()
     page.selectbox(key="setup_form.dataset.name").set_value("custom").run()
@@ -392,6 +397,7 @@ def test_queueing_stores_the_experiment_and_links_to_live(empty_store: Store):
     assert any(f"/live?experiment={kept.id}" in m.value for m in page.markdown)
 
 
+@pytest.mark.slow
 def test_a_double_click_queues_once(empty_store: Store):
     page = opened(DIGITS)
     queue_button(page).click().run()
@@ -400,6 +406,7 @@ def test_a_double_click_queues_once(empty_store: Store):
     assert any(f"/live?experiment={kept.id}" in m.value for m in page.markdown)
 
 
+@pytest.mark.slow
 def test_the_same_list_can_be_queued_again_later(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(launch, "SAME_CLICK_S", -1.0)
     page = opened(DIGITS)

@@ -69,6 +69,7 @@ def test_a_dial_is_switched_on_and_off_again(dial: str, empty_store: Store):
     ("dial", "kind"),
     [(dial, kind) for dial, known in DIALS.items() for kind in known.names()],
 )
+@pytest.mark.slow
 def test_every_kind_draws_its_options(dial: str, kind: str, empty_store: Store):
     page = switch(opened(SMALL | UNTIMED), dial)
     page.selectbox(key=f"setup_form.{dial}.name").set_value(kind).run()
@@ -170,6 +171,7 @@ def test_dials_of_a_method_are_kept_as_they_were_given_and_drawn_in_its_section(
     assert not own_part(page, "system", "on").value and own_part(page, "attack", "name").value == "sign_flip"
 
 
+@pytest.mark.slow
 def test_a_dial_of_a_method_is_edited_switched_off_and_removed(empty_store: Store):
     page = open_method(SMALL | SHARED | {"algorithms": [OWN]})
     own_part(page, "privacy", "noise").set_value(2.0).run()
@@ -191,6 +193,7 @@ def test_a_method_gets_a_dial_of_its_own_that_others_do_not_have(empty_store: St
     assert first.aggregator is not None and first.aggregator.name == FIRST["aggregator"] and second.aggregator is None
 
 
+@pytest.mark.slow
 def test_an_own_dial_without_a_key_of_the_experiment_empties_it(empty_store: Store):
     page = open_method(SMALL | {"system": SYSTEM, "algorithms": [{"name": "fedavg", "system": {}}]})
     (deadline,) = [w for w in page.number_input if w.key.startswith("setup_form.m") and w.key.endswith("deadline_s")]
@@ -280,6 +283,7 @@ def test_the_guarantee_of_private_clients_is_shown_at_the_dial(empty_store: Stor
     assert note.startswith("Note: ") and "fedavg: noise z = 2 guarantees ε = " in note.replace("Note: ", "")
 
 
+@pytest.mark.slow
 def test_an_option_of_a_dial_is_swept_for_all_methods(empty_store: Store):
     page = switch(opened(SMALL), "attack")
     page.button(key="setup_form.training.swept.attack.share").click().run()

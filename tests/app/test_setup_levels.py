@@ -45,6 +45,7 @@ def test_the_first_level_has_data_split_methods_and_rounds(empty_store: Store):
 
 
 @pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.slow
 def test_a_link_keeps_collapsed_options(is_open: bool, empty_store: Store):
     page = opened(ADVANCED)
     if is_open:
@@ -56,6 +57,7 @@ def test_a_link_keeps_collapsed_options(is_open: bool, empty_store: Store):
 
 
 @pytest.mark.parametrize("name", preset_names())
+@pytest.mark.slow
 def test_a_preset_opens_with_the_same_runs(name: str, empty_store: Store):
     config = load_preset(name).configs("quick")[0]
     assert digests(written(opened(config))) == digests(config)
@@ -69,6 +71,7 @@ def test_a_closed_fold_names_what_differs_from_the_defaults(empty_store: Store):
     ]
 
 
+@pytest.mark.slow
 def test_the_label_follows_a_change_once_the_fold_is_closed(empty_store: Store):
     page = expand(opened())
     page.number_input(key="setup_form.training.batch_size").set_value(32).run()
@@ -102,6 +105,7 @@ def test_a_fold_with_a_problem_is_open(wrong: dict[str, Any], expander: str, emp
     assert any("greater than" in message for message in messages(page)[:-1]), "the last one is at the button"
 
 
+@pytest.mark.slow
 def test_any_alpha_can_be_typed(empty_store: Store):
     page = opened(DEFAULT | {"partition": {"name": "dirichlet", "num_clients": 10}})
     page.number_input(key="setup_form.partition.dirichlet.alpha").set_value(0.37).run()

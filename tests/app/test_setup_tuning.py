@@ -38,6 +38,7 @@ def spaces(config: dict[str, Any]) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("is_drawn", [False, True])
+@pytest.mark.slow
 def test_an_experiment_becomes_a_study_and_again_what_it_was(is_drawn: bool, empty_store: Store):
     page = expand(opened(SMALL)) if is_drawn else opened(SMALL)
     before = written(page)
@@ -58,6 +59,7 @@ def test_splits_and_validation_data_of_ones_own_stay(empty_store: Store):
     assert written(page)["splits"] == [7] and written(page)["partition"]["val_fraction"] == 0.1
 
 
+@pytest.mark.slow
 def test_what_a_study_added_stays_after_it_was_changed(empty_store: Store):
     page = switch(opened(SMALL))
     page.text_input(key="setup_form.splits").set_value("4, 5").run()
@@ -93,6 +95,7 @@ def test_what_a_page_calls_tuned_is_what_the_engine_tunes(name: str):
     assert {option: read_value(listed(space)) for option, space in tuned.written.items()} == tuned.declared
 
 
+@pytest.mark.slow
 def test_an_option_that_is_not_tuned_keeps_its_value_even_if_it_is_the_default(empty_store: Store):
     page = expand(opened(STUDY), "m2")
     assert not [field for field in page.number_input if (field.key or "").endswith("ditto.lam")]
@@ -171,6 +174,7 @@ def test_search_spaces_that_cannot_be_read_are_reported(empty_store: Store):
     )
 
 
+@pytest.mark.slow
 def test_the_search_range_of_an_option_can_be_changed_and_put_back(empty_store: Store):
     page = expand(opened(STUDY), "m2")
     field = "setup_form.m2.ditto.range.lam"
@@ -214,6 +218,7 @@ def test_own_search_spaces_leave_with_the_study(empty_store: Store):
     parse_experiment(plain)
 
 
+@pytest.mark.slow
 def test_a_study_is_queued_from_the_form(empty_store: Store):
     page = switch(opened(SMALL | {"seeds": [0]}))
     page.number_input(key="setup_form.tune.trials").set_value(2).run()

@@ -204,6 +204,7 @@ def died(child: Child) -> Child:
     return child
 
 
+@pytest.mark.slow
 def test_an_engine_that_dies_is_restarted_with_growing_delays(supervisor: Supervisor) -> None:
     engine = supervisor.dispatcher
     engine.command = DIE
@@ -297,6 +298,7 @@ def test_children_have_process_groups_of_their_own_in_the_session_of_the_supervi
     assert [os.getpgid(pid) for pid in pids] == pids
 
 
+@pytest.mark.slow
 def test_a_web_server_that_dies_is_restarted_while_another_one_runs(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,6 +29,7 @@ def test_the_handbook_cites_no_paper_by_number() -> None:
             assert not NUMBERED.search(everything), entry.name
 
 
+@pytest.mark.slow
 def test_no_preset_cites_a_paper_by_number() -> None:
     for preset in presets():
         assert not NUMBERED.search(f"{preset.source} {preset.shows} {preset.title}"), preset.name

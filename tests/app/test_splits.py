@@ -123,6 +123,7 @@ def test_captions_of_swept_settings_name_splits(empty_store: Store) -> None:
     assert shown.heads["seeds"].title == "Splits"
 
 
+@pytest.mark.slow
 def test_tables_of_charts_name_what_they_count_and_have_no_internal_columns(empty_store: Store) -> None:
     view = view_of(empty_store, DIGITS | ONE_SPLIT | {"algorithms": ["fedavg", "local_train"]})
     figures = [one for part in compare_cost.parts(view, view, {}) for one in part.figures]

@@ -182,6 +182,7 @@ def test_holm_of_one_p_is_that_p(p: float) -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+@pytest.mark.slow
 def test_holm_keeps_the_order_and_only_raises(p: list[float]) -> None:
     found = holm(np.array(p))
     assert (found >= p).all() and (found <= 1).all()

@@ -138,6 +138,7 @@ def test_the_rise_of_the_loss_is_reported() -> None:
     assert "0.50 at rho = 0.1 and 1.00 with FedAvg" in finding and "1.00 and 2.50 higher" in finding
 
 
+@pytest.mark.slow
 def test_everything_animated_has_a_trace() -> None:
     clients = left_behind.data(SMALL.accuracies[:2], SMALL.accuracies[0], SMALL.train_sizes, SMALL.digits)
     section = cross_section.data(STEPS, SMALL.sections[:2])

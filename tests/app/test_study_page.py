@@ -126,6 +126,7 @@ def test_tuned_parameters_are_axes_with_the_declared_ranges(study: Study) -> Non
     ]
 
 
+@pytest.mark.slow
 def test_choices_of_the_page_are_in_the_address(read_study_store: Store) -> None:
     page = opened(method="ditto", split="2", parameter="lam", family="all", budget="gradients")
     text = words(page)
@@ -207,6 +208,7 @@ def test_cancelled_trials_are_named(empty_store: Store) -> None:
     assert "1 trial of local_train was cancelled; retry it." in words(opened())
 
 
+@pytest.mark.slow
 def test_the_report_is_one_file_with_every_figure_and_table(study: Study) -> None:
     text = report(study, {"method": "ditto"}, "http://127.0.0.1:8501/study")
     for part in (finding.of(study).title, "Expected best of the first trials", "Critical difference diagram"):
@@ -215,6 +217,7 @@ def test_the_report_is_one_file_with_every_figure_and_table(study: Study) -> Non
     assert text.count('class="plot"') == 5 and "http://127.0.0.1:8501/study?method=ditto&amp;experiment=1" in text
 
 
+@pytest.mark.slow
 def test_the_report_has_the_probabilities_of_the_page(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ranks.posterior_within(study, "0.25").empty
     monkeypatch.setattr(ranks, "MIN_BLOCKS", 3)
@@ -241,6 +244,7 @@ def test_page_and_report_say_the_same_about_the_test_data(study_store: Store, tm
     assert shipped.startswith("Example results that ship with Fedscape. It was used before")
 
 
+@pytest.mark.slow
 def test_the_report_says_how_the_study_was_done(study: Study) -> None:
     steps = protocol.steps(study).set_index("Step")["How"]
     assert steps["Budget"] == "2 trials per method and split; the first trial has the defaults"
@@ -316,6 +320,7 @@ def test_final_runs_that_diverged_are_left_out_and_named(study_store: Store, tmp
 
 @pytest.mark.parametrize("setting", ["default", "tuned"])
 @pytest.mark.parametrize("others", ["running", "diverged"])
+@pytest.mark.slow
 def test_a_study_with_finals_of_one_setting_only_can_be_opened(
     study_store: Store, tmp_path: Path, setting: str, others: str
 ) -> None:

@@ -216,6 +216,7 @@ def test_the_settings_have_a_mean_and_a_tail_each() -> None:
     assert fig.layout.xaxis2.ticktext == ("off", "Krum")
 
 
+@pytest.mark.slow
 def test_both_figures_have_a_printed_form_with_the_scale_of_the_colors() -> None:
     rows = who_pays.data(sides([0.5, 0.9, 0.0], [0.7, 0.8, 0.9], malicious=(2,)), TRAITS)
     table = dial_settings.data(at_settings(a={"off": [0.8], "Krum": [0.6]}), 0.05)
@@ -243,6 +244,7 @@ def test_the_panel_names_the_benign_clients_and_is_a_link(attacked_store: Store)
     assert "none of 8 benign clients of LocalTrain gains or loses" in words(page)
 
 
+@pytest.mark.slow
 def test_the_report_has_the_panel(attacked_store: Store) -> None:
     view = View(tuple(methods_of(queries.runs(with_partition=True))))
     first = next(section.parts(view, view, {"payers": "FedAvg"}))
@@ -254,6 +256,7 @@ def test_the_report_has_the_panel(attacked_store: Store) -> None:
     assert len(rows) == 10 and rows["is_malicious"].sum() == 2
 
 
+@pytest.mark.slow
 def test_without_a_run_with_the_dial_off_only_the_settings_are_shown(empty_store: Store) -> None:
     for rule in ("median", "krum"):
         store_experiment(empty_store, ROBUST | {"name": rule, "algorithms": [{"name": "fedavg"}], "aggregator": rule})

@@ -68,11 +68,13 @@ def test_ours_and_fedavg_by_hand_reach_the_same_weights(job: Job) -> None:
     assert apart < 1e-6
 
 
+@pytest.mark.slow
 def test_a_library_that_trains_less_reaches_other_weights(job: Job) -> None:
     apart, moved = difference(library("job.local_steps"), library("1"), job)
     assert apart > 0.1 * moved
 
 
+@pytest.mark.slow
 def test_a_comparison_has_a_ratio_for_each_variant_and_counts_the_sample_gradients(job: Job) -> None:
     theirs = [library("job.local_steps"), library("1")]
     row = compare(library("1"), theirs, job, repeats=2, clock="processor_seconds")

@@ -68,6 +68,7 @@ def test_seeds_that_are_trained_together_give_the_results_of_each_alone(together
     assert of_first == sorted(of_first)  # the seeds of a group reach each round together
 
 
+@pytest.mark.slow
 def test_the_trials_of_a_study_are_trained_together() -> None:
     study = CONFIG | {"partition": CONFIG["partition"] | {"val_fraction": 0.25}, "splits": [4]}
     study |= {"tune": {"trials": 2, "seeds": 2}}

@@ -20,6 +20,7 @@ def blocked_folder(store: Store) -> Path:
     return store.artifacts.folder
 
 
+@pytest.mark.slow
 def test_a_run_completes_without_checkpoints_and_models(store: Store, blocked_folder: Path):
     run = compute(store)
     assert (run.status, run.error, run.round) == ("done", None, 6)

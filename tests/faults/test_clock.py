@@ -39,6 +39,7 @@ def wall(monkeypatch: pytest.MonkeyPatch) -> WallClock:
 
 
 @pytest.mark.parametrize("jump", JUMPS[1::2], ids=["an hour back and forth", "a day back and forth"])
+@pytest.mark.slow
 def test_a_jumping_clock_does_not_change_results(store: Store, wall: WallClock, monkeypatch, jump):
     def set_clock(recorder: Recorder, *args: Any, **kwargs: Any) -> None:
         wall.ahead += jump * (-1) ** recorder.round

@@ -110,6 +110,7 @@ def resumed_after(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize(("damage", "how_many", "resumes_after"), [*((d, 1, 2) for d in DAMAGE), (truncate, 2, -1)])
+@pytest.mark.slow
 def test_a_run_resumes_from_the_last_usable_checkpoint(
     store: Store, paused, resumed_after, damage, how_many, resumes_after
 ):
@@ -126,6 +127,7 @@ def test_a_run_resumes_from_the_last_usable_checkpoint(
     assert "round 3 is skipped" in events[0].message
 
 
+@pytest.mark.slow
 def test_a_missing_artifacts_folder_only_costs_time(store: Store, paused, resumed_after):
     shutil.rmtree(store.artifacts.folder)
     store.queue.resume([paused.id])

@@ -108,6 +108,7 @@ def test_a_request_is_read_without_room_for_rounds(store, recorder, clock, full)
     assert stored_rounds(store, recorder.run_id).tolist() == []
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_at_times_does_not_change_results(store, while_waiting, monkeypatch):
     undisturbed = compute(store)
     queue(store)
@@ -164,6 +165,7 @@ def test_a_checkpoint_that_cannot_be_registered_leaves_no_file(store, recorder, 
     assert store.artifacts.sweep() == 0
 
 
+@pytest.mark.slow
 def test_a_run_without_room_for_files_has_the_same_results(store: Store):
     undisturbed = compute(store)
     queue(store)

@@ -51,6 +51,7 @@ def pauses(short_timeout: Store, store: Store, monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.parametrize("checkpoint_s", [1e-6, 1000], ids=["checkpoints", "no checkpoint"])
+@pytest.mark.slow
 def test_constant_locks_do_not_change_results(store, short_timeout, pauses, monkeypatch, checkpoint_s):
     undisturbed = compute(store)
     queue(store, checkpoint_s=checkpoint_s)

@@ -32,6 +32,7 @@ def unacknowledged(write: Callable) -> Callable:
 
 
 @pytest.mark.parametrize("checkpoint_s", [1e-6, 1000], ids=["checkpoints", "no checkpoint"])
+@pytest.mark.slow
 def test_rounds_checkpoints_and_models_are_stored_once(store: Store, monkeypatch, while_waiting, checkpoint_s):
     undisturbed = compute(store)
     queue(store, checkpoint_s=checkpoint_s)

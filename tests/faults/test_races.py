@@ -109,6 +109,7 @@ def at_once(store: Store, status: str, names: tuple[str, str]) -> tuple:
 
 
 @pytest.mark.parametrize("names", PAIRS, ids=" + ".join)
+@pytest.mark.slow
 def test_two_buttons_at_once_equal_one_after_the_other(store: Store, names: tuple[str, str]):
     for status in STATUSES:
         allowed = [one_after_the_other(store, status, order) for order in itertools.permutations(names)]

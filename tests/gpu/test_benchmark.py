@@ -6,6 +6,8 @@ import pytest
 
 from benchmarks import gpu
 
+pytestmark = pytest.mark.slow
+
 TINY = ("--clients", "2", "--cohorts", "2", "--samples", "4", "--repeats", "2")
 NUMBERS = re.compile(
     r"(\d+\.\d) \| \d+\.\d\d \| (–|\d+\.\d\d GB) \| (\d+\.\d) % \| "
@@ -13,7 +15,6 @@ NUMBERS = re.compile(
 )
 
 
-@pytest.mark.slow
 def test_the_table_has_a_row_for_each_model_and_method(
     device: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -46,7 +47,6 @@ def test_the_operations_of_a_round_are_those_of_its_matrix_products(device: str)
     assert own.flops() == pytest.approx(2 * gpu.STEPS["mlr"] * a_step, abs=2 * average)
 
 
-@pytest.mark.slow
 def test_convolutions_of_many_clients_have_the_operations_of_a_loop_over_them(device: str) -> None:
     data = gpu.federation(3, 32, (1, 28, 28), device)
     stacked, loop = (gpu.Rounds("fedavg", "cnn", 3, data, backend, device).flops() for backend in ("batched", "loop"))

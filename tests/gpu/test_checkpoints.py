@@ -5,6 +5,8 @@ import pytest
 from engine.simulation.simulate import Simulation
 from tests.support.on_devices import all_on, assert_same_models, assert_same_round, simulation
 
+pytestmark = pytest.mark.slow
+
 
 def after(run: Simulation, rounds: int) -> Simulation:
     for result in run.rounds():

@@ -10,6 +10,8 @@ from engine.training.local import chunk_size
 from tests.support.builders import SIZES
 from tests.support.on_devices import assert_same_models, assert_same_round, reference, simulation
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("model", ["dnn", "cnn"])
 @pytest.mark.parametrize("size", [1, 3])

@@ -25,6 +25,8 @@ from tests.support.builders import SIZES, federation, supports
 from tests.support.builders import simulation as on_cpu
 from tests.support.on_devices import MODELS, simulation
 
+pytestmark = pytest.mark.slow
+
 READS = {
     "cfl": "the server compares norms of updates with thresholds",
     "cgpfl": "scikit-learn clusters the models on the host",

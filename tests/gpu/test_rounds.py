@@ -13,6 +13,8 @@ from tests.support.builders import FEWER, assert_close, federation, shared_model
 from tests.support.builders import simulation as on_any_data
 from tests.support.on_devices import IMAGE, MODELS, all_on, assert_same_models, assert_same_round, reference, simulation
 
+pytestmark = pytest.mark.slow
+
 FIVE = ("fedavg", "pfedme", "fedrep", "pfedhn", "plgu_grep")  # on the CPU: enough to test the tests
 CASES = [
     *(pytest.param("cpu", name, model) for name in FIVE for model in MODELS),

@@ -9,6 +9,8 @@ from engine.core.registry import ALGORITHMS
 from tests.gpu.test_rounds import FIVE
 from tests.support.seeds import alone, assert_same_runs, at_once
 
+pytestmark = pytest.mark.slow
+
 MODEL = {"name": "dnn", "hidden": 4}
 CASES = [
     *(pytest.param("cpu", name) for name in FIVE),
@@ -24,7 +26,6 @@ def test_seeds_that_are_trained_together_equal_each_alone(device: str, name: str
     assert_same_runs(alone(name, **changed), found, tolerance=1e-7)
 
 
-@pytest.mark.slow
 def test_the_benchmark_has_a_row_for_each_model_method_and_cohort(
     device: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

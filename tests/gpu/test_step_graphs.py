@@ -17,6 +17,8 @@ from tests.gpu.test_rounds import FIVE
 from tests.support.builders import FEWER
 from tests.support.on_devices import MODELS, assert_same_models, assert_same_round, simulation
 
+pytestmark = pytest.mark.slow
+
 STEPS = 10
 CASES = [
     *(pytest.param("cpu", name, model) for name in FIVE for model in ("mlr", "dnn", "cnn")),

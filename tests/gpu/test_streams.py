@@ -1,5 +1,6 @@
 """Random numbers, and with them cohorts, batches and initial models, are the same on every device."""
 
+import pytest
 import torch
 
 from engine.core.devices import sent
@@ -7,6 +8,8 @@ from engine.core.streams import integers
 from engine.federation.augmentation import CropFlip
 from tests.support.builders import assert_equal
 from tests.support.on_devices import reference, simulation
+
+pytestmark = pytest.mark.slow
 
 
 def test_known_numbers(device: str) -> None:

@@ -201,6 +201,7 @@ def test_a_damaged_database_is_replaced_on_request(full: Store, tmp_path: Path) 
     assert content(full) == before and saved is not None and saved.read_bytes().startswith(b"no database")
 
 
+@pytest.mark.slow
 def test_nothing_is_replaced_while_an_engine_or_a_page_uses_it(full: Store, tmp_path: Path) -> None:
     full.back_up(tmp_path / "b.zip", "1")
     other = Store(full.url)

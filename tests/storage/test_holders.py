@@ -60,6 +60,7 @@ def test_the_lock_holder_is_named(short_timeout: Store, running: RunRecord, lock
     assert "for 0.05 s; close it, or wait until it has finished, and try again" in str(error.value)
 
 
+@pytest.mark.slow
 def test_killing_a_stopped_process_loses_only_its_transaction(
     short_timeout: Store, running: RunRecord, lock_holder
 ) -> None:
@@ -81,6 +82,7 @@ def test_no_lock_holder_is_named_without_a_lock(sqlite_store: Store, running: Ru
         assert sqlite_store.writer() is None  # except this process
 
 
+@pytest.mark.slow
 def test_without_proc_locks_the_message_names_no_process(
     short_timeout: Store, running: RunRecord, lock_holder, monkeypatch: pytest.MonkeyPatch, tmp_path
 ) -> None:
@@ -89,6 +91,7 @@ def test_without_proc_locks_the_message_names_no_process(
         short_timeout.queue.heartbeat(running.id, running.epoch)
 
 
+@pytest.mark.slow
 def test_a_stopped_dispatcher_is_named(sqlite_store: Store) -> None:
     process = started(LOCKED, sqlite_store)
     assert sqlite_store.dispatcher_notice() == ""

@@ -93,6 +93,7 @@ def run_to_the_end(store: Store) -> None:
 
 
 @pytest.mark.parametrize("point", KILL_POINTS)
+@pytest.mark.slow
 def test_the_next_dispatcher_finishes_the_runs_of_a_killed_one(
     store: Store, undisturbed: Undisturbed, monkeypatch: pytest.MonkeyPatch, point: str
 ):

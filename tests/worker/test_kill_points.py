@@ -71,6 +71,7 @@ finish = RunQueue.finish
 @pytest.mark.parametrize(
     ("checkpoint_s", "dense_bytes"), [(1e-6, 10**6), (1e-6, 0), (1000, 10**6)], ids=["checkpoints", "parts", "none"]
 )
+@pytest.mark.slow
 def test_a_killed_and_resumed_run_equals_an_undisturbed_one(
     store: Store, undisturbed_run: Callable[..., Undisturbed], monkeypatch, point, checkpoint_s, dense_bytes
 ):

@@ -11,6 +11,7 @@ from storage import Store
 from tests.worker.samples import claim, compute, kinds, queue, rows
 
 
+@pytest.mark.slow
 def test_a_restored_run_resumes_from_its_checkpoint(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,6 +76,7 @@ def test_runs_that_are_trained_together_store_what_each_stores_alone(
         assert equal_to_rounding(store.queue.get(run_id).summary, alone.run.summary)
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_or_is_cancelled_leaves_the_others_to_finish(
     store: Store, undisturbed_run: Undisturbed_of, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +192,7 @@ def test_a_limit_of_running_runs_holds_for_runs_that_are_claimed_together(
     assert claimed_with_the_first(store) == run_ids[:2]
 
 
+@pytest.mark.slow
 def test_gpu_memory_is_released_once_all_runs_have_ended(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     groups, kept_then = list[Lockstep](), list[int]()
     begin = Lockstep.__init__

@@ -137,6 +137,7 @@ def test_a_run_can_be_stopped_during_set_up(store: Store, monkeypatch, control, 
     assert compute(store).status == status
 
 
+@pytest.mark.slow
 def test_a_paused_run_resumes_where_it_stopped(store: Store, monkeypatch):
     undisturbed = compute(store)
     with monkeypatch.context() as patch:
@@ -150,6 +151,7 @@ def test_a_paused_run_resumes_where_it_stopped(store: Store, monkeypatch):
     assert store.queue.get(paused.id).summary == undisturbed.summary
 
 
+@pytest.mark.slow
 def test_a_run_paused_while_evaluating_repeats_that_round(store: Store, monkeypatch):
     undisturbed = compute(store)
 
@@ -169,6 +171,7 @@ def test_a_run_paused_while_evaluating_repeats_that_round(store: Store, monkeypa
     assert rows(store, paused.id) == rows(store, undisturbed.id)
 
 
+@pytest.mark.slow
 def test_an_outage_while_the_parts_of_a_checkpoint_are_listed_is_waited_for(store: Store, monkeypatch):
     undisturbed = compute(store)
     monkeypatch.setattr(client_rows, "DENSE_BYTES", 0)  # state by client is in parts
@@ -195,6 +198,7 @@ def test_an_outage_while_the_parts_of_a_checkpoint_are_listed_is_waited_for(stor
     assert store.queue.get(paused.id).status == "done" and rows(store, paused.id) == rows(store, undisturbed.id)
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_is_skipped(store: Store, monkeypatch):
     undisturbed = compute(store)
     with monkeypatch.context() as patch:

@@ -230,6 +230,7 @@ def test_a_failed_trial_counts_as_the_worst(store: Store, trials_done: int) -> N
     assert (choice.trial, choice.considered, choice.tied) == (1, 2, 1)
 
 
+@pytest.mark.slow
 def test_a_budget_of_gradients_adds_trials_until_it_is_spent(store: Store) -> None:
     experiment_id = queued(store, algorithms=["fedavg"], tune={"gradients": 3 * 20 * 3 + 1})
     run_to_the_end(store)
@@ -238,6 +239,7 @@ def test_a_budget_of_gradients_adds_trials_until_it_is_spent(store: Store) -> No
     assert store.studies.choices(experiment_id)[0].considered == 4
 
 
+@pytest.mark.slow
 def test_one_trial_is_the_defaults_and_their_finals_run_once(store: Store) -> None:
     experiment_id = queued(store, tune={"trials": 1})
     run_to_the_end(store)
@@ -330,6 +332,7 @@ def test_the_command_waits_for_finals_that_are_queued_while_it_looks(
 
 
 @pytest.mark.parametrize("remove", ["into the trash", "for good"])
+@pytest.mark.slow
 def test_the_command_ends_and_names_the_reason_if_runs_of_a_study_were_deleted(
     store: Store, trials_done: int, remove: str
 ) -> None:
@@ -373,6 +376,7 @@ def test_final_runs_that_were_deleted_for_good_are_not_computed_again(store: Sto
         assert progress_of(store, experiment_id).in_words() == ["trials 2 of 2, no final runs"]
 
 
+@pytest.mark.slow
 def test_a_dispatcher_of_given_runs_leaves_the_studies_of_others_alone(store: Store, trials_done: int) -> None:
     own = queued(store, algorithms=["fedavg"], tune={"trials": 1})
     ids = [run.id for run in runs_of(store, own)]
@@ -474,6 +478,7 @@ def test_an_experiment_that_cannot_be_read_any_more_does_not_stop_the_dispatcher
     assert "cannot advance" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_study_whose_rows_the_database_refuses_does_not_stop_the_dispatcher(
     store: Store, trials_done: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -528,6 +533,7 @@ def test_a_study_whose_runs_are_all_in_the_trash_queues_nothing(
     assert advance(store, experiment_id) == [] and store.queue.ids() == []
 
 
+@pytest.mark.slow
 def test_a_bundle_with_a_choice_of_no_study_is_refused(store: Store, tmp_path: Path) -> None:
     experiment_id = queued(store, tune={"trials": 1})
     run_to_the_end(store)
@@ -556,6 +562,7 @@ def test_the_trials_of_a_study_are_read_with_their_validation(store: Store, tria
     assert advance(store, trials_done) == [], "a repeated trial has to end first"
 
 
+@pytest.mark.slow
 def test_settings_are_chosen_without_the_accuracies_of_malicious_clients(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -629,6 +636,7 @@ def test_a_draw_depends_on_the_trials_of_its_method_only(store: Store, short_sta
     assert outcome(store, apart) == outcome(store, together)
 
 
+@pytest.mark.slow
 def test_a_budget_of_gradients_is_spent_with_tpe_as_well(store: Store, short_startup: None) -> None:
     experiment_id = queued(store, algorithms=["fedavg"], tune={"sampler": "tpe", "gradients": 3 * 20 * 3 + 1})
     run_to_the_end(store)
@@ -692,6 +700,7 @@ def test_a_dispatcher_without_optuna_says_what_to_do_and_does_not_wait(
     assert len(store.studies.choices(experiment_id)) == 2
 
 
+@pytest.mark.slow
 def test_the_progress_of_a_study_is_read_without_its_methods(store: Store) -> None:
     experiment_id = queued(store)
     assert progress_of(store, experiment_id).in_words() == ["trials 0 of 4, final runs wait for 2 methods"]

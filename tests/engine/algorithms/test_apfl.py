@@ -27,6 +27,7 @@ def test_apfls_global_model_is_fedavgs_for_any_mixing_shares(entry):
 
 
 @pytest.mark.parametrize("training", [{}, {"momentum": 0.5, "weight_decay": 0.01}], ids=["plain", "momentum"])
+@pytest.mark.slow
 def test_apfl_with_personal_models_alone_is_local_training(training):
     run = trained({"name": "apfl", "alpha": 1, "adaptive": False}, **training)
     assert_close(personalized(run), personalized(trained("local_train", **training)), 1e-12)

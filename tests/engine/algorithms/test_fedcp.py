@@ -58,6 +58,7 @@ def whole_loss(received: plain.Params, toward: torch.Tensor, lam: float):
 
 
 @pytest.mark.parametrize("backend", ["loop", "batched", "fused"])
+@pytest.mark.slow
 def test_rounds_follow_the_paper(backend):
     lam = 40.0
     run = simulation({"name": "fedcp", "lam": lam}, model=DNN, participation=0.75, backend=backend)

@@ -98,6 +98,7 @@ def slopes(data: list, W: Model) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("weights", "shares"), [("uniform", np.ones(4)), ("samples", np.array([4, 12, 8, 6]))])
+@pytest.mark.slow
 def test_feddyn_rests_at_the_minimizer_of_the_loss_that_its_weights_choose(weights, shares):
     """There alpha_i c_i = -grad f_i(w), the local steps do not move, and the c_i sum to 0."""
     setting: dict[str, Any] = {"local_steps": 5, "batch_size": "full", "lr": 0.5, "model": {"name": "mlr", "l2": L2}}

@@ -111,6 +111,7 @@ def client_of(body: plain.Params, x: torch.Tensor, y: torch.Tensor, shared: Pair
 
 
 @pytest.mark.parametrize("kind", ["double", "single", 0.3])
+@pytest.mark.slow
 def test_rounds_follow_the_paper(kind):
     run = simulation(FDA | {"beta": kind}, model=DNN, participation=0.75)
     task, data = run.task, run.task.data.train
@@ -219,6 +220,7 @@ def test_the_lower_triangle_is_sent():
     assert shared.bytes_up == shared.bytes_down == 8 * (5 * 6 + 6 + 3 * 6 + 6 * 7 // 2)
 
 
+@pytest.mark.slow
 def test_newcomers_get_a_head_from_their_own_statistics():
     run = trained(FDA, with_newcomers(), model=DNN)
     task, found = run.task.of_unseen(), unseen_models(run)

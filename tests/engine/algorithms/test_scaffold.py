@@ -59,6 +59,7 @@ def test_the_server_control_of_scaffold_is_the_mean_of_the_clients():
     assert_close(run.state.control, {n: p.mean(0) for n, p in run.state.client_controls.items()}, 1e-12)
 
 
+@pytest.mark.slow
 def test_scaffold_converges_where_fedavg_drifts():
     """With full batches and equal clients, w converges to the minimizer of the uniform mean of the losses."""
     setting: dict[str, Any] = {"rounds": 40, "local_steps": 5, "batch_size": "full", "lr": 0.5}

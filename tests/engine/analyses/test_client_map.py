@@ -84,6 +84,7 @@ def test_non_finite_models_are_refused() -> None:
         fit(models([1.0, 2.0, 3.0], [1.0, float("nan"), 3.0]))
 
 
+@pytest.mark.slow
 def test_three_clients_keep_their_distances() -> None:
     subject = finished(config())
     last = found(subject).arrays["clients"][-1]

@@ -106,6 +106,7 @@ def test_operators_of_a_round_are_sorted_by_time() -> None:
         {"aggregator": "median", "compression": "top_k"},
     ],
 )
+@pytest.mark.slow
 def test_the_profiled_round_is_one_like_the_timed_ones(monkeypatch: pytest.MonkeyPatch, dials: dict[str, Any]) -> None:
     subject, _ = trained(tiny_config(**dials))
     original, seen = type(subject.algorithm).round, []

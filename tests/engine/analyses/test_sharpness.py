@@ -31,6 +31,7 @@ def test_curvature_of_softmax_regression_matches_its_full_hessian() -> None:
     assert row["loss"] <= row["first_order"] <= row["worst"]
 
 
+@pytest.mark.slow
 def test_eigenvalues_of_all_clients_equal_those_of_each() -> None:
     run = subject_of("ditto")
     found = Sharpness(Options(of="clients")).compute(run)

@@ -9,6 +9,7 @@ from tests.support.images import CONVOLUTIONS, NORMALIZATIONS, convolution, grou
 
 
 @pytest.mark.parametrize("case", CONVOLUTIONS)
+@pytest.mark.slow
 def test_a_convolution_and_its_gradients_are_those_of_pytorch(case: tuple[Any, ...]) -> None:
     for found, expected in convolution(*case):
         torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-5)

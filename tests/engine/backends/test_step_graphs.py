@@ -55,6 +55,7 @@ def assert_same_run(found: Simulation, expected: Simulation) -> None:
 @pytest.mark.parametrize("training", TRAINING, ids=str)
 @pytest.mark.parametrize("model", ["mlr", "dnn"])
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.slow
 def test_results_are_the_same_bit_for_bit(method, model, training, monkeypatch):
     if (method, model) == ("fedrep", "mlr"):
         model = "dnn"  # it needs a body
@@ -67,6 +68,7 @@ def test_results_are_the_same_bit_for_bit(method, model, training, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS.names())
+@pytest.mark.slow
 def test_every_method_has_the_same_results(name):
     method, settings = {"name": name} | FEWER.get(name, {}), {"model": MODELS["dnn"], "local_steps": 8}
     assert_same_run(repeating(method, TapeRecorder(), **settings), simulation(method, **settings))

@@ -104,6 +104,7 @@ def test_each_kind_of_upload_has_a_remainder_of_its_own():
 
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("compression", [{"name": "top_k", "share": 0.1}, {"name": "qsgd", "feedback": True}], ids=str)
+@pytest.mark.slow
 def test_every_method_trains_with_feedback(name, compression):
     run, rounds = finished(name, compression, model=SPLIT if supports(name, SPLIT) else "mlr")
     assert rounds[-1].diverged is None and rounds[-1].round == 2

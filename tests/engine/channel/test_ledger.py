@@ -36,6 +36,7 @@ def with_ledger(aggregator: Aggregator | None = None, **changed) -> tuple[Simula
 
 
 @pytest.mark.parametrize("name", METHODS)
+@pytest.mark.slow
 def test_an_open_channel_with_nothing_set_counts_the_bytes_of_the_method_and_changes_nothing(name):
     plain = simulation(**settings(name))
     expected = [*plain.rounds()]

@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 import torch
 
 from engine.config.schema import RunConfig
@@ -28,6 +29,7 @@ def test_an_adaptive_norm_does_not_count_the_client_that_stands_in() -> None:
     assert run.channel.releases == 1
 
 
+@pytest.mark.slow
 def test_an_adaptive_norm_still_moves_by_the_noise_of_the_count() -> None:
     run, _, _ = empty_round(clip="adaptive", noise=1.0, count_noise=5)
     drawn = float(numpy_stream(run.config.seed, "privacy", 1, "count").standard_normal())

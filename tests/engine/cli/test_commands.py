@@ -59,6 +59,7 @@ def test_a_clustered_method_saves_one_file_per_client(call: Call, tmp_path: Path
     assert {"global-0", "global-1", "global-2"} < names and "global" not in names
 
 
+@pytest.mark.slow
 def test_models_of_runs_with_equal_names_have_separate_files(call: Call, tmp_path: Path) -> None:
     for _ in range(2):
         call("run", write_config(tmp_path, name=".."), "--quiet")
@@ -77,6 +78,7 @@ def test_an_import_distinguishes_experiments_with_equal_names(call: Call, tmp_pa
     assert [(run.round, run.rounds) for run in runs] == [(2, 2), (1, 1)]
 
 
+@pytest.mark.slow
 def test_without_indices_runs_are_assigned_to_experiments_by_name(call: Call, tmp_path: Path) -> None:
     for _ in range(2):
         call("run", write_config(tmp_path), "--quiet")
@@ -159,6 +161,7 @@ def test_stored_runs_are_exported_as_tables(call: Call, tmp_path: Path) -> None:
     assert call("export", 1, "--format", "parquet").out == "wrote tiny.parquet and tiny-clients.parquet\n"
 
 
+@pytest.mark.slow
 def test_exporting_an_import_gives_the_same_file(call: Call, tmp_path: Path) -> None:
     algorithms = [{"name": "cgpfl", "K": 2}, {"name": "fedavg", "sweep": {"training.lr": [0.1, 0.2]}}]
     config = write_config(tmp_path, algorithms=algorithms)

@@ -58,6 +58,7 @@ def written(folder: Path, changes: dict[str, Any]) -> Path:
 
 
 @pytest.mark.parametrize("owner", VALUES)
+@pytest.mark.slow
 def test_an_invalid_value_of_an_option_is_refused(call: Call, tmp_path: Path, owner: str) -> None:
     for changes in VALUES[owner].values():
         refused(call, tmp_path, "run", written(tmp_path, changes))

@@ -129,6 +129,7 @@ def test_a_backup_is_written_and_restored(call: Call, store: Store, tmp_path: Pa
     assert len(json.loads(call("runs", "--db", url, "--json").out)) == 6
 
 
+@pytest.mark.slow
 def test_the_url_of_a_replaced_database_opens_it_whatever_its_name(call: Call, store: Store, tmp_path: Path) -> None:
     call("backup", "b.zip")
     words = ("restore", "b.zip", "--replace", "--db", Store.url_of(tmp_path / "what?100%25.db"))

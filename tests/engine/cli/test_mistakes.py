@@ -114,6 +114,7 @@ def test_a_method_that_does_not_support_the_model_is_refused(call: Call, tmp_pat
     assert "fedprox_onestage: " in refused(call, "run", write_config(tmp_path, algorithms=algorithms, model="dnn"))
 
 
+@pytest.mark.slow
 def test_a_scale_needs_a_preset(call: Call, tmp_path: Path) -> None:
     assert "only a --preset has scales" in refused(call, "run", write_config(tmp_path), "--scale", "quick")
     assert "did you mean 'digits-first'" in refused(call, "run", "--preset", "digit-first")

@@ -15,6 +15,7 @@ from tests.support.postgres import Server
 pytestmark = pytest.mark.postgres
 
 
+@pytest.mark.slow
 def test_a_run_is_stored_exported_and_imported_on_postgresql(
     postgres_store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_study_is_run_to_its_end_exported_and_shown(call: Call, config: Path, tmp_path: Path) -> None:
     export = tmp_path / "out.json"
     assert call("run", config, "--export", export, "--quiet").code == 0
@@ -61,6 +62,7 @@ def test_the_setting_of_a_choice_is_exact_in_json_and_short_in_the_table(
     assert f"lr={lr:.4g}" in call("study", "1").out
 
 
+@pytest.mark.slow
 def test_a_choice_whose_first_trial_was_deleted_is_shown_without_its_setting(
     call: Call, config: Path, tmp_path: Path
 ) -> None:
@@ -74,6 +76,7 @@ def test_a_choice_whose_first_trial_was_deleted_is_shown_without_its_setting(
     assert choice["setting"] is None
 
 
+@pytest.mark.slow
 def test_a_study_with_a_cancelled_trial_says_what_it_waits_for(call: Call, config: Path, tmp_path: Path) -> None:
     call("run", config, "--quiet")
     store = Store(f"sqlite:///{tmp_path}/var/fedscape.db")
@@ -97,6 +100,7 @@ def test_a_study_whose_method_was_removed_meanwhile_ends_with_the_reason_and_exi
     assert ended.code == 3 and "the study of experiment 1 cannot continue: algorithms.0.name: 'fedavg'" in ended.err
 
 
+@pytest.mark.slow
 def test_the_command_also_computes_a_trial_that_is_repeated_meanwhile(
     call: Call, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

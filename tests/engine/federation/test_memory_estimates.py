@@ -55,6 +55,7 @@ def test_generated_data_stay_within_the_estimate(dataset: dict[str, Any]) -> Non
     ["natural", {"name": "iid", "num_clients": 2000}, {"name": "iid", "num_clients": 1000, "public_fraction": 0.1}],
     ids=str,
 )
+@pytest.mark.slow
 def test_a_partition_stays_within_the_estimate(partition: Any) -> None:
     run = a_run(partition, name="contexts", num_clients=2000, samples_per_client=4, dim=2, num_classes=30)
     pool = load_pool(run, NOWHERE)

@@ -86,6 +86,7 @@ def test_an_epsilon_that_no_noise_reaches_is_refused():
         noise_for(lambda z: 5.0, 1.0)
 
 
+@pytest.mark.slow
 def test_epsilon_rises_with_rounds_and_falls_with_noise_and_delta():
     assert 0 == epsilon(0.2, 1, 0, 1e-3) < epsilon(0.2, 1, 5, 1e-3) < epsilon(0.2, 1, 20, 1e-3)
     assert epsilon(0.2, 2, 5, 1e-3) < epsilon(0.2, 1, 5, 1e-3) < epsilon(0.2, 0, 5, 1e-3) == float("inf")

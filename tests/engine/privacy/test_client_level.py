@@ -99,6 +99,7 @@ def test_the_noise_of_the_count_is_that_of_the_population():
     assert moved == pytest.approx(by_few / 5000)
 
 
+@pytest.mark.slow
 def test_the_noise_reaches_a_given_epsilon_at_the_end():
     found = mechanism(100, 0.3, 40, epsilon=8)
     assert found.noise == pytest.approx(0.9934, abs=1e-3) and found.epsilon(40) <= 8

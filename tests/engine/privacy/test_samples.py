@@ -22,6 +22,7 @@ def spent(batches: int, most: int = 1, clients: int = len(SIZES)) -> Spent:
 @pytest.mark.parametrize(
     ("noise", "expected"), [(1.0, [85.9, 36.0, 12.4, 5.8, 2.8]), (2.0, [28.8, 12.2, 4.2, 1.9, 0.9])]
 )
+@pytest.mark.slow
 def test_epsilon_of_300_steps_falls_with_the_samples_of_a_client(noise, expected):
     assert level(noise=noise, delta=1e-5).epsilon(spent(300)).tolist() == pytest.approx(expected, abs=0.06)
 

@@ -73,6 +73,7 @@ def with_sample(run: RunConfig, clients: int | None) -> RunConfig:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS.names())
+@pytest.mark.slow
 def test_state_in_rows_gives_the_same_rounds_and_resumes_to_them(name: str, request: pytest.FixtureRequest) -> None:
     dense = run_of(name)
     expected = list(dense.rounds())

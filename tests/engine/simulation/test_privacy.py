@@ -81,6 +81,7 @@ def test_a_personal_model_that_is_not_pulled_is_that_of_a_run_without_privacy():
     assert all((p != old[n]).any() for n, p in new.items())
 
 
+@pytest.mark.slow
 def test_participants_are_drawn_on_their_own_or_in_a_fixed_number():
     sizes = (5,) * 20
     poisson, _ = finished(privacy={"noise": 1.0}, sizes=sizes, participation=0.3, rounds=1)

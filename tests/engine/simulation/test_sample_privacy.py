@@ -83,6 +83,7 @@ def test_without_noise_and_with_a_large_norm_training_is_that_of_the_plain_backe
     assert_close(personalized(run), personalized(plain), 1e-12)
 
 
+@pytest.mark.slow
 def test_training_alone_is_bit_identical_and_costs_nothing_unless_all_models_are_covered():
     plain, _ = finished("local_train", sizes=EQUAL)
     run, rounds = finished("local_train", SAMPLE, EQUAL)
@@ -94,12 +95,14 @@ def test_training_alone_is_bit_identical_and_costs_nothing_unless_all_models_are
     assert min(epsilons(rounds[-1])) > 0
 
 
+@pytest.mark.slow
 def test_a_second_model_on_the_same_batches_costs_only_where_it_is_covered():
     sent, all_models = (finished("ditto", SAMPLE | {"covers": c}, EQUAL)[0].spent for c in ("sent", "all"))
     assert sent.batches.tolist() == all_models.batches.tolist() == [6] * 4
     assert sent.most.tolist() == [1] * 4 and all_models.most.tolist() == [2] * 4
 
 
+@pytest.mark.slow
 def test_epsilon_is_recorded_for_each_client_and_rises_with_its_rounds():
     _, rounds = finished("fedavg", SAMPLE, EQUAL, rounds=4, participation=0.5)
     assert epsilons(rounds[0]) == [0] * 4

@@ -83,6 +83,7 @@ def test_a_clock_changes_no_model(name):
 
 @pytest.mark.parametrize("name", ALGORITHMS.names())
 @pytest.mark.parametrize("system", [NOBODY_IN_TIME, {"drop_out": 0.5, "availability": 0.7}])
+@pytest.mark.slow
 def test_every_method_trains_where_uploads_are_lost(name, system):
     _, rounds = finished(**of_method(name), system=system)
     assert rounds[-1].diverged is None and rounds[-1].round == 2

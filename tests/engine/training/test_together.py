@@ -17,6 +17,7 @@ from tests.support.seeds import SEEDS, alone, assert_same_runs, at_once, data
 
 
 @pytest.mark.parametrize("name", ALGORITHMS.names())
+@pytest.mark.slow
 def test_every_method_gives_the_same_rounds_for_seeds_that_are_trained_together(name: str) -> None:
     changed = {"participation": 0.5, "local_epochs": 2, "model": {"name": "dnn", "hidden": 4}}
     assert_same_runs(alone(name, **changed), at_once(name, **changed))
