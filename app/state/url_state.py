@@ -137,10 +137,13 @@ def _arrive(name: str) -> None:
         if control.holds and known in KEPT_ON_LINKS:
             control.act(control.now)  # it may have been pressed together with the link
         control.holds = False
-    here, is_history = st.query_params.to_dict(), is_back_or_forward()
+    here, is_history, before = st.query_params.to_dict(), is_back_or_forward(), current().page
     choices = dict(here)
-    if current().page and not is_history:
+    if before and not is_history:
         lasting = {one: get(one) for one in KEPT_ON_LINKS}
         choices = {one: text for one, text in (here | lasting).items() if text is not None}
     start(Visit(name, choices, [here], is_history=is_history))
-    st.query_params.from_dict(choices)  # after a link within a page, the browser waits for the address
+    # After a link within a page, the browser waits for the address. After one to another page, it is still at the last
+    # page, of which Back would find this address.
+    if before == name or choices != here:
+        st.query_params.from_dict(choices)

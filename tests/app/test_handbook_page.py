@@ -64,6 +64,7 @@ def test_a_search_finds_methods_with_all_words() -> None:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS.names())
+@pytest.mark.slow
 def test_a_methods_page_links_to_its_set_up(name: str) -> None:
     page, entry = opened(method=name), ALGORITHMS.get(name)
     assert page.title[0].value == unbroken(entry.title)

@@ -124,6 +124,7 @@ def test_the_tables_of_a_comparison_can_be_printed(read_store: Store, offered: l
 
 
 @pytest.mark.parametrize("tab", tabs())
+@pytest.mark.slow
 def test_the_tables_inside_a_run_can_be_printed(read_store: Store, offered: list[Offered], tab: str) -> None:
     clustered = next(run for run in read_store.queue.runs() if run.algorithm == "cgpfl")
     open_page("run", id=clustered.id, tab=tab, client=0)

@@ -101,6 +101,7 @@ def test_a_story_is_complete_before_training(slug: str) -> None:
 
 
 @pytest.mark.parametrize("slug", SLUGS)
+@pytest.mark.slow
 def test_moving_a_slider_trains_and_updates_link_and_address(slug: str) -> None:
     learn, story = page(story=slug), stories()[slug]
     dial = story.dials(place_of(story, {}))[-1]
@@ -126,6 +127,7 @@ def test_a_story_opens_at_its_first_scene(slug: str) -> None:
 
 
 @pytest.mark.parametrize("slug", SLUGS)
+@pytest.mark.slow
 def test_a_step_of_the_stepper_sets_the_sliders_and_waits_for_play(slug: str) -> None:
     scene = stories()[slug].scenes[1]
     learn = page(story=slug)
@@ -151,6 +153,7 @@ def test_step_trains_a_round_and_updates_the_text(slug: str) -> None:
 
 
 @pytest.mark.parametrize("slug", SLUGS)
+@pytest.mark.slow
 def test_a_question_hides_the_results_until_they_are_shown(slug: str) -> None:
     scene = stories()[slug].scenes[0]
     if not scene.question:

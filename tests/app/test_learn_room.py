@@ -367,6 +367,7 @@ def test_a_read_only_demo_opens_no_rooms(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("write", ["open", "move", "show_answers", "close", "join", "answer", "leave"])
+@pytest.mark.slow
 def test_a_locked_database_is_an_error_on_the_page_that_stays(
     write: str, lecturer: AppTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

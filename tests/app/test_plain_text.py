@@ -47,6 +47,7 @@ def test_compare_shows_names_as_text(runs: list[int]) -> None:
 
 
 @pytest.mark.parametrize("tab", tabs())
+@pytest.mark.slow
 def test_inside_a_run_shows_names_as_text(runs: list[int], read_hostile_store: Store, tab: str) -> None:
     everything = read_hostile_store.queue.runs(run_ids=runs)
     clustered = next(run for run in everything if run.algorithm == "cgpfl")

@@ -61,6 +61,7 @@ def test_the_words_follow_the_difference() -> None:
 
 
 @pytest.mark.parametrize("slug", TAUGHT)
+@pytest.mark.slow
 def test_a_handout_asks_first_and_answers_on_another_page(slug: str) -> None:
     story = stories()[slug]
     file = handout(story)

@@ -144,7 +144,9 @@ def test_a_click_on_a_pair_opens_that_client(page: Page, server: Server, trained
 
 
 @pytest.mark.slow
-def test_a_comparison_with_its_choices_is_a_link(page: Page, stranger: Page, server: Server, trained: Trained) -> None:
+def test_a_comparison_with_its_choices_is_a_link_and_back_returns_to_it(
+    page: Page, stranger: Page, server: Server, trained: Trained
+) -> None:
     runs = ",".join(str(trained.runs[name, seed]) for name in ("fedavg", "cgpfl", "plgu_lf") for seed in (0, 1))
     opened(page, f"{server.url}/compare?runs={runs}", 2)
     for choice in ("Global", "10 %", "Best round"):
@@ -155,6 +157,12 @@ def test_a_comparison_with_its_choices_is_a_link(page: Page, stranger: Page, ser
     same = ("model=global", "tail=10", "when=best", "runs=")
     assert all(part in page.url for part in same)
     assert read(stranger, page.url, ".lead") == page.locator(".lead").inner_text()
+    address = page.url
+    page.get_by_role("link", name="Library", exact=True).first.click()
+    page.wait_for_url(f"{server.url}/library", timeout=LOAD_MS)
+    page.go_back()
+    assert page.url == address
+    expect(rule).to_be_visible(timeout=LOAD_MS)
 
 
 @pytest.mark.slow

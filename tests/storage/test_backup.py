@@ -277,6 +277,7 @@ def test_a_member_outside_the_artifacts_folder_is_refused(full: Store, tmp_path:
 
 @pytest.mark.parametrize("call", ["rename", "link", "fsync", "mkdir"])
 @pytest.mark.parametrize("fails_at", [0, 1, 2, 3])
+@pytest.mark.slow
 def test_a_disk_error_during_a_restore_changes_nothing(
     full: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, fails_at: int
 ) -> None:

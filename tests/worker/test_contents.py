@@ -27,6 +27,7 @@ TINY = {
 
 
 @pytest.mark.parametrize("name", ALGORITHMS.names())
+@pytest.mark.slow
 def test_the_models_of_every_method_are_accepted(name: str) -> None:
     simulation = Simulation(parse_experiment(TINY | {"algorithms": [name]}).runs()[0])
     list(simulation.rounds())

@@ -62,6 +62,7 @@ def test_all_backends_give_the_state_of_the_loop(name, network):
         assert_close(found, expected, 1e-8)
 
 
+@pytest.mark.slow
 def test_the_result_does_not_depend_on_the_chunk_size(name, model, monkeypatch):
     whole = all_tensors(trained(name, model=model, backend="fused").state)
     monkeypatch.setattr("engine.backends.fused.Fused.chunk_size", lambda *_: 3)
@@ -110,6 +111,7 @@ def test_a_run_resumed_from_a_checkpoint_equals_an_uninterrupted_one(name, model
     assert repr(second.summary()) == repr(whole.summary())
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_configuration_is_refused(name, model):
     data = _finished(simulation(name, model=model)).checkpoint()
     with pytest.raises(CheckpointInvalid, match="another configuration"):
@@ -138,6 +140,7 @@ def test_costs_are_recorded_and_only_participants_have_a_training_loss(name, mod
         assert known == result.cohort.tolist()
 
 
+@pytest.mark.slow
 def test_a_run_in_single_precision_is_close_to_double_precision(name, model):
     double, single = (
         trained(name, model=model),

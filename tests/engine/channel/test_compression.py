@@ -31,6 +31,7 @@ def test_all_numbers_sent_are_no_compression(compression):
 
 
 @pytest.mark.parametrize("name", METHODS)
+@pytest.mark.slow
 def test_every_method_sends_fewer_bytes_compressed(name):
     options = {"model": SPLIT if supports(name, SPLIT) else "mlr", "rounds": 1}
     _, plain = finished(name, **options)

@@ -255,6 +255,7 @@ def test_an_unknown_run_cannot_be_exported(call: Call, tmp_path: Path) -> None:
         (lambda d: d["runs"][0].update(hparams={"more": nested(50)}), "nested more than 50 levels deep"),
     ],
 )
+@pytest.mark.slow
 def test_a_damaged_export_is_not_imported(call: Call, tmp_path: Path, damage: Any, words: str) -> None:
     call("run", write_config(tmp_path), "--quiet", "--export", "a.json")
     document = json.loads((tmp_path / "a.json").read_text())

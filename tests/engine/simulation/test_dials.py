@@ -93,6 +93,7 @@ def test_summaries_leave_malicious_clients_out_and_arrays_keep_them():
 
 
 @pytest.mark.parametrize("name", METHODS)
+@pytest.mark.slow
 def test_an_attack_by_nobody_changes_nothing(name):
     model = "mlr" if supports(name, "mlr") else SPLIT
     options = {"algorithm": name, "model": model, "rounds": 1}
@@ -127,6 +128,7 @@ WITHOUT_AVERAGE = {"pfedhn", "plgu_ghn", "fedproto", "fedamp", "fedfomo", "mocha
 
 @pytest.mark.parametrize("rule", ["median", "multi_krum"])
 @pytest.mark.parametrize("name", METHODS)
+@pytest.mark.slow
 def test_every_method_runs_with_a_robust_rule_or_refuses_it_before_training(name, rule):
     model = SPLIT if supports(name, SPLIT) else "mlr"
     run = configured(name, aggregator=rule, attack={"name": "sign_flip", "share": 0.25}, model=model, rounds=1)

@@ -159,6 +159,7 @@ def test_a_large_run_has_rows_of_participants_only() -> None:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS.names())
+@pytest.mark.slow
 def test_a_sample_has_the_values_that_all_clients_have(name: str) -> None:
     every = until(run_of(name), 2)
     settings = with_sample(config(name, model=model_of(name), **SETTINGS), 3)

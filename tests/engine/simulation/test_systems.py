@@ -72,6 +72,7 @@ def test_mistakes_are_refused_with_what_is_allowed(system, problem):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS.names())
+@pytest.mark.slow
 def test_a_clock_changes_no_model(name):
     plain, expected = finished(**of_method(name))
     run, rounds = finished(**of_method(name), system=DEVICES)
