@@ -1,6 +1,7 @@
 """A study on the command line: ``run`` computes it whole, ``study`` shows its choices."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,13 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
+def change(tmp_path: Path, *statements: str) -> None:
+    """Executes SQL on the database of the commands."""
+    with closing(Store(f"sqlite:///{tmp_path}/var/fedscape.db")) as store, store._database.write() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+
+
 @pytest.mark.slow
 def test_a_study_is_run_to_its_end_exported_and_shown(call: Call, config: Path, tmp_path: Path) -> None:
     export = tmp_path / "out.json"
@@ -52,11 +60,9 @@ def test_the_setting_of_a_choice_is_exact_in_json_and_short_in_the_table(
     call: Call, config: Path, tmp_path: Path
 ) -> None:
     call("run", config, "--quiet")
-    store = Store(f"sqlite:///{tmp_path}/var/fedscape.db")
-    with store._database.write() as connection:
-        connection.exec_driver_sql("UPDATE choices SET trial = 1")
-    lr = store.queue.get(2).config["training"]["lr"]
-    store.close()
+    change(tmp_path, "UPDATE choices SET trial = 1")
+    with closing(Store(f"sqlite:///{tmp_path}/var/fedscape.db")) as store:
+        lr = store.queue.get(2).config["training"]["lr"]
     (choice,) = json.loads(call("study", "1", "--json").out)
     assert choice["setting"] == {"lr": lr} and lr != float(f"{lr:.4g}")
     assert f"lr={lr:.4g}" in call("study", "1").out
@@ -67,10 +73,7 @@ def test_a_choice_whose_first_trial_was_deleted_is_shown_without_its_setting(
     call: Call, config: Path, tmp_path: Path
 ) -> None:
     call("run", config, "--quiet")
-    store = Store(f"sqlite:///{tmp_path}/var/fedscape.db")
-    with store._database.write() as connection:
-        connection.exec_driver_sql("DELETE FROM runs WHERE id = 1")
-    store.close()
+    change(tmp_path, "DELETE FROM runs WHERE id = 1")
     assert "deleted with its trial" in call("study", "1").out
     (choice,) = json.loads(call("study", "1", "--json").out)
     assert choice["setting"] is None
@@ -79,14 +82,14 @@ def test_a_choice_whose_first_trial_was_deleted_is_shown_without_its_setting(
 @pytest.mark.slow
 def test_a_study_with_a_cancelled_trial_says_what_it_waits_for(call: Call, config: Path, tmp_path: Path) -> None:
     call("run", config, "--quiet")
-    store = Store(f"sqlite:///{tmp_path}/var/fedscape.db")
-    with store._database.write() as connection:
-        connection.exec_driver_sql("DELETE FROM choices")
-        connection.exec_driver_sql("DELETE FROM runs WHERE position < 2")
-        connection.exec_driver_sql("UPDATE runs SET status = 'cancelled' WHERE id = 1")
+    change(
+        tmp_path,
+        "DELETE FROM choices",
+        "DELETE FROM runs WHERE position < 2",
+        "UPDATE runs SET status = 'cancelled' WHERE id = 1",
+    )
     assert "1 trial of fedavg was cancelled; retry it" in call("study", "1").err
     assert "retried as run" in call("retry", "1").out
-    store.close()
 
 
 def test_a_study_whose_method_was_removed_meanwhile_ends_with_the_reason_and_exit_code_3(
