@@ -1,8 +1,7 @@
 """What an interval or a number of splits allows to say, in words.
 
-A method *leads* only where the interval of its difference excludes 0 and the t-test does so after Holm's correction for
-all comparisons made; it is *level* where the interval lies within half a point of 0; otherwise the two *cannot be told
-apart*.
+A method is *ahead* or *behind* only if the t-test of its difference is significant after Holm's correction for all
+comparisons made. It is *level* if the interval is within half a point of 0. Otherwise there is *no clear difference*.
 """
 
 from math import isfinite
@@ -33,7 +32,7 @@ def relation(pair: Pair, level: float = ROPE) -> Relation:
 
 
 def difference_in_words(pair: Pair, samples: float | None = None) -> str:
-    """``Ahead by 2.1 points``, ``Level within half a point`` or ``Between −1.2 and +2.4 points: cannot be told apart``.
+    """``Ahead by 2.1 points``, ``Level within half a point`` or ``Between −1.2 and +2.4 points: no clear difference``.
 
     ``samples`` is the number of test samples behind the mean, which limits the decimals.
     """
@@ -46,10 +45,10 @@ def difference_in_words(pair: Pair, samples: float | None = None) -> str:
         return "One split: no interval" if difference.n else "No split in common"
     reach = f"Between {ends(difference, samples)} points"
     if excludes_zero(difference):
-        return f"{reach}: may be chance among so many comparisons"
+        return f"{reach}: not significant after Holm's correction"
     if difference.high - difference.low > WIDE:
         return f"{reach}: too little data to tell"
-    return f"{reach}: cannot be told apart"
+    return f"{reach}: no clear difference"
 
 
 def excludes_zero(difference: Interval) -> bool:

@@ -1,4 +1,4 @@
-"""The finding of a study in words: who leads training alone, who is level with it, who cannot be told apart from it."""
+"""The finding of a study in words: who leads training alone, who is level with it, who is not clearly different."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -82,12 +82,14 @@ def _verdicts(differences: Mapping[str, Difference], reference: str, samples: fl
     if level:
         found.append(f"{_named(level)} {_verb(level, 'is', 'are')} level with {reference}, within half a point.")
     if single := [one for one in unclear if excludes_zero(one.interval)]:
-        among = plural(len(differences), "comparison")
-        found.append(f"{_with_intervals(single, samples)} may differ from {reference} by chance, among {among}.")
+        what = f"{_verb(single, 'differs', 'differ')} from {reference}, but not significantly"
+        count = plural(len(differences), "comparison")
+        found.append(f"{_with_intervals(single, samples)} {what} after correction for {count}.")
     if known := [one for one in unclear if isfinite(one.interval.low) and one not in single]:
         low, high = min(one.interval.low for one in known), max(one.interval.high for one in known)
         reach = ends(Interval(0, low, high, 1), samples)
-        found.append(f"{_named(known)} cannot be told apart from {reference} (between {reach} points).")
+        what = f"{_verb(known, 'is', 'are')} not clearly different from {reference}"
+        found.append(f"{_named(known)} {what} (between {reach} points).")
     if behind:
         found.append(f"{_with_intervals(behind, samples)} {_verb(behind, 'is', 'are')} behind.")
     for splits, shared in ((1, "only one split"), (0, "no split")):

@@ -135,8 +135,8 @@ def test_the_sentences_sort_methods_by_what_their_interval_allows() -> None:
     assert finding.sentences(rows, FIVE, "LocalTrain", 5, "Digits · 20 clients") == [
         "Best (+2.0 ± 1.0 points) leads LocalTrain.",
         "LG-FedAvg is level with LocalTrain, within half a point.",
-        "IFCA (+1.2 ± 1.1 points) may differ from LocalTrain by chance, among 6 comparisons.",
-        "Ditto and CGPFL cannot be told apart from LocalTrain (between −1.2 and +1.7 points).",
+        "IFCA (+1.2 ± 1.1 points) differs from LocalTrain, but not significantly after correction for 6 comparisons.",
+        "Ditto and CGPFL are not clearly different from LocalTrain (between −1.2 and +1.7 points).",
         "FedAvg (−3.4 ± 2.0 points) is behind.",
         "Tuning raised CGPFL by 42.0 points and LocalTrain by 1.5 points.",
         "Under every method, chance alone could explain how low the lowest 10 % of the clients are.",
@@ -152,7 +152,7 @@ def test_methods_with_one_split_or_none_in_common_have_no_interval() -> None:
     }
     found = finding.sentences(table(Ditto=0.0), apart, "LocalTrain", 5, "Digits")
     assert found[:3] == [
-        "Ditto cannot be told apart from LocalTrain (between −1.2 and +1.7 points).",
+        "Ditto is not clearly different from LocalTrain (between −1.2 and +1.7 points).",
         "CFL has only one split in common with LocalTrain.",
         "IFCA has no split in common with LocalTrain.",
     ]

@@ -27,7 +27,7 @@ def pair(interval: Interval, t_holm: float = 0.04) -> Pair:
         (-0.004, 0.004, "Level within half a point"),
         (0.001, 0.003, "Level within half a point"),
         (-0.012, 0.024, "Between −1.2 and +2.4 points: too little data to tell"),
-        (-0.006, 0.009, "Between −0.6 and +0.9 points: cannot be told apart"),
+        (-0.006, 0.009, "Between −0.6 and +0.9 points: no clear difference"),
     ],
 )
 def test_a_verdict_depends_on_zero_half_a_point_and_two_points(low: float, high: float, expected: str) -> None:
@@ -37,7 +37,7 @@ def test_a_verdict_depends_on_zero_half_a_point_and_two_points(low: float, high:
 def test_a_lead_must_hold_after_the_correction_for_all_comparisons() -> None:
     ahead, behind = pair(Interval(0.02, 0.01, 0.03, 5), 0.06), pair(Interval(-0.02, -0.03, -0.01, 5), 0.06)
     assert relation(ahead) == relation(behind) == "unclear"
-    assert difference_in_words(ahead) == "Between +1.0 and +3.0 points: may be chance among so many comparisons"
+    assert difference_in_words(ahead) == "Between +1.0 and +3.0 points: not significant after Holm's correction"
     assert relation(pair(Interval(0.002, 0.001, 0.003, 5), 0.06)) == "level"
 
 
