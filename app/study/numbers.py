@@ -170,7 +170,7 @@ def _table(study: Study) -> pd.DataFrame:
     gaps = compared(study)
     lowest = blocks(runs, "lowest")
     named, shared = named_tail(study) if reference else pd.Series(dtype=float), against_global(study)
-    costs = runs[runs["setting"] == TUNED].groupby("method")[["gradient_evaluations", "megabytes"]].mean()
+    costs = {column: blocks(runs, column).mean() for column in ("gradient_evaluations", "megabytes")}
     spent = study.trial_values.groupby("method")["gradients"].sum()
     found = []
     for row in rows.to_dict("records"):

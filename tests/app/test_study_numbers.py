@@ -255,6 +255,24 @@ def test_the_cheapest_method_has_its_final_accuracy_at_equal_cost() -> None:
     assert found.max() == found[2.2] == pytest.approx(0.9)
 
 
+def test_costs_are_averaged_over_seeds_and_then_splits() -> None:
+    everyone = clients(A=[0.9], splits=2)
+    runs = runs_of(everyone).assign(gradient_evaluations=100.0, megabytes=3.0)
+    runs = runs[~((runs["setting"] == "tuned") & (runs["split"] == 1) & (runs["seed"] == 101))]
+    runs.loc[runs["split"] == 1, ["gradient_evaluations", "megabytes"]] = 400.0, 9.0
+    study = SimpleNamespace(
+        final_runs=runs,
+        final_clients=everyone,
+        reference=None,
+        trial_values=pd.DataFrame({"method": [], "gradients": []}),
+        entries=[],
+        of_finals=lambda _: everyone.iloc[:0],
+        keep=lambda _, compute: compute(),
+    )
+    found = numbers.table(cast(Study, study)).iloc[0]
+    assert found["gradients"] == 250 and found["megabytes"] == 6
+
+
 def test_the_latex_table_has_intervals_and_dashes_for_the_reference() -> None:
     row = {
         "method": "FedAvg & co",
