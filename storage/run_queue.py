@@ -50,7 +50,7 @@ class RunQueue:
         newest_first: bool = True,
         with_partition: bool = True,
     ) -> list[RunRecord]:
-        """Runs that meet all conditions. Long lists are faster ``with_partition=False``."""
+        """Runs that meet all conditions. A long list loads faster with ``with_partition=False``."""
         selected = {
             "experiment_id": experiment_ids,
             "id": run_ids,

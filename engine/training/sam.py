@@ -1,13 +1,13 @@
 """Sharpness-aware steps: gradients taken at a point uphill, with one radius for the model or one for each layer.
 
-SAM (Foret, Kleiner, Mobahi, Neyshabur, ICLR 2021) perturbs by eps = rho g/||g||. LWSAM (Qu et al., CVPR 2023, document
-002, equations 4-6) scales that by a score of each layer, and allows other norms than p = 2:
+SAM (Foret, Kleiner, Mobahi, Neyshabur, ICLR 2021) perturbs by eps = rho g/||g||. LWSAM (PLGU, Qu et al., CVPR 2023,
+equations 4-6) scales that by a score of each layer, and allows other norms than p = 2:
 
     xi_l  <- ||theta_l - w_l|| / dim(w_l), normalized to sum_l xi_l = 1
     eps_l <- rho xi_l sign(g_l) |g_l|^(q-1) / (||g||_q^q)^(1/p)         1/p + 1/q = 1
 
-The document prints the exponent p-1 in place of 1/p. Only 1/p gives SAM's rho g/||g|| at p = q = 2, and the document's
-own equation 24 has that.
+The paper prints the exponent p-1 in place of 1/p. Only 1/p gives SAM's rho g/||g|| at p = q = 2, and the paper's own
+equation 24 has it.
 """
 
 from collections.abc import Sequence
