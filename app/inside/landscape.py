@@ -149,6 +149,11 @@ def between(view: RunView, options: dict[str, Any], client: int) -> None:
                 name=f"plane-{on}-client-{client}",
                 title=f"Loss on {words}",
             )
+    if found.values.get("has_parts"):
+        terms.caption(
+            f"The contours keep what {view.method} adds to the network of client {client}. The losses beside the other "
+            "models are without it."
+        )
 
 
 def sharp(view: RunView, options: dict[str, Any], client: int) -> None:

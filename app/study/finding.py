@@ -41,11 +41,14 @@ def data_in_words(study: Study) -> str:
 
 def title(table: pd.DataFrame, differences: Mapping[str, Difference], reference: str | None, splits: int) -> str:
     """``No method leads LocalTrain``, ``CGPFL leads LocalTrain by 2.1 points``."""
-    if table["tuned"].isna().all():
+    known = table.loc[table["tuned"].notna(), "method"].tolist()
+    if not known:
         return "No run with the chosen settings has results"
     if reference is None or not differences:
-        best = table.iloc[0]
-        return f"{best['method']} has the highest tuned accuracy, but there is no reference to compare with"
+        if len(known) == 1:
+            return f"Only {known[0]} has results with its chosen settings"
+        missing = "there is no reference" if reference is None else f"{reference} has no results"
+        return f"{known[0]} has the highest tuned accuracy, but {missing} to compare with"
     if splits < MIN_BLOCKS:
         return f"{capital(plural(splits, 'split is', 'splits are'))} too few to tell who leads {reference}"
     leaders = _of(differences, "ahead")

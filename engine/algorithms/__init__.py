@@ -60,6 +60,14 @@ def keeps_places(algorithm: Algorithm) -> bool:
     return bool(getattr(algorithm, "keeps_places", True))
 
 
+def stores_outputs(algorithm: Algorithm) -> bool:
+    """Whether models predict with stored outputs of their own networks, which change when the weights are moved.
+
+    Such a method has the attribute ``stores_outputs = True``.
+    """
+    return bool(getattr(algorithm, "stores_outputs", False))
+
+
 def special_forward(algorithm: Algorithm, model: Model) -> Forward | None:
     """How a method's personalized models predict; None if as the network does."""
     return algorithm.forward(model) if isinstance(algorithm, PredictsItsOwnWay) else None

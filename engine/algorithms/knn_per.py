@@ -106,6 +106,7 @@ class State:
 @dataclass(frozen=True)
 class KnnPer(OneGlobalModel):
     hparams: Hparams
+    stores_outputs: ClassVar[bool] = True
 
     def init(self, task: Task) -> State:
         if self.hparams.lam == "auto" and not task.data.val.num_samples:

@@ -4,7 +4,8 @@ Garipov, Izmailov, Podoprikhin, Vetrov, Wilson. Loss Surfaces, Mode Connectivity
 2018. https://arxiv.org/abs/1802.10026, the planes of its figure 1. Distances on the plane are distances between
 parameters: the axes are made orthonormal by Gram-Schmidt. The model trained alone is LocalTrain's, for the same client,
 rounds and batches. If a method has no global model, or every client uses it, the initial model takes its place. The
-plane is one of network weights: parts that a method adds (conditions, prototypes) are the client's throughout.
+plane is one of network weights: parts that a method adds (conditions, prototypes) are the client's throughout. Only the
+losses of the three models are their own: the others predict without these parts.
 """
 
 from collections.abc import Mapping
@@ -42,6 +43,7 @@ Model = Literal["global", "personalized", "alone", "initial"]
 class PlaneValues(Values):
     models: Annotated[list[Model], Field(min_length=3, max_length=3)]
     losses: dict[On, dict[Model, Number]]
+    has_parts: bool = False  # whether the method adds parts, which the surfaces keep
 
 
 @ANALYSES.register("plane", title="Plane through three models", paper="Garipov et al., NeurIPS 2018")
@@ -66,7 +68,7 @@ class ThreeModels:
         first, second = orthonormal(*(difference(p, origin) for p in others))
         places = np.array([[dot(difference(p, origin), axis) for axis in (first, second)] for p in corners.values()])
         x, y = _axes(places, o.points, o.margin)
-        own = subject.network_of(o.client)
+        own = subject.movable_network_of(o.client)
         steps = (torch.from_numpy(v).to(subject.task.device, subject.task.dtype) for v in (x, y))
         plane = Plane(own | origin, first, second, *steps)
         forward = special_forward(subject.algorithm, subject.task.model)
@@ -74,8 +76,14 @@ class ThreeModels:
         for i, (on, samples) in enumerate(grounds.items()):
             watch = lambda share, i=i: subject.progress(0.5 + 0.25 * (i + share))  # noqa: E731
             arrays[on] = surface(subject.task.model, plane, samples, forward=forward, progress=watch)
-            at = (mean_loss(subject.task.model, own | p, samples, forward) for p in corners.values())
-            losses[on] = {name: finite(loss) for name, loss in zip(corners, at, strict=True)}
+            losses[on] = {
+                name: finite(
+                    mean_loss(subject.task.model, own | p, samples, forward)
+                    if name == "personalized"
+                    else mean_loss(subject.task.model, p, samples)
+                )
+                for name, p in corners.items()
+            }
         return Findings(
             arrays,
             {
@@ -85,6 +93,7 @@ class ThreeModels:
                 "models": list(corners),
                 "samples": {on: len(samples) for on, samples in grounds.items()},
                 "losses": losses,
+                "has_parts": forward is not None,
             },
         )
 
@@ -99,7 +108,7 @@ def _corners(subject: Subject, client: int) -> dict[str, SharedParams]:
     """Three distinct models, by name. Raises Unsupported if there are fewer."""
     shared, names = subject.global_model, subject.task.model.names
     candidates = {} if shared is None else {"global": shared.of_client(client)}
-    candidates |= {"personalized": subject.network_of(client), "alone": trained_alone(subject, client)}
+    candidates |= {"personalized": subject.movable_network_of(client), "alone": trained_alone(subject, client)}
     chosen: dict[str, SharedParams] = {}
     for name, params in (candidates | {"initial": subject.models.initial}).items():
         moving = {n: params[n] for n in names}

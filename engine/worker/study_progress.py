@@ -8,7 +8,7 @@ from typing import Any
 from engine.config.tune import Tune
 from storage import ChoiceRecord, RunRecord, Store
 
-ENDED = ("done", "diverged", "failed")  # a cancelled trial has to be retried
+ENDED = ("done", "diverged", "failed")  # a cancelled run has to be retried
 Key = tuple[str, int]  # entry and split of a choice
 Trials = dict[int, dict[int, RunRecord]]  # trial -> seed -> its newest run
 
@@ -57,12 +57,14 @@ class StudyProgress:
         total = sum(max(self.planned, sum(map(len, trials.values()))) for trials in self.trials.values())
         line = f"trials {sum(run.status in ENDED for run in self.trial_runs)} of {total}"
         if self.finals:
-            line += f", final runs {sum(run.is_finished for run in self.finals)} of {len(self.finals)}"
+            line += f", final runs {sum(run.status in ENDED for run in self.finals)} of {len(self.finals)}"
         elif methods := len({entry for entry, _ in self.undecided}):
             line += f", final runs wait for {methods} method{'' if methods == 1 else 's'}"
         else:
             line += ", no final runs"
-        return [line, *self.held_up]
+        cancelled = sum(run.status == "cancelled" for run in self.finals)
+        which = "1 final run was" if cancelled == 1 else f"{cancelled} final runs were"
+        return [line, *self.held_up, *([f"{which} cancelled; retry {_them(cancelled)}"] if cancelled else [])]
 
 
 def progress_of(store: Store, experiment_id: int) -> StudyProgress:

@@ -127,7 +127,12 @@ def test_the_title_names_methods_that_lead_the_reference() -> None:
     two = {name: difference(name, 0.01, 0.03) for name in "BC"}
     assert finding.title(rows, two, "LocalTrain", 5) == "B and C lead LocalTrain"
     assert finding.title(rows, two, "LocalTrain", 2) == "2 splits are too few to tell who leads LocalTrain"
-    assert finding.title(rows, {}, None, 5).startswith("A has the highest tuned accuracy")
+    assert finding.title(rows, {}, None, 5) == "Only A has results with its chosen settings"
+    rows = table(A=0.1, B=0.1)
+    assert finding.title(rows, {}, None, 5).endswith("but there is no reference to compare with")
+    assert finding.title(rows, {}, "LocalTrain", 5) == (
+        "A has the highest tuned accuracy, but LocalTrain has no results to compare with"
+    )
 
 
 def test_the_sentences_sort_methods_by_what_their_interval_allows() -> None:

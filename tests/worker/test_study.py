@@ -404,6 +404,15 @@ def test_a_study_whose_trial_is_restored_continues_without_a_restart(
     assert progress_of(store, trials_done).finals
 
 
+def test_cancelled_final_runs_are_not_counted_as_done(store: Store, trials_done: int, dispatcher: Dispatcher) -> None:
+    dispatcher.step(0)
+    finals = progress_of(store, trials_done).finals
+    store.queue.request([finals[-1].id], "cancel")
+    line, advice = progress_of(store, trials_done).in_words()
+    assert line.endswith(f"final runs 0 of {len(finals)}")
+    assert advice == "1 final run was cancelled; retry it"
+
+
 def test_a_study_continues_if_the_repeated_trial_it_waits_for_is_deleted(
     store: Store, trials_done: int, dispatcher: Dispatcher, clock: Clock
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from engine.algorithms import Algorithm, special_forward
+from engine.algorithms import Algorithm, special_forward, stores_outputs
 from engine.config.schema import RunConfig
 from engine.core.errors import Unsupported
 from engine.core.params import SharedParams
@@ -68,6 +68,15 @@ class Subject:
                 "another analysis, or the run of another method"
             )
         return own
+
+    def movable_network_of(self, client: int) -> SharedParams:
+        """``network_of``, for analyses that move its weights. Raises Unsupported also if stored outputs must follow."""
+        if stores_outputs(self.algorithm):
+            raise Unsupported(
+                "each client's model predicts with stored features, which would have to be computed again wherever "
+                "this analysis moves the weights; choose another analysis, or the run of another method"
+            )
+        return self.network_of(client)
 
     @property
     def global_model(self) -> Predictor | None:

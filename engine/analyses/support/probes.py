@@ -64,7 +64,7 @@ def place(subject: Subject, options: OnSamples) -> list[Placed]:
     if shared is not None:
         models["global"] = shared.of_client(options.client), None
     forward = special_forward(subject.algorithm, subject.task.model)
-    models["personalized"] = subject.network_of(options.client), forward
+    models["personalized"] = subject.movable_network_of(options.client), forward
     return [Placed(name, on, *model, samples) for name, model in models.items() for on, samples in grounds.items()]
 
 
@@ -72,7 +72,7 @@ def placed_own(subject: Subject, options: OnSamples, client: int) -> Placed:
     """A client's personalized model on its own samples."""
     samples = own_samples(subject, options.model_copy(update={"client": client}))
     forward = special_forward(subject.algorithm, subject.task.model)
-    return Placed("personalized", "own", subject.network_of(client), forward, samples)
+    return Placed("personalized", "own", subject.movable_network_of(client), forward, samples)
 
 
 def own_samples(subject: Subject, options: OnSamples) -> Samples:

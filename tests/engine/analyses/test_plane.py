@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from engine.analyses.landscape import Landscape
 from engine.analyses.plane import Options, ThreeModels
+from engine.analyses.sharpness_of import Sharpness
 from engine.analyses.support.directions import difference, norm
 from engine.analyses.support.loaded_run import Subject
 from engine.analyses.support.local_only import trained_alone
@@ -39,6 +41,23 @@ def test_the_models_on_the_plane_have_their_recorded_losses() -> None:
     recorded = score(run.algorithm, run.state, run.task)
     assert found["own"]["personalized"] == pytest.approx(recorded["personalized.loss"][1])
     assert found["own"]["global"] == pytest.approx(recorded["global.loss"][1])
+
+
+def test_the_other_models_have_the_losses_of_plain_networks() -> None:
+    run = trained("gpfl", model={"name": "dnn", "hidden": 4})
+    found = plane(as_subject(run), client=1).values
+    alone = trained("local_train", model={"name": "dnn", "hidden": 4})
+    recorded = {name: score(one.algorithm, one.state, one.task) for name, one in (("gpfl", run), ("alone", alone))}
+    assert found["losses"]["own"]["personalized"] == pytest.approx(recorded["gpfl"]["personalized.loss"][1])
+    assert found["losses"]["own"]["alone"] == pytest.approx(recorded["alone"]["personalized.loss"][1])
+    assert found["has_parts"] and not plane(subject_of("ditto")).values["has_parts"]
+
+
+@pytest.mark.parametrize("analysis", [ThreeModels, Landscape, Sharpness])
+def test_weights_are_not_moved_where_stored_features_must_follow(analysis) -> None:
+    subject = subject_of("knn_per", model={"name": "dnn", "hidden": 4})
+    with pytest.raises(Unsupported, match="stored features"):
+        analysis(analysis.__annotations__["options"]()).compute(subject)
 
 
 def test_a_point_on_the_plane_has_the_loss_of_its_model() -> None:
