@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from engine.analyses.landscape import Landscape
 from engine.analyses.plane import Options, ThreeModels
-from engine.analyses.sharpness_of import Sharpness
 from engine.analyses.support.directions import difference, norm
 from engine.analyses.support.loaded_run import Subject
 from engine.analyses.support.local_only import trained_alone
 from engine.core.errors import Unsupported
+from engine.core.registry import ANALYSES
 from engine.simulation.evaluation import score
 from tests.support.builders import trained
 from tests.support.subjects import as_subject, subject_of
@@ -53,11 +52,12 @@ def test_the_other_models_have_the_losses_of_plain_networks() -> None:
     assert found["has_parts"] and not plane(subject_of("ditto")).values["has_parts"]
 
 
-@pytest.mark.parametrize("analysis", [ThreeModels, Landscape, Sharpness])
-def test_weights_are_not_moved_where_stored_features_must_follow(analysis) -> None:
+@pytest.mark.parametrize("name", ["landscape", "plane", "sharpness"])
+def test_weights_are_not_moved_where_stored_features_must_follow(name: str) -> None:
+    analysis = ANALYSES.get(name)
     subject = subject_of("knn_per", model={"name": "dnn", "hidden": 4})
     with pytest.raises(Unsupported, match="stored features"):
-        analysis(analysis.__annotations__["options"]()).compute(subject)
+        analysis.make(analysis.options()).compute(subject)
 
 
 def test_a_point_on_the_plane_has_the_loss_of_its_model() -> None:
