@@ -88,7 +88,7 @@ class AnalysisRequest:
 
     def offer_retry(self, found: AnalysisRecord) -> None:
         if found.status == "failed":
-            st.warning(plain(f"The analysis failed. {found.error or 'No reason was recorded.'}"))
+            st.warning(plain(f"The analysis failed: {found.error or 'no reason was recorded'}"))
         with st.container(horizontal=True, vertical_alignment="center"):
             reason = permits.why_not("analyze", [self.run])
             st.button("Try again", key=f"{self.key}_again", on_click=self.submit, disabled=reason is not None)
