@@ -11,6 +11,7 @@ untrusted: everything is validated, nothing is executed.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,9 +30,11 @@ from engine.datasets.table import BROKEN_TABLE, Roles, column_names, csv_bytes, 
 
 FOLDER = "folder"
 MAX_CLASSES = 10_000
+LARGEST_STANDARDIZED = 1e150  # the sum of the squares of values beyond it may be infinite
 CHANNELS = (1, 3, 4)  # of gray images, of color, and of color with transparency
 NPZ_ARRAYS = ("x", "y", "client", "split")
 MEMORY = {".npz": npz_bytes, ".csv": csv_bytes, ".parquet": parquet_bytes, FOLDER: image_folder_bytes}
+_UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")  # null characters, and surrogates, which UTF-8 cannot encode
 EXPECTED = {
     ".npz": "arrays x [n, ...] (images [n, channels, height, width]), y [n], optional client [n] and split [n], saved "
     "with numpy.savez",
@@ -170,12 +173,16 @@ def checked_pool(
             f"y has {len(classes):,} different values, at most {MAX_CLASSES:,} classes are "
             "allowed; is it the class column?",
         )
+    if bad := [name for name in classes if _UNSTORABLE.search(name)]:
+        raise _unusable(path, f"y has the class {bad[0]!r}, with a character that cannot be stored; rename it")
     client = arrays.get("client")
     if client is not None and "client" not in known:
         client = _numbered("client", client, path)[1]
     split = _split(arrays["split"], path) if "split" in arrays else None
     scale = 1 / 255 if x.dtype == np.uint8 and x.ndim > 2 else 1.0
     if is_standardized:
+        if (largest := max(-float(x.min()), float(x.max()))) > LARGEST_STANDARDIZED:
+            raise _unusable(path, f"x has values up to ±{largest:g}, too large to standardize; divide them first")
         x, scale = standardize(x, x if split is None else x[split == 0]), 1.0
     return Pool(x, y, num_classes=len(classes), scale=scale, client=client, split=split, class_names=classes)
 
@@ -236,6 +243,8 @@ def _numbered(name: str, values: np.ndarray, path: Path) -> tuple[tuple[str, ...
 def _split(split: np.ndarray, path: Path) -> np.ndarray:
     if split.dtype.kind not in "biuf" or not np.isin(split, (0, 1)).all():
         raise _unusable(path, "split has values other than 0 (train) and 1 (test)")
+    if split.all():
+        raise _unusable(path, "split has no 0 (train): all samples are for testing")
     return split.astype(np.int64)
 
 

@@ -155,6 +155,8 @@ def read_parquet(path: Path, roles: Roles, max_bytes: int) -> Table:
         kind = schema.field(bad[0]).type
         raise ValueError(f"column {bad[0]}: has {kind}, not numbers{_others(bad)}; encode or remove it")
     text = [name for name in (roles.label, client) if name and not _is_number(schema.field(name).type)]
+    if bad := [name for name in text if pa.types.is_nested(schema.field(name).type)]:
+        raise ValueError(f"column {bad[0]}: has {schema.field(bad[0]).type}, not whole numbers or text; convert it")
     with parquet.ParquetFile(path, read_dictionary=text) as file:
         blocks = _parquet_blocks(file, [*features, *filter(None, (roles.label, client))], features)
         try:

@@ -130,6 +130,9 @@ def test_a_relative_path_is_searched_in_the_data_folder_first(tmp_path, monkeypa
         ({"y": np.where(Y == 2, 0.5, Y)}, r"y\[2\] is 0\.5; y has values that are missing or not whole"),
         ({"y": np.zeros(6)}, "single class"),
         ({"client": [0, 1]}, r"client has shape \[2\]"),
+        ({"split": [1, 1, 1, 1, 1, 1]}, "split has no 0"),
+        ({"y": np.array(["a", "b\0c"] * 3)}, r"class 'b\\x00c', with a character that cannot be stored"),
+        ({"y": np.array(["a", "\ud800"] * 3)}, r"class '\\ud800', with a character that cannot be stored"),
         ({"split": [0, 1, 2, 0, 1, 2]}, "split has values other than"),
         ({"y": np.array(["a", None] * 3, dtype=object)}, "allow_pickle=False"),
     ],
@@ -392,6 +395,19 @@ def test_an_invalid_column_of_a_parquet_file_is_named(tmp_path, column, words):
     pd.DataFrame({"a": [1, 2], "b": column, "label": [0, 1]}).to_parquet(tmp_path / "own.parquet")
     with pytest.raises(DataUnavailable, match=words):
         load(tmp_path / "own.parquet")
+
+
+def test_a_nested_label_of_a_parquet_file_is_named(tmp_path):
+    pd.DataFrame({"a": [1.0, 2.0], "label": [[0], [1]]}).to_parquet(tmp_path / "own.parquet")
+    with pytest.raises(DataUnavailable, match=r"column label: has list<.*not whole numbers or text"):
+        load(tmp_path / "own.parquet")
+
+
+def test_values_whose_squares_are_infinite_are_not_standardized(tmp_path):
+    x = X.copy()
+    x[3, 1] = -1e160
+    with pytest.raises(DataUnavailable, match="x has values up to ±1e\\+160, too large to standardize"):
+        load(npz(tmp_path, x=x), standardize=True)
 
 
 def test_text_of_a_parquet_file_is_refused_before_it_is_read(tmp_path, monkeypatch):
