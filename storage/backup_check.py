@@ -56,7 +56,7 @@ ALLOWED = {
     "analyses.control": ("", "cancel"),
 }
 MINIMUM = {
-    "runs.rounds": 0,
+    "runs.rounds": 1,
     "runs.round": -1,
     "runs.epoch": 0,
     "runs.position": 0,

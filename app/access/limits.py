@@ -43,12 +43,16 @@ def why_not_today(limits: Limits, usage: Usage, now: datetime) -> str | None:
 
 def why_not_store(person: Person, usage: Usage, more_bytes: int = 0) -> str | None:
     """Why ``more_bytes`` may not be stored."""
-    limit = limits_of(person).disk_bytes
-    if limit is None or (used := usage.artifact_bytes + _uploaded_bytes(person)) + more_bytes < limit:
+    limit, uploaded = limits_of(person).disk_bytes, _uploaded_bytes(person)
+    if limit is None or (used := usage.artifact_bytes + uploaded) + more_bytes < limit:
         return None
+    of_uploads = (
+        f" Only an administrator can delete the files that you uploaded ({wording.size_bytes(uploaded)}, in "
+        f"DATA_DIR/{upload_folder(person)})."
+    )
     return (
         f"Limit reached: {wording.size_bytes(limit)} of disk per person; you use {wording.size_bytes(used)}. To "
-        "free space, drop models in the Library, or delete runs permanently."
+        f"free space, drop models in the Library, or delete runs permanently.{of_uploads if uploaded else ''}"
     )
 
 

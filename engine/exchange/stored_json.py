@@ -4,10 +4,13 @@ A backup is refused unless its runs match these declarations. A configuration ma
 parts, so only their kinds are checked.
 """
 
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from engine.core.run_json import Name, Size, Strict
 
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
 Part = dict[str, Any] | None
 Scores = dict[str, float | None] | None
 
@@ -22,14 +25,14 @@ class StudyEntry(Strict):
 
     role: Name
     entry: str
-    split: Size
+    split: Seed
     trial: Size
 
 
 class ConfigEntry(Strict):
     """``engine.config.schema.RunConfig``."""
 
-    algorithm: NamedPart | None = None
+    algorithm: NamedPart
     dataset: NamedPart | None = None
     partition: NamedPart | None = None
     model: NamedPart | None = None
