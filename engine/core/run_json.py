@@ -59,8 +59,6 @@ class ClientsEntry(Strict):
             raise ValueError(f"{len(self.test_sizes)} clients; must be between 1 and {MAX_CLIENTS:,}")
         if len({len(counts) for counts in self.class_counts}) > 1 or not self.num_classes:
             raise ValueError("class_counts: must have the same number of classes, at least one, for every client")
-        if not any(self.test_sizes):
-            raise ValueError("test_sizes: at least one client must have test samples")
         return self
 
     @property
@@ -85,6 +83,12 @@ class PartitionEntry(ClientsEntry):
     notes: Annotated[list[Text], Field(max_length=1_000)] = []
     unseen: UnseenEntry | None = None
     malicious: list[bool] | None = None
+
+    @model_validator(mode="after")
+    def _check_measured(self) -> Self:
+        if not any(self.test_sizes) and not any(self.val_sizes):
+            raise ValueError("test_sizes: at least one client must have test or validation samples")
+        return self
 
     @model_validator(mode="after")
     def _check_malicious(self) -> Self:

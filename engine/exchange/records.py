@@ -85,7 +85,8 @@ def load_result(store: Store, run: RunRecord) -> RunResult:
 def export_config(store: Store, runs: Sequence[RunRecord]) -> dict[str, Any]:
     """The ``config`` of an export of these runs."""
     ids = dict.fromkeys(run.experiment_id for run in runs)
-    return joint_config([store.experiments.get(i).config for i in ids])
+    found = [store.experiments.get(i) for i in ids]
+    return joint_config([experiment.config | {"name": experiment.name} for experiment in found])
 
 
 def choices_of(store: Store, runs: Sequence[RunRecord]) -> list[ChoiceEntry]:

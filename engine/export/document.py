@@ -97,13 +97,14 @@ def summary_of(rounds: Sequence[RoundResult], partition: Mapping[str, Any] | Non
     """Computes the summary of a run that was stopped before it wrote one, from its last and best evaluated rounds."""
     summary: dict[str, Any] = dict.fromkeys(MODEL_KINDS)
     best: dict[str, Any] = dict.fromkeys(MODEL_KINDS)
-    val_sizes = (partition or {}).get("val_sizes", ())
+    known = partition or {}
+    val_sizes, malicious = known.get("val_sizes", ()), known.get("malicious")
     for model in MODEL_KINDS:
         measured = [r for r in rounds if {f"{model}.accuracy", f"{model}.val_accuracy"} & r.arrays.keys()]
         found = [(r, select_prefix(model, r.scalars)) for r in measured]
         if found:
             summary[model] = found[-1][1] or None
-            scores = [best_round_score(model, r.scalars, r.arrays, val_sizes) for r, _ in found]
+            scores = [best_round_score(model, r.scalars, r.arrays, val_sizes, malicious) for r, _ in found]
             if np.isfinite(scores).any():
                 chosen, values = found[int(np.nanargmax(scores))]
                 best[model] = {"round": int(chosen.round), **values}

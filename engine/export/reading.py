@@ -26,7 +26,7 @@ from engine.core.vocabulary import COSTS, DIAGNOSTICS, MODEL_KINDS, UNSEEN, Ende
 from engine.export import diagnostic_groups
 from engine.export.choices import ChoiceEntry, by_experiment
 from engine.export.document import summary_of
-from engine.metrics import summarize_clients
+from engine.metrics import of_benign, summarize_clients
 
 Numbers = list[Annotated[float, Field(allow_inf_nan=False)] | None]
 Cost = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -160,13 +160,15 @@ def _matched(
 ) -> Iterable[tuple[RunEntry, int, RunConfig]]:
     """Each entry with the index of its experiment, and its configuration.
 
-    Without ``experiment_index``, equal entries are distributed over the experiments of their name in turn.
+    Without ``experiment_index``, equal entries are distributed over the experiments of their name in turn. Otherwise
+    names do not matter: files of older versions have an experiment's first name in ``config``.
     """
     known = [_Runs(experiment) for experiment in experiments]
     uses: Counter[tuple[int, str, int | None, int]] = Counter()
     for i, entry in enumerate(entries):
-        name = entry.experiment or experiments[0].name
-        indices = [p for p, e in enumerate(experiments) if e.name == name and entry.experiment_index in (None, p)]
+        name, given = entry.experiment or experiments[0].name, entry.experiment_index
+        is_only = len(experiments) == 1 and given is None
+        indices = [p for p, e in enumerate(experiments) if given == p or is_only or (given is None and e.name == name)]
         found = {index: run for index in indices if (run := known[index].of(entry)) is not None}
         if not found:
             split = "" if entry.data_seed is None else f"split {entry.data_seed}, "
@@ -269,11 +271,10 @@ def _round(entry: RoundEntry, partition: PartitionEntry, dtype: np.dtype) -> Rou
             arrays[f"{DIAGNOSTICS}.{name}"] = _nested(value, f"{at}: diagnostics.{name}")
         else:
             scalars[f"{DIAGNOSTICS}.{name}"] = _number(value)
-    unseen_sizes = partition.unseen.test_sizes if partition.unseen else []
     for group in (*MODEL_KINDS, UNSEEN):
-        sizes = unseen_sizes if group == UNSEEN else partition.test_sizes
-        if f"{group}.accuracy" in arrays:
-            scalars |= add_prefix(group, summarize_clients(arrays[f"{group}.accuracy"], np.array(sizes)))
+        of, malicious = (partition.unseen, None) if group == UNSEEN else (partition, partition.malicious)
+        if of is not None and (accuracies := arrays.get(f"{group}.accuracy")) is not None:
+            scalars |= add_prefix(group, summarize_clients(of_benign(accuracies, malicious), np.array(of.test_sizes)))
     clusters = None if entry.clusters is None else _array(entry.clusters, N, f"{at}: clusters").astype(np.int16)
     if any(client >= N for client in entry.cohort):
         raise ValueError(f"{at}: cohort: client {max(entry.cohort)} is not between 0 and {N - 1}")

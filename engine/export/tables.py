@@ -1,6 +1,6 @@
 """Runs as tidy tables, for notebooks, CSV and Parquet."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,13 +9,14 @@ import pandas as pd
 
 from engine.core.results import RoundResult, RunResult
 from engine.core.vocabulary import COSTS, MODEL_KINDS, UNSEEN, add_prefix, summary_at
+from engine.metrics import of_benign
 
 Format = Literal["csv", "parquet"]
 GROUPS = (*MODEL_KINDS, UNSEEN)  # what a client's values may be of
 
 
 def rounds_table(runs: Iterable[RunResult]) -> pd.DataFrame:
-    """One row per run and round: all scalars, and client means of per-client values without a summary.
+    """One row per run and round: all scalars, and means over benign clients of values without a summary.
 
     Scalars: ``personalized.mean``, ``seconds``, ...; client means: ``personalized.loss``, ``train_loss``, ...
 
@@ -23,7 +24,13 @@ def rounds_table(runs: Iterable[RunResult]) -> pd.DataFrame:
     """
     return pd.DataFrame(
         [
-            {**_identity(run), "round": int(r.round), "participants": len(r.cohort), **r.scalars, **_client_means(r)}
+            {
+                **_identity(run),
+                "round": int(r.round),
+                "participants": len(r.cohort),
+                **r.scalars,
+                **_client_means(r, run.partition),
+            }
             for run in runs
             for r in run.rounds
         ]
@@ -87,11 +94,12 @@ def _costs(run: RunResult) -> dict[str, float]:
     return {name: sum(r.scalars[name] for r in run.rounds) for name in COSTS}
 
 
-def _client_means(r: RoundResult) -> dict[str, float]:
-    """Whether to average a value over clients. Not for accuracies, whose means are scalars already."""
+def _client_means(r: RoundResult, partition: Mapping[str, Any] | None) -> dict[str, float]:
+    """Means over benign clients, but not of accuracies, whose means are scalars already."""
     summarized = {f"{group}.accuracy" for group in GROUPS}
+    malicious = (partition or {}).get("malicious")
     return {
-        name: _nanmean(values)
+        name: _nanmean(values if name.startswith(UNSEEN) else of_benign(values, malicious))
         for name, values in r.arrays.items()
         if _is_per_client(name) and values.ndim == 1 and name not in summarized
     }

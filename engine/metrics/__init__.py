@@ -27,14 +27,23 @@ def summarize_clients(values: np.ndarray, weights: np.ndarray) -> dict[str, floa
     return {entry.name: float(entry.make()(values, weights)) for entry in METRICS}
 
 
+def of_benign(values: np.ndarray, malicious: Sequence[bool] | np.ndarray | None) -> np.ndarray:
+    """[N] values, NaN for malicious clients, which no summary counts."""
+    return values if malicious is None else np.where(malicious, np.nan, values)
+
+
 def best_round_score(
-    model: str, scalars: Mapping[str, float], arrays: Mapping[str, np.ndarray], val_sizes: Sequence[int] | np.ndarray
+    model: str,
+    scalars: Mapping[str, float],
+    arrays: Mapping[str, np.ndarray],
+    val_sizes: Sequence[int] | np.ndarray,
+    malicious: Sequence[bool] | np.ndarray | None = None,
 ) -> float:
-    """The score of a round: a model's weighted mean accuracy, on validation data if there is any.
+    """The score of a round: a model's weighted mean accuracy over benign clients, on validation data if there is any.
 
     The best round is the first with the largest score that is finite.
     """
     accuracy, sizes = arrays.get(f"{model}.val_accuracy"), np.array(val_sizes)
     if accuracy is None or not sizes.sum():
         return scalars.get(f"{model}.weighted_mean", np.nan)
-    return summarize_clients(np.where(sizes > 0, accuracy, np.nan), sizes)["weighted_mean"]
+    return summarize_clients(np.where(sizes > 0, of_benign(accuracy, malicious), np.nan), sizes)["weighted_mean"]

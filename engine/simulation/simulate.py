@@ -33,7 +33,7 @@ from engine.core.vocabulary import COSTS, DIAGNOSTICS, MODEL_KINDS, UNSEEN, When
 from engine.federation.augmentation import require_images
 from engine.federation.batches import Cohort
 from engine.federation.clients import Federation, build
-from engine.metrics import best_round_score, summarize_clients
+from engine.metrics import best_round_score, of_benign, summarize_clients
 from engine.models import build_model
 from engine.models.tokens import require_fitting_tokens
 from engine.privacy.samples import Releases, Spent
@@ -441,11 +441,10 @@ class Simulation:
         for model, best in self.best.items():
             summary = {}
             if f"{model}.accuracy" in values:
-                summary = summarize_clients(_of_benign(values[f"{model}.accuracy"], data), data.test_sizes)
+                summary = summarize_clients(of_benign(values[f"{model}.accuracy"], data.malicious), data.test_sizes)
                 self.last[model] = summary
                 scalars |= add_prefix(model, summary)
-            benign = {name: _of_benign(array, data) for name, array in values.items()}
-            reached = best_round_score(model, scalars, benign, data.val_sizes)
+            reached = best_round_score(model, scalars, values, data.val_sizes, data.malicious)
             if may_be_best and np.isfinite(reached) and reached > best.score:
                 self.best[model] = Best(self.round, reached, summary, self.state if model == "personalized" else None)
         return scalars
@@ -475,11 +474,6 @@ class Simulation:
             if len(bad):
                 return f"the {words} of client {bad[0]}'s {model} model is not finite"
         return None
-
-
-def _of_benign(values: np.ndarray, data: Federation) -> np.ndarray:
-    """Values of all clients, NaN for the malicious ones."""
-    return values if data.malicious is None else np.where(data.malicious, np.nan, values)
 
 
 def _different(models: Sequence[SharedParams]) -> Sequence[SharedParams]:

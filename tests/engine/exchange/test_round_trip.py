@@ -1,0 +1,102 @@
+"""What is exported can be imported, and what is backed up can be restored, with the same numbers."""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine import run
+from engine.exchange.bundle import write_bundle
+from engine.exchange.import_runs import import_file
+from engine.exchange.records import check_documents, export_config, load_result
+from engine.export.document import export_text
+from storage import RunRecord, Store
+
+SMALL: dict[str, Any] = {
+    "name": "first",
+    "dataset": "digits",
+    "partition": {"name": "iid", "num_clients": 4},
+    "model": "mlr",
+    "training": {"rounds": 2, "local_steps": 1},
+    "algorithms": ["ditto"],
+    "seeds": [0],
+}
+ATTACKED = SMALL | {
+    "partition": {"name": "iid", "num_clients": 4, "val_fraction": 0.25},
+    "attack": {"name": "sign_flip", "share": 0.25, "scale": 5},
+}
+UNTESTED = SMALL | {
+    "partition": {"name": "iid", "num_clients": 4, "test_fraction": 0, "val_fraction": 0.25},
+    "evaluation": {"on": "val"},
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    found = Store(f"sqlite:///{tmp_path}/a.db")
+    found.ensure_schema()
+    yield found
+    found.close()
+
+
+def imported(store: Store, tmp_path: Path, text: str) -> list[RunRecord]:
+    path = tmp_path / "runs.json"
+    path.write_text(text)
+    (experiment,) = import_file(store, path).experiments
+    return store.queue.runs(experiment_ids=[experiment.id], newest_first=False, with_partition=True)
+
+
+def exported(store: Store, runs: list[RunRecord]) -> str:
+    return export_text(export_config(store, runs), [load_result(store, one) for one in runs])
+
+
+def test_summaries_leave_malicious_clients_out_after_an_import(store: Store, tmp_path: Path) -> None:
+    computed = run(ATTACKED)
+    (here,), before = imported(store, tmp_path, computed.to_json()), computed.runs[0]
+    after = load_result(store, here)
+    assert here.summary is not None and before.summary is not None and here.summary["best"] == before.summary["best"]
+    for old, new in zip(before.rounds, after.rounds, strict=True):
+        assert new.scalars == pytest.approx(old.scalars, nan_ok=True)
+
+
+def test_mean_losses_in_tables_leave_malicious_clients_out() -> None:
+    found = run(ATTACKED)
+    table, last = found.to_dataframe().set_index("round"), found.runs[0].rounds[-1]
+    is_benign = ~np.array((found.runs[0].partition or {})["malicious"])
+    assert not is_benign.all()
+    for name in ("personalized.loss", "train_loss"):
+        assert table.loc[2, name] == pytest.approx(last.arrays[name][is_benign].mean())
+
+
+def test_runs_without_test_samples_are_imported_and_restored(store: Store, tmp_path: Path) -> None:
+    (here,) = imported(store, tmp_path, run(UNTESTED).to_json())
+    assert here.partition is not None and not any(here.partition["test_sizes"])
+    store.back_up(tmp_path / "backup.zip", "1")
+    restored = Store(f"sqlite:///{tmp_path}/b.db")
+    restored.restore(tmp_path / "backup.zip", check_run=partial(check_documents, tmp_path / "backup.zip"))
+    assert [one.label for one in restored.queue.runs()] == [here.label]
+    restored.close()
+
+
+def test_a_renamed_experiment_is_exported_with_its_new_name(store: Store, tmp_path: Path) -> None:
+    runs = imported(store, tmp_path, run(SMALL).to_json())
+    store.experiments.rename(runs[0].experiment_id, "second")
+    renamed = store.queue.runs(newest_first=False)
+    (tmp_path / "runs.json").write_text(exported(store, renamed))
+    write_bundle(store, tmp_path / "runs.zip", renamed)
+    for file in ("runs.json", "runs.zip"):
+        other = Store(f"sqlite:///{tmp_path}/{file}.db")
+        other.ensure_schema()
+        (found,) = import_file(other, tmp_path / file).experiments
+        assert other.experiments.get(found.id).name == "second"
+        other.close()
+
+
+def test_an_older_document_of_a_renamed_experiment_is_imported(store: Store, tmp_path: Path) -> None:
+    document = json.loads(run(SMALL).to_json())
+    document["runs"][0]["experiment"] = "second"
+    assert [one.label for one in imported(store, tmp_path, json.dumps(document))] == ["ditto"]
