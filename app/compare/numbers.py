@@ -12,7 +12,7 @@ from app.compare import tables
 from app.compare.view import METHOD, View
 from app.components import page
 from app.state import url_state, widgets
-from app.wording import MISSING, names, plain, setting
+from app.wording import MISSING, names, plain
 from engine.core.registry import ALGORITHMS
 from engine.core.vocabulary import MODEL_KINDS, ModelKind, When
 
@@ -44,7 +44,7 @@ def numbers(view: View) -> None:
 
 def files(view: View, here: pd.DataFrame) -> None:
     """CSV with every row and number; LaTeX and Markdown with the current selection in percent."""
-    words = f"{setting(view.methods[0].runs)}; {view.rule}.{tables.bold_note(here)}"
+    words = f"{view.setting}; {view.rule}.{tables.bold_note(here)}"
     save = partial(st.download_button, on_click="ignore")
     with st.container(horizontal=True):
         save("CSV, all rows", lambda: tables.to_csv(rows_of(view, EVERY_RULE)[0]), "comparison.csv", "text/csv")
@@ -62,9 +62,11 @@ def rows_of(view: View, rules: Sequence[Rule]) -> tuple[pd.DataFrame, pd.DataFra
     """The table for some models and rounds, and the clients behind it."""
     everyone, runs = [], []
     for model, when in rules:
-        everyone.append(view.clients(model, when).assign(model=model, when=when))
-        runs.append(view.with_costs(model, when).assign(model=model, when=when))
-    return tables.data(pd.concat(runs, ignore_index=True)), pd.concat(everyone, ignore_index=True)
+        chosen = {"model": model, "when": view.chosen_by(when)}
+        everyone.append(view.clients(model, when).assign(**chosen))
+        runs.append(view.with_costs(model, when).assign(**chosen))
+    table = tables.data(pd.concat(runs, ignore_index=True), is_ranked=view.is_ranked)
+    return table, pd.concat(everyone, ignore_index=True)
 
 
 def handbook_links(view: View) -> None:

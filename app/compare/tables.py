@@ -22,17 +22,19 @@ OF_TAILS = ("lowest", "lowest_pm", "top")
 PERCENT = ("mean", "weighted_mean", "lowest", "top", "std")  # cv is a ratio; it stays one
 
 
-def data(runs: pd.DataFrame) -> pd.DataFrame:
+def data(runs: pd.DataFrame, is_ranked: bool = True) -> pd.DataFrame:
     """[model, when, run, method, ..., <summaries>, <costs>] -> one row per method, model and rule, with ± over seeds.
 
     Values are fractions; ``<name>_pm`` is the sample deviation over seeds, NaN for one seed. ``may_be_best`` names the
-    numbers of a row that may be the best of their column and rule (``comparison.ranking``). ``unit`` is what ``seeds``
-    counts: ``seed`` or ``split``. Simulated seconds are a column if some runs record them.
+    numbers of a row that may be the best of their column and rule (``comparison.ranking``), none if the rows are not
+    ranked. ``unit`` is what ``seeds`` counts: ``seed`` or ``split``. Simulated seconds are a column if some runs record
+    them.
     """
     parts, numbers = [], (*NUMBERS, *([SIMULATED] if SIMULATED in runs else []))
     for (model, when), own in runs.groupby(["model", "when"], sort=False):
         rows = per_method(own, numbers)
-        parts.append(rows.assign(model=model, when=when, may_be_best=_may_be_best(rows["method"], own)))
+        best = _may_be_best(rows["method"], own) if is_ranked else [()] * len(rows)
+        parts.append(rows.assign(model=model, when=when, may_be_best=best))
     spreads = [name for column in numbers for name in (column, f"{column}_pm")]
     columns = ["method", "algorithm", "model", "when", *spreads, "clients", "tail", "seeds", *INTERNAL]
     if not parts:
@@ -53,7 +55,8 @@ def for_screen(table: pd.DataFrame, clients: pd.DataFrame) -> pd.DataFrame:
     ``clients`` [method, model, when, accuracy]. The last column is ``seeds`` or ``splits``.
     """
     keys = ["method", "model", "when"]
-    shown = pd.DataFrame({"method": table["method"], "model": table["model"].map(MODELS), "round": table["when"]})
+    rounds = table["when"].str.removesuffix("_val")
+    shown = pd.DataFrame({"method": table["method"], "model": table["model"].map(MODELS), "round": rounds})
     for name in SUMMARIES:
         shown[name] = table[name] * (100 if name in PERCENT else 1)
         if name in ("mean", "lowest"):
@@ -77,7 +80,7 @@ def for_download(rows: pd.DataFrame) -> pd.DataFrame:
 def to_csv(table: pd.DataFrame) -> str:
     """Every number as a fraction, with the rule that it was chosen by."""
     named = table.assign(when=table["when"].map(lambda when: WHEN.get(when, when))).drop(columns=[*INTERNAL])
-    return named.to_csv(index=False, float_format="%.6g")
+    return named.to_csv(index=False, float_format="%.12g")
 
 
 def to_latex(table: pd.DataFrame, tail: int, caption: str) -> str:

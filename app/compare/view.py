@@ -18,7 +18,7 @@ from app.data.comparison import REFERENCES, Method, per_method, per_run, pooled,
 from app.data.costs import SIMULATED_CLOCK, Axis, recorded, simulated, spent
 from app.data.source import Source
 from app.state import url_state
-from app.wording import MODELS, WHEN, clients, kicker, plural
+from app.wording import MODELS, WHEN, clients, plural, setting
 from engine.core.vocabulary import COSTS, ModelKind, When
 from engine.metrics import TAIL_SHARE
 from storage import RunRecord
@@ -74,18 +74,22 @@ class View:
 
     @property
     def setting(self) -> str:
-        """``DIGITS · 40 CLIENTS · 3 CLASSES EACH · 3 SEEDS``, for each setting that occurs."""
+        """``Digits · 40 clients · 3 classes each · 3 seeds``, for each setting that occurs."""
         groups: dict[str, list[RunRecord]] = {}
         for run in self.runs.values():
             groups.setdefault(repr((run.config["dataset"], run.config["partition"])), []).append(run)
-        kickers = list(dict.fromkeys(kicker(own) for own in groups.values()))
-        more = [f"{len(kickers) - MAX_SETTINGS} MORE"] if len(kickers) > MAX_SETTINGS else []
-        return " / ".join(kickers[:MAX_SETTINGS] + more)
+        settings = list(dict.fromkeys(setting(own) for own in groups.values()))
+        more = [f"{len(settings) - MAX_SETTINGS} more"] if len(settings) > MAX_SETTINGS else []
+        return " / ".join(settings[:MAX_SETTINGS] + more)
 
     @property
     def rule(self) -> str:
         """``personalized model, best round, chosen on test``."""
-        return f"{self.model} model, {WHEN['best_val' if self.when == 'best' and self.is_validated else self.when]}"
+        return f"{self.model} model, {WHEN[self.chosen_by(self.when)]}"
+
+    def chosen_by(self, when: When) -> str:
+        """The key of ``WHEN`` for a round: ``best_val`` for the best one if it was chosen on validation data."""
+        return "best_val" if when == "best" and self.is_validated else when
 
     @property
     def is_stored(self) -> bool:
@@ -110,9 +114,9 @@ class View:
     @property
     def spread(self) -> str:
         """The unit over which ± is computed: ``seeds``, ``splits`` or ``pooled runs``."""
-        if self.by != METHOD:
-            return "pooled runs"
-        return "seeds" if all(run.split == run.seed for run in self.runs.values()) else "splits"
+        if any(run.split != run.seed for run in self.runs.values()):
+            return "splits"
+        return "seeds" if self.by == METHOD else "pooled runs"
 
     def clients(self, model: ModelKind | None = None, when: When | None = None) -> pd.DataFrame:
         """[run, method, algorithm, split, seed, client, accuracy, test_size]."""

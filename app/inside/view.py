@@ -116,6 +116,7 @@ class RunView:
     def _unlikeness(self, other: RunRecord) -> tuple[bool, ...]:
         return (
             other.round < self.run.round,
+            not self._shares(("evaluation",), other),
             not self._shares(DIAL_KEYS, other),
             other.status != "done",
             other.experiment_id != self.run.experiment_id,
@@ -137,9 +138,9 @@ class RunView:
         return found
 
     def reference_accuracy(self, name: str, round: int) -> np.ndarray | None:
-        """[N] accuracies of a reference in a round; None if there is none that reaches it."""
+        """[N] accuracies of a reference in a round; None if there is none that was evaluated in it."""
         line = self.reference_lines.get(name)
-        return None if line is None or round > line.rounds[-1] else at_round(line.rounds, line.accuracy, round)
+        return None if line is None else next(iter(line.accuracy[line.rounds == round]), None)
 
 
 def at_round(rounds: np.ndarray, values: np.ndarray, round: int) -> np.ndarray | None:

@@ -19,7 +19,7 @@ from app.report import html
 from app.report.document import document
 from app.report.origins import origins
 from app.state.choice import Choices
-from app.wording import plural
+from app.wording import capitals, plural
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def report(comparison: Comparison, now: datetime | None = None) -> str:
     charts = [one for part in parts for one in part.figures]
     number = {id(one): i for i, one in enumerate(charts)}
     body = [
-        f"<header>{html.paragraph(view.setting, 'kicker')}<h1>{html.escape(comparison.title)}</h1>",
+        f"<header>{html.paragraph(capitals(view.setting), 'kicker')}<h1>{html.escape(comparison.title)}</h1>",
         html.paragraph(comparison.finding, "lead"),
         *_source(comparison, choices, now or datetime.now(UTC)),
         "</header>",

@@ -24,7 +24,7 @@ from app.papers import compare_section
 from app.report.comparison import Comparison, report
 from app.state import url_state, widgets
 from app.state.choice import Choices
-from app.wording import MODELS, kicker, lines, plain, plural
+from app.wording import MODELS, capitals, kicker, lines, plain, plural
 from storage import RunRecord
 
 QUESTION = "Who gains, who is left behind?"
@@ -44,7 +44,7 @@ def render() -> None:
     titles = groupings(view)
     rows = view.pooled(url_state.value("by", titles, METHOD))
     found = None if view.clients().empty else finding(rows)
-    page.header(view.setting, *(found or (QUESTION,)))
+    page.header(capitals(view.setting), *(found or (QUESTION,)))
     row = controls(selection.with_rounds(runs), chosen, titles)
     if found is not None and not is_presenting():
         with row:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from streamlit.testing.v1 import AppTest
 
 from app.inside.clients import better_alone, client_rows
+from app.inside.view import RunView
 from engine.config.schema import parse_experiment
 from engine.core.findings import Findings
 from engine.exchange.records import new_run
@@ -283,6 +284,14 @@ def test_references_are_trained_alike(changes: dict[str, Any], expected: str, fi
     assert ("would do better alone" in words(page)) == ("attack" in changes)
     if run.rounds > 5:
         assert "points over learning alone (LocalTrain)" in words(opened(id=run.id, client=client, round=5))
+
+
+def test_a_reference_that_was_not_evaluated_in_a_round_is_not_compared_with_in_it(empty_store: Store) -> None:
+    short = DIGITS | {"training": DIGITS["training"] | {"rounds": 3}, "seeds": [0]}
+    store_experiment(empty_store, short | {"algorithms": ["fedavg", "local_train"], "evaluation": {"every": 2}})
+    experiment = store_experiment(empty_store, short | {"name": "ditto", "algorithms": ["ditto"]})
+    view = RunView(empty_store.queue.runs(experiment_ids=[experiment.id], with_partition=True)[0])
+    assert [view.reference_accuracy("fedavg", round) is None for round in range(4)] == [False, True, False, False]
 
 
 def test_a_reference_that_diverged_is_not_compared_with(filled_store: Store) -> None:

@@ -1,0 +1,40 @@
+"""Files of the comparison say what the page says: the rule, every setting, and a best method only if it ranks them."""
+
+import io
+from typing import Any
+
+import pandas as pd
+
+from app.compare import numbers, tables
+from app.compare.view import View
+from app.data import queries
+from app.data.comparison import methods_of
+from storage import Store
+from tests.app.samples import DIGITS, store_experiment
+
+SHORT: dict[str, Any] = DIGITS | {"training": {"rounds": 1, "local_steps": 1}, "seeds": [0, 1, 2]}
+METHODS: dict[str, Any] = {"algorithms": ["fedavg", "local_train"]}
+
+
+def view_of(store: Store, *experiments: dict[str, Any]) -> View:
+    for raw in experiments:
+        store_experiment(store, SHORT | METHODS | raw)
+    return View(tuple(methods_of(queries.runs(with_partition=True))), when="best")
+
+
+def test_files_name_validation_data_if_the_best_round_was_chosen_on_them(empty_store: Store) -> None:
+    view = view_of(empty_store, {"partition": DIGITS["partition"] | {"val_fraction": 0.2}})
+    table, clients = numbers.rows_of(view, numbers.EVERY_RULE)
+    rules = {"last round", "best round, chosen on validation"}
+    assert set(tables.for_print(table, 5)["Round"]) == rules and view.rule.endswith("chosen on validation")
+    assert set(pd.read_csv(io.StringIO(tables.to_csv(table)))["when"]) == rules
+    shown = tables.for_screen(table, clients)
+    assert set(shown["round"]) == {"last", "best"} and shown["bars"].map(len).min() > 0
+
+
+def test_no_number_is_bold_where_rows_are_not_ranked_and_every_setting_is_named(empty_store: Store) -> None:
+    larger = {"name": "larger", "partition": DIGITS["partition"] | {"num_clients": 20, "classes_per_client": 5}}
+    view = view_of(empty_store, {}, larger)
+    table, _ = numbers.rows_of(view, [("personalized", "last")])
+    assert not view.is_ranked and not table["may_be_best"].map(len).any()
+    assert "10 clients" in view.setting and "20 clients" in view.setting
