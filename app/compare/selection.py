@@ -1,6 +1,7 @@
 """The runs that a page compares, from its address: ``?experiment=5`` or ``?runs=1,2,3``."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -21,12 +22,14 @@ def with_rounds(runs: Sequence[RunRecord]) -> list[RunRecord]:
 def chosen_runs(runs: Sequence[RunRecord]) -> list[RunRecord]:
     """The runs in the address, archived or not, with or without results; else the newest experiment to compare.
 
-    ``runs`` are all visible runs. The result includes partitions.
+    ``runs`` are all visible runs. Of an experiment, archived runs are left out unless all are. The result includes
+    partitions.
     """
     if named := url_state.ids("runs"):
         found = queries.runs(run_ids=sorted(named), include_archived=True, with_partition=True)
     elif experiments := url_state.ids("experiment"):
-        found = queries.runs(experiment_ids=sorted(experiments), with_partition=True)
+        named_runs = partial(queries.runs, experiment_ids=sorted(experiments), with_partition=True)
+        found = named_runs() or named_runs(include_archived=True)
     else:
         found = unnamed(runs)
     return [run for run in found if run.is_tested]

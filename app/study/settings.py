@@ -116,7 +116,7 @@ def chosen(study: Study) -> pd.DataFrame:
     rows = []
     for entry in study.entries:
         axes = study.axes(entry)
-        for choice in (study.choice(entry.label, split) for split in study.splits):
+        for choice in dict.fromkeys(study.choice(entry.label, split) for split in study.splits):
             if choice is None:
                 continue
             tried = trials_of(study, entry, choice.split)
@@ -126,7 +126,7 @@ def chosen(study: Study) -> pd.DataFrame:
             rows.append(
                 {
                     "Method": entry.name,
-                    "Split": choice.split,
+                    "Split": str(choice.split) if study.plan.tune.per == "split" else "all",
                     "Chosen": f"{words} (defaults)" if choice.trial == 0 and axes else words,
                     "Validation": number(choice.value) if study.select == "loss" else in_percent(choice.value, 1),
                     "As good": f"{choice.tied} of {choice.considered}",

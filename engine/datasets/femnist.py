@@ -16,7 +16,7 @@ from engine.core.errors import DataUnavailable
 from engine.core.registry import DATASETS
 from engine.datasets import Pool, Progress
 from engine.datasets.leaf import PARTS, leaf_bytes, leaf_files, leaf_folder, leaf_users, unreadable
-from engine.datasets.npz import images_and_labels, labels, npz_bytes, read_arrays
+from engine.datasets.npz import BROKEN_ARCHIVE, images_and_labels, labels, npz_bytes, read_arrays
 from engine.datasets.official import OfficialOptions, Part, official_pool
 
 SIDE = 28
@@ -45,7 +45,10 @@ class Femnist:
     def memory(self, data_dir: Path) -> int:
         home = data_dir / FOLDER
         if leaf_folder(home) is None and os.path.isfile(home / NPZ):
-            return npz_bytes(home / NPZ)
+            try:
+                return npz_bytes(home / NPZ)
+            except BROKEN_ARCHIVE as error:
+                raise _unusable(home / NPZ, str(error)) from error
         return leaf_bytes(home, _PARSED)
 
     def load(self, data_dir: Path, rng: np.random.Generator, progress: Progress | None = None) -> Pool:
@@ -101,5 +104,9 @@ def _part_of_npz(path: Path, part: str) -> Part:
         if client.shape != y.shape or client.dtype.kind not in "iu":
             raise ValueError(f"{owner} has shape {list(client.shape)} and dtype {client.dtype}, must be [n] integers")
     except ValueError as error:
-        raise DataUnavailable(f"{path}: {error}. Expected: {NPZ_ARRAYS}, saved with numpy.savez") from error
+        raise _unusable(path, str(error)) from error
     return Part(x, y, client.astype(np.int64))
+
+
+def _unusable(path: Path, reason: str) -> DataUnavailable:
+    return DataUnavailable(f"{path}: {reason}. Expected: {NPZ_ARRAYS}, saved with numpy.savez")

@@ -17,7 +17,7 @@ from engine.core.errors import DataUnavailable
 from engine.core.registry import DATASETS, Options
 from engine.datasets import Pool, Progress, standardize
 from engine.datasets.domains import domain_pool
-from engine.datasets.npz import labels, read_arrays
+from engine.datasets.npz import BROKEN_ARCHIVE, labels, read_arrays
 from engine.datasets.official import Part
 
 DOMAINS = ("amazon", "caltech", "dslr", "webcam")
@@ -121,7 +121,7 @@ def _of_mat(path: Path) -> Part:
         if y.dtype.kind not in "iuf":
             raise ValueError(f"labels have dtype {y.dtype}, must be numbers")
         return _part(x, np.rint(y).astype(np.int64) - 1, "labels - 1")
-    except (OSError, TypeError, ValueError, NotImplementedError, MatReadError) as error:  # NotImplemented: MATLAB 7.3
+    except (*BROKEN_ARCHIVE, MatReadError) as error:  # NotImplementedError, a RuntimeError: MATLAB 7.3
         raise DataUnavailable(f"{path}: cannot be read ({error}); copy the authors' file again") from error
 
 

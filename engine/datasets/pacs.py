@@ -23,6 +23,7 @@ from engine.datasets.npz import images_and_labels
 from engine.datasets.official import Part
 
 DOMAINS = ("art_painting", "cartoon", "photo", "sketch")
+SIZES = (2048, 2344, 1670, 3929)
 CLASS_NAMES = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")
 NPZ_SIDE = 32
 FOLDERS = ("PACS", "pacs")  # in DATA_DIR, with a folder for each domain
@@ -61,7 +62,8 @@ class Pacs:
         return _folder(data_dir) is not None or (os.path.isfile(data_dir / NPZ) and self.options.size <= NPZ_SIDE)
 
     def memory(self, data_dir: Path) -> int:
-        return 9_991 * 3 * self.options.size**2 * (9 if self.options.standardize else 2)
+        used = sum(counts(SIZES, self.options.samples_per_domain))
+        return 3 * (sum(SIZES) * NPZ_SIDE**2 + used * self.options.size**2 * (9 if self.options.standardize else 2))
 
     def load(self, data_dir: Path, rng: np.random.Generator, progress: Progress | None = None) -> Pool:
         """Raises DataUnavailable if a file is missing or invalid."""

@@ -66,6 +66,11 @@ def test_archived_runs_can_be_compared_by_their_address(filled_store: Store) -> 
     assert opened(runs="1,3").dataframe[-1].value["method"].tolist() == ["FedAvg", "LocalTrain"]
 
 
+def test_an_archived_experiment_can_be_compared_by_its_address(filled_store: Store) -> None:
+    filled_store.experiments.archive([1])
+    assert len(opened(experiment=1).dataframe[-1].value["method"]) == 4
+
+
 @pytest.mark.slow
 def test_runs_on_different_data_are_shown_with_a_warning_and_no_leader(filled_store: Store) -> None:
     other = DIGITS | {"name": "other clients", "algorithms": ["fedprox"], "training": {"rounds": 1}}

@@ -68,7 +68,7 @@ def test_simulated_seconds_are_in_every_table_if_some_runs_record_them(table: pd
     header, *rows = tables.to_csv(found).splitlines()
     cells = [dict(zip(header.split(","), row.split(","), strict=True)) for row in rows]
     assert [row["simulated_s"] for row in cells] == ["57", ""]
-    assert [row["simulated_s_pm"] for row in cells] == ["1.41421", ""]
+    assert [row["simulated_s_pm"] for row in cells] == ["1.41421356237", ""]
     assert r"& 1.50 & 57.0 & 2 \\" in tables.to_latex(found, 5, "") and r"{lrrrrrrrrr}" in tables.to_latex(found, 5, "")
     *_, first, second = tables.to_markdown(found, 5, "").splitlines()
     assert first.endswith("| 1.50 | 57.0 | 2 |") and second.endswith("| 1.50 | – | 2 |")

@@ -353,6 +353,8 @@ def test_what_settings_were_chosen_on_is_shown(empty_store: Store) -> None:
         "Settings were chosen at 1 of 2 rounds." in text and "Settings were chosen on split 0 and used on all" in text
     )
     assert "Settings were chosen by validation loss" in text and "chosen by validation loss, retrained" in text
+    rows = settings.chosen(choosing.study_of(empty_store.experiments.get(1)))
+    assert rows["Split"].tolist() == ["all"], "the choice is one row"
 
 
 def test_the_expected_end_counts_the_finals_that_are_not_queued_yet(empty_store: Store) -> None:

@@ -118,3 +118,10 @@ def test_a_part_without_samples_is_refused(tmp_path):
 def test_an_invalid_array_is_refused_with_the_expected_format(tmp_path, changed, words):
     with pytest.raises(DataUnavailable, match=rf"femnist_leaf\.npz: {words}.*Expected: x_train"):
         load(save_npz(tmp_path, **changed))
+
+
+def test_a_truncated_file_is_refused_before_it_is_read(tmp_path):
+    path = save_npz(tmp_path) / "femnist" / "femnist_leaf.npz"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(DataUnavailable, match=r"femnist_leaf\.npz: .*Expected: x_train"):
+        Femnist(OfficialOptions()).memory(tmp_path)

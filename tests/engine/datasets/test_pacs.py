@@ -91,3 +91,8 @@ def test_a_damaged_image_is_named(tmp_path):
 def test_an_invalid_array_is_refused_with_the_expected_format(tmp_path):
     with pytest.raises(DataUnavailable, match=r"y_photo has shape \[2\] for 14 samples.*Expected: x_<domain>"):
         load(save_npz(tmp_path, y_photo=np.array([0, 1])))
+
+
+def test_few_samples_need_little_memory():
+    few = Pacs(PacsOptions(samples_per_domain=8, size=224)).memory(Path())
+    assert few < Pacs(PacsOptions(size=224)).memory(Path()) / 20
