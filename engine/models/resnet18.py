@@ -4,6 +4,7 @@ He, Zhang, Ren, Sun. Deep Residual Learning for Image Recognition. CVPR 2016. 11
 10 classes. Body: up to the global average; head: the output layer.
 """
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -34,7 +35,7 @@ class ResNet18:
 
     def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
         width, groups = self.options.width, self.options.groups
-        channels, _, _ = image_shape("resnet18", input_shape)
+        channels, *sides = image_shape("resnet18", input_shape)
         body = nn.Sequential(
             *with_channels(input_shape),
             conv3x3(channels, width),
@@ -43,4 +44,4 @@ class ResNet18:
             stages(partial(BasicBlock, groups=groups), width, (width, 2 * width, 4 * width, 8 * width), (2, 2, 2, 2)),
             GlobalAverage(),
         )
-        return SplitModel(body, nn.Linear(8 * width, num_classes))
+        return SplitModel(body, nn.Linear(8 * width, num_classes), widest=width * math.prod(sides))

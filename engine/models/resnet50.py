@@ -4,6 +4,7 @@ He, Zhang, Ren, Sun. Deep Residual Learning for Image Recognition. CVPR 2016. 23
 10 classes; a block's stride is in its 3x3 convolution. Body: up to the global average; head: the output layer.
 """
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -34,7 +35,7 @@ class ResNet50:
 
     def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
         width, groups = self.options.width, self.options.groups
-        channels, _, _ = image_shape("resnet50", input_shape)
+        channels, *sides = image_shape("resnet50", input_shape)
         widths = [Bottleneck.expansion * width * times for times in (1, 2, 4, 8)]
         body = nn.Sequential(
             *with_channels(input_shape),
@@ -44,4 +45,4 @@ class ResNet50:
             stages(partial(Bottleneck, groups=groups), width, widths, (3, 4, 6, 3)),
             GlobalAverage(),
         )
-        return SplitModel(body, nn.Linear(widths[-1], num_classes))
+        return SplitModel(body, nn.Linear(widths[-1], num_classes), widest=widths[0] * math.prod(sides))

@@ -5,6 +5,7 @@ the convolutions of a block (unused in their main results) is omitted. Body: up 
 layer.
 """
 
+import math
 from dataclasses import dataclass
 from functools import partial
 
@@ -40,7 +41,7 @@ class WideResNet:
 
     def build(self, input_shape: tuple[int, ...], num_classes: int) -> SplitModel:
         width, groups = _STEM * self.options.width, self.options.groups
-        channels, _, _ = image_shape("wrn28_10", input_shape)
+        channels, *sides = image_shape("wrn28_10", input_shape)
         body = nn.Sequential(
             *with_channels(input_shape),
             conv3x3(channels, _STEM),
@@ -49,4 +50,4 @@ class WideResNet:
             nn.ReLU(),
             GlobalAverage(),
         )
-        return SplitModel(body, nn.Linear(4 * width, num_classes))
+        return SplitModel(body, nn.Linear(4 * width, num_classes), widest=width * math.prod(sides))

@@ -206,3 +206,14 @@ def test_the_declared_number_of_layers_is_that_of_the_network(name: str) -> None
     network = model_of(name, shape, 2, **options)
     entry = MODELS.get(name)
     assert len(network.layers) == entry.make(entry.options(**options)).num_layers
+
+
+@pytest.mark.parametrize("name", ["resnet18", "resnet50", "wrn28_10"])
+def test_residual_networks_know_their_largest_intermediate_result(name: str) -> None:
+    shape, options = TINY[name]
+    module = model_of(name, shape, 3, **options).module.double()
+    sizes: list[int] = []
+    for part in module.modules():
+        part.register_forward_hook(lambda _, given, found: sizes.append(found.numel()))
+    module(samples(name, shape, 1))
+    assert module.widest == max(sizes)
