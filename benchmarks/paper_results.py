@@ -111,7 +111,7 @@ def entry(config: RunConfig, result: RunResult, names: Sequence[str], clients: l
     """A run. Runs with the same clients share one of ``clients``."""
     split, provenance = result.partition or {}, result.provenance or {}
     own = {"dataset_fingerprint": provenance["dataset_fingerprint"], "test_sizes": split["test_sizes"]}
-    own |= {name: split[name] for name in ("contexts", "class_names") if split.get(name)}
+    own |= {name: split[name] for name in ("contexts", "class_names", "malicious") if split.get(name)}
     if own not in clients:
         clients.append(own)
     last, sizes = result.rounds[-1], np.array(split["test_sizes"])

@@ -25,7 +25,7 @@ from engine.config.schema import RunConfig
 from engine.core.findings import Findings
 from engine.core.paths import ASSETS
 from engine.core.vocabulary import MODEL_KINDS, ModelKind, When
-from engine.metrics import summarize_clients
+from engine.metrics import of_benign, summarize_clients
 from storage import RunRecord
 
 FOLDER = ASSETS / "examples" / "papers"
@@ -52,7 +52,7 @@ class Shipped:
     def final_clients(
         self, of: Sequence[RunRecord], model: ModelKind = "personalized", when: When = "last"
     ) -> pd.DataFrame:
-        found = {run.id: _accuracy(self.of[run.id], model, _sizes(run)) for run in of}
+        found = {run.id: _accuracy(self.of[run.id], model, run.partition or {}) for run in of}
         arrays = {run_id: values for run_id, values in found.items() if values is not None}
         clients = {run_id: np.arange(len(values)) for run_id, values in arrays.items()}
         table = by_client([run.id for run in of], arrays, clients, {run.id: _sizes(run).tolist() for run in of})
@@ -163,7 +163,7 @@ def _record(
     run_id: int, place: int, position: int, config: RunConfig, entry: Mapping[str, Any], clients: Mapping[str, Any]
 ) -> RunRecord:
     sizes = np.array(clients["test_sizes"])
-    accuracies = {model: _accuracy(entry, model, sizes) for model in MODEL_KINDS}
+    accuracies = {model: _accuracy(entry, model, clients) for model in MODEL_KINDS}
     return RunRecord(
         id=run_id,
         experiment_id=place - MAX_EXPERIMENTS,
@@ -199,7 +199,13 @@ def _sizes(run: RunRecord) -> np.ndarray:
     return np.array((run.partition or {})["test_sizes"])
 
 
-def _accuracy(entry: Mapping[str, Any], model: str, sizes: np.ndarray) -> np.ndarray | None:
-    """[N] of the last round: the file counts the correct samples of each client. NaN without test samples."""
-    correct = entry["correct"].get(model)
-    return None if correct is None else np.where(sizes > 0, np.array(correct) / np.maximum(sizes, 1), np.nan)
+def _accuracy(entry: Mapping[str, Any], model: str, clients: Mapping[str, Any]) -> np.ndarray | None:
+    """[N] of the last round: the file counts the correct samples of each client.
+
+    NaN for clients that are malicious or have no test samples.
+    """
+    correct, sizes = entry["correct"].get(model), np.array(clients["test_sizes"])
+    if correct is None:
+        return None
+    accuracy = np.where(sizes > 0, np.array(correct) / np.maximum(sizes, 1), np.nan)
+    return of_benign(accuracy, clients.get("malicious"))

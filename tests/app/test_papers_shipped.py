@@ -181,3 +181,13 @@ def test_every_shipped_file_has_the_curves_that_its_page_draws() -> None:
 def test_a_figure_of_errors_opens_with_the_error() -> None:
     first = first_figure(shipped_results(known()["fedprox-fig2"], "quick"))
     assert first is not None and "an error of" in first.alt and "accuracy" not in first.alt
+
+
+def test_shipped_results_leave_malicious_clients_out() -> None:
+    found = shipped.shipped(known()["dial-robust"], "quick")
+    assert found is not None
+    clients = found.final_clients(found.runs).groupby("run")["accuracy"]
+    assert set(clients.count()) == {32}, "of 40 clients, 8 are malicious"
+    ends = found.scalar_series(found.runs, ["personalized.mean"]).groupby("run")["value"].last()
+    assert ends.to_numpy() == pytest.approx(clients.mean()[ends.index].to_numpy(), abs=1e-4)
+    assert all(run.summary["personalized"]["mean"] == pytest.approx(clients.mean()[run.id]) for run in found.runs)
