@@ -1,7 +1,6 @@
 """A study keeps its choices in an export document, and is imported whole."""
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -46,14 +45,6 @@ def document() -> dict[str, Any]:
     """A study as older versions exported it: without its choices."""
     found: dict[str, Any] = json.loads(run(STUDY).to_json())
     return {key: found[key] for key in ("config", "runs")}
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    found = Store(f"sqlite:///{tmp_path}/a.db")
-    found.ensure_schema()
-    yield found
-    found.close()
 
 
 def imported(store: Store, tmp_path: Path, document: dict[str, Any]) -> Imported:

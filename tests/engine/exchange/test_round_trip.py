@@ -1,7 +1,6 @@
 """What is exported can be imported, and what is backed up can be restored, with the same numbers."""
 
 import json
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,14 +32,6 @@ UNTESTED = SMALL | {
     "partition": {"name": "iid", "num_clients": 4, "test_fraction": 0, "val_fraction": 0.25},
     "evaluation": {"on": "val"},
 }
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    found = Store(f"sqlite:///{tmp_path}/a.db")
-    found.ensure_schema()
-    yield found
-    found.close()
 
 
 def imported(store: Store, tmp_path: Path, text: str) -> list[RunRecord]:
