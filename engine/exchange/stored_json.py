@@ -32,7 +32,7 @@ class StudyEntry(Strict):
 class ConfigEntry(Strict):
     """``engine.config.schema.RunConfig``."""
 
-    algorithm: NamedPart
+    algorithm: NamedPart | None = None
     dataset: NamedPart | None = None
     partition: NamedPart | None = None
     model: NamedPart | None = None

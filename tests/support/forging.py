@@ -513,7 +513,6 @@ BACKUPS: dict[str, Case] = {
     "a status of no run": rows("UPDATE runs SET status = 'ready'"),
     "a round before the first": rows("UPDATE runs SET round = -7"),
     "a run of no rounds": rows("UPDATE runs SET rounds = 0"),
-    "a configuration without a method": rows("UPDATE runs SET config = '{}'"),
     "a time that is none": rows("UPDATE runs SET created_at = 'then'"),
     "a time that cannot be": rows("UPDATE runs SET created_at = '2026-13-41 99:00:00.000000'"),
     "a switch that is neither": rows("UPDATE experiments SET archived = 7"),
