@@ -91,9 +91,9 @@ class Hparams(Options):
                 return {**raw, "n_clusters": 4}
         return raw
 
-    def from_draw(self, draw: dict[str, Any]) -> dict[str, Any]:
-        """With a distance threshold there is no number of clusters to draw."""
-        return {k: v for k, v in draw.items() if k != "n_clusters" or self.distance_threshold is None}
+    @property
+    def untuned(self) -> frozenset[str]:
+        return frozenset() if self.distance_threshold is None else frozenset({"n_clusters"})
 
     @model_validator(mode="after")
     def _ward_is_euclidean(self) -> Self:

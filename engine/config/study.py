@@ -26,6 +26,8 @@ MAX_POSITION = 1_000_000  # in the database, repeated runs come after it
 MAX_LABEL = 180  # characters: labels of trials and final runs are longer
 MAX_RUNS = 10_000
 MIN_TRIALS = 2  # with a budget of gradients
+MAX_WITHOUT_GRADIENTS = 10  # trials of a choice that all failed before their first step
+MAX_CHECKED = 64  # trials whose settings are checked before a study starts whose later trials are queued one by one
 NO_POINTS: Mapping[tuple[str, int], Point | None] = {}
 
 
@@ -67,6 +69,8 @@ class Study:
         """Whether a choice has used its budget with this many ended trials and computed gradients."""
         if self.tune.gradients is None:
             return trials >= self.tune.trials
+        if not gradients:
+            return trials >= MAX_WITHOUT_GRADIENTS
         return trials >= MAX_TRIALS or (trials >= MIN_TRIALS and gradients >= self.tune.gradients)
 
     def tuned_on(self, split: int) -> int:
@@ -83,8 +87,12 @@ class Study:
         dimensions = len(self.spaces(entry))
         if not trial or not dimensions:
             return {}
-        u = drawn or tuple(map(float, point(self.tune.sampler, split, trial, dimensions)))
+        u = drawn or self._point(split, trial, dimensions)
         return self._values(entry, u)
+
+    def _point(self, split: int, trial: int, dimensions: int) -> Point:
+        """The point of a trial that does not depend on results."""
+        return tuple(map(float, point(self.tune.sampler, split, trial, dimensions)))
 
     def defaults(self, entry: str) -> dict[str, Any]:
         """The values of the tuned parameters in trial 0, by name."""
@@ -117,9 +125,7 @@ class Study:
             return None
         defaults = self.point_of_defaults(entry)
         ended = [] if defaults is None else [(defaults, values[0])]
-        for k in range(1, trial):
-            u = points.get(k) or tuple(map(float, point(self.tune.sampler, split, k, dimensions)))
-            ended.append((u, values[k]))
+        ended += [(points.get(k) or self._point(split, k, dimensions), values[k]) for k in range(1, trial)]
         return tpe.next_point(ended, dimensions, split, entry, trial)
 
     def point_of_defaults(self, entry: str) -> Point | None:
@@ -283,8 +289,10 @@ def spaces_of(entry: AlgorithmEntry) -> dict[str, Space]:
     """The declared spaces of what an entry does not set, replaced and extended by its own ``tune``."""
     if entry.tune is not None and not entry.tune:
         return {}
-    declared = declared_spaces(type(entry.choice.options))
-    return {name: space for name, space in declared.items() if name not in entry.given} | dict(entry.tune or {})
+    options = entry.choice.options
+    skipped = entry.given | options.untuned
+    declared = {name: space for name, space in declared_spaces(type(options)).items() if name not in skipped}
+    return declared | dict(entry.tune or {})
 
 
 def declared_spaces(options: type[Options]) -> dict[str, Space]:
@@ -357,7 +365,20 @@ def _space_problems(study: Study, label: str) -> list[str]:
                 message = error.errors()[0]["msg"].removeprefix("Value error, ").replace("Input should be", "should be")
                 found.append(f"{what}: {shown(end)} {message}")
                 break
+    if not found and study.is_sequential and entry.tune and len(spaces) > 1:
+        found += _drawn_problems(study, label, len(spaces))
     return found
+
+
+def _drawn_problems(study: Study, label: str, dimensions: int) -> tuple[str, ...]:
+    """The first drawn setting that the method refuses; later, it would stop the study of all methods."""
+    split = study.splits[0]
+    for trial in range(1, MAX_CHECKED):
+        try:
+            study.trials(label, split, trial, study._point(split, trial, dimensions))
+        except InvalidConfig as error:
+            return error.problems
+    return ()
 
 
 def _with_setting(entry: AlgorithmEntry, setting: Mapping[str, Any]) -> tuple[Choice, Training]:

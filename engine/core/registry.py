@@ -52,6 +52,11 @@ class Options(BaseModel):
         """Whether an option of the experiment gives way to those that an entry sets, as they exclude each other."""
         return any({key, other} == set(pair) for pair in cls.exclusive for other in given if other != key)
 
+    @property
+    def untuned(self) -> frozenset[str]:
+        """The options that have no effect, or may not be set, because of others that are set."""
+        return frozenset()
+
     def from_draw(self, draw: dict[str, Any]) -> dict[str, Any]:
         """The settings of a point drawn from the search spaces; ``self`` has the options that are not drawn."""
         return draw

@@ -109,6 +109,19 @@ def test_a_budget_of_gradients_starts_with_two_trials() -> None:
     assert len(study(tune={"gradients": 1e6}).config.runs()) == 2 * 2 * 2
 
 
+def test_failing_trials_that_compute_no_gradients_spend_a_budget_of_gradients_after_ten() -> None:
+    s = study(tune={"gradients": 1e6})
+    assert not s.is_spent(9, 0) and s.is_spent(10, 0)
+    assert not s.is_spent(10, 9e5) and s.is_spent(2, 1e6)
+
+
+def test_a_study_that_would_draw_a_refused_setting_later_is_refused_before_it_starts() -> None:
+    fedamp = {"name": "fedamp", "tune": {"variant": ["heur", "amp"], "sigma": [0, 10]}}
+    for tune in ({"gradients": 1e6}, TPE):
+        assert "change its search spaces" in problems(algorithms=["fedavg", fedamp], tune=tune, splits=[0])
+        assert study(algorithms=[{"name": "ditto", "tune": {"lam": [0.1, 1, "log"]}}], tune=tune)
+
+
 def test_what_an_entry_sets_is_not_tuned() -> None:
     entries = [{"name": "ditto", "lam": 2, "label": "a"}, {"name": "ditto", "training": {"lr": 0.1}, "label": "b"}]
     entries += [{"name": "ditto", "tune": {}, "label": "c"}]
@@ -139,8 +152,10 @@ def s_log(value: float, low: float, high: float) -> float:
 
 
 def test_a_distance_threshold_leaves_no_number_of_clusters_to_tune() -> None:
-    s = study(algorithms=[{"name": "fl_hc", "distance_threshold": 2.0}])
-    assert all("n_clusters" not in s.setting("fl_hc", 4, k) for k in (1, 2, 3))
+    threshold = {"name": "fl_hc", "distance_threshold": 2.0}
+    for entry in (threshold, threshold | {"tune": {"training.lr": [0.01, 0.3, "log"]}}):
+        s = study(algorithms=[entry])
+        assert list(s.spaces("fl_hc")) == ["training.lr", "at_round"]
     assert s.trials("fl_hc", 4, 1)[0].algorithm.options.n_clusters is None
 
 
