@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from docs.markdown import GENERATED
-from engine.cli.arguments import parser
+from engine.cli.arguments import EXAMPLES, RUN_EXIT_CODES, parser
 
 PAGE = Path(__file__).with_name("cli.md")
 
@@ -21,10 +21,16 @@ def _command(name: str, command: argparse.ArgumentParser) -> str:
     actions = [action for action in command._actions if not isinstance(action, argparse._HelpAction)]
     usage = " ".join([f"python -m engine {name}", *(_usage(action) for action in actions)])
     rows = ["| argument | meaning |", "|---|---|", *(f"| `{_form(a)}` | {_text(a)} |" for a in actions)]
-    parts = [f"## {name}", str(command.description), f"```console\n{usage}\n```", "\n".join(rows)]
-    if command.epilog:
-        parts.append(command.epilog[0].upper() + command.epilog[1:])
+    examples = [f"python -m engine {example}" for example in EXAMPLES.get(name, ())]
+    parts = [f"## {name}", " ".join(str(command.description).split()), _console(usage), "\n".join(rows)]
+    parts += [_console(*examples)] if examples else []
+    if name == "run":
+        parts.append(RUN_EXIT_CODES[0].upper() + RUN_EXIT_CODES[1:])
     return "\n\n".join(parts)
+
+
+def _console(*lines: str) -> str:
+    return "\n".join(["```console", *lines, "```"])
 
 
 def _text(action: argparse.Action) -> str:

@@ -1,6 +1,8 @@
 """The command line's arguments, separate from the commands: ``--help`` and mistyped options don't wait for torch."""
 
 import argparse
+import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn, get_args
 
@@ -10,18 +12,36 @@ from engine.core.vocabulary import Status
 KINDS = ("algorithms", "datasets", "partitioners", "models", "metrics", "presets")
 FORMATS = ("json", "csv", "parquet", "models", "bundle")
 
+WIDTH = 79  # of descriptions
+
 RUN_EXIT_CODES = """\
 exit code: 0 done; 2 bad configuration, absent or unreadable data, impossible partition (one line for each problem); 3
 a run failed, or a study cannot continue; 4 a run diverged; 130 cancelled, here with Ctrl-C or elsewhere. --export
 always writes all runs, including the rounds of those that did not finish."""
 
+EXAMPLES = {
+    "run": (
+        "run experiment.yaml",
+        "run --preset digits-first --scale quick --export digits.json",
+        'run experiment.yaml --set training.rounds=50 --set "seeds=[0, 1, 2]"',
+    ),
+    "list": ("list algorithms", "list presets --json"),
+    "worker": ("worker --db sqlite:///results.db",),
+    "export": ("export 12 13 --output results.json", "export 12 13 --format csv", "export 12 --format bundle"),
+    "import": ("import results.json",),
+    "runs": ("runs --status failed --status diverged",),
+    "study": ("study 5",),
+    "cancel": ("cancel 12 13",),
+    "backup": ("backup fedscape.zip",),
+    "restore": ("restore fedscape.zip --replace",),
+}
 
 # Commands on stored data, with their descriptions; they take a database, most of them runs.
 ON_RUNS = {
     "cancel": "Cancel runs that have not ended; their rounds are kept.",
     "pause": "Pause runs; their rounds and their position in the queue are kept.",
     "resume": "Resume paused runs.",
-    "retry": "Queue failed, diverged and cancelled runs again, as new runs.",
+    "retry": "Retry runs that failed, diverged or were cancelled: each is queued as a new run.",
     "delete": "Delete runs. For a week `undelete` restores them.",
     "undelete": "Restore deleted runs. `runs --deleted` lists them.",
     "drop-models": "Delete the stored models of runs. Numbers and analyses are kept; new analyses need a rerun.",
@@ -56,7 +76,17 @@ def parser() -> argparse.ArgumentParser:
     _add_database(_add_managing(commands, "disk", "Show how much of the disk is used, by what, and how much is free."))
     _add_backup(commands)
     _add_restore(commands)
+    for name, command in commands.choices.items():
+        _complete(command, EXAMPLES.get(name, ()))
     return whole
+
+
+def _complete(command: argparse.ArgumentParser, examples: Sequence[str]) -> None:
+    """Adds examples below the options, each on a line of its own."""
+    command.formatter_class = argparse.RawDescriptionHelpFormatter
+    command.description = textwrap.fill(str(command.description), WIDTH)
+    listed = ["\n".join(["examples:", *(f"  python -m engine {example}" for example in examples)])] if examples else []
+    command.epilog = "\n\n".join(filter(None, [*listed, command.epilog]))
 
 
 def _add_run(commands: argparse._SubParsersAction) -> None:
@@ -65,7 +95,6 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
         help="run an experiment",
         epilog=RUN_EXIT_CODES,
         description="Compute all runs of an experiment and store them in the database.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = run.add_mutually_exclusive_group(required=True)
     what.add_argument("config", nargs="?", type=Path, metavar="CONFIG", help="YAML or JSON file with the experiment")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.arguments import parser
+from engine.cli.arguments import EXAMPLES, parser
 from engine.config.presets import load_preset
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,6 +20,11 @@ COMMANDS = [
     for page in PAGES
     for block in CONSOLE.findall(page.read_text(encoding="utf-8"))
     for module, arguments in MODULE.findall(block)
+]
+COMMANDS += [
+    pytest.param("engine", example, id=f"help of {name}: {example}")
+    for name, examples in EXAMPLES.items()
+    for example in examples
 ]
 
 
