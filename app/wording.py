@@ -40,7 +40,12 @@ NO_WORKER = (
     "No worker is running. With make run it restarts automatically; otherwise start one with python -m engine worker."
 )
 PRIORITIES = {"high": 1, "normal": 0, "low": -1}
-WHEN = {"last": "last round", "best": "best round, chosen on test", "best_val": "best round, chosen on validation"}
+WHEN = {
+    "last": "last round",
+    "best": "best round, chosen on test",
+    "best_val": "best round, chosen on validation",
+    "best_some_val": "best round, chosen on validation where runs have it, else on test",
+}
 MODELS = {"personalized": "Personalized", "global": "Global"}
 
 

@@ -33,6 +33,8 @@ def notes(methods: Sequence[Method]) -> list[str]:
         found.append(f"The models differ: {models}.")
     if (rounds := _apart(methods, lambda run: plural(run.rounds, "round"))) is not None:
         found.append(f"The numbers of rounds differ: {rounds}.")
+    if (evaluated := _apart(methods, _evaluated)) is not None:
+        found.append(f"The evaluated clients differ: {evaluated}. Their means are over different clients.")
     if len({method.draws for method in methods}) > 1:
         found.append(f"The seeds differ: {_with_draws({method.name: method.draws for method in methods})}.")
     if chosen := [
@@ -124,6 +126,12 @@ def _draws_apart(methods: Sequence[Method], what: Callable[[RunRecord], Hashable
 
 def _clients(run: RunRecord) -> str | None:
     return _json([run.partition.get(k) for k in ("test_sizes", "class_counts")]) if run.partition else None
+
+
+def _evaluated(run: RunRecord) -> str:
+    """``all``, or ``a sample of 3``."""
+    sample, sizes = (run.config.get("evaluation") or {}).get("clients"), (run.partition or {}).get("test_sizes")
+    return "all" if sample is None or (sizes and sample >= len(sizes)) else f"a sample of {sample}"
 
 
 def _draw_words(draws: Sequence[Draw]) -> str:

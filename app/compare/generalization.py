@@ -5,7 +5,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -14,7 +13,7 @@ from app.actions.analyze import perform, show_refusal
 from app.compare.view import View
 from app.components.timed import timed
 from app.data import allowed_paths, queries
-from app.data.averages import benign, malicious_of
+from app.data.averages import mean_of_known
 from app.wording import NO_WORKER, plain, plural
 from engine.core.errors import CheckpointInvalid
 from storage import AnalysisRecord, ArtifactDamaged, StorageError
@@ -75,14 +74,14 @@ def underway(ids: Sequence[int]) -> None:
 
 
 def _measured(view: View, requests: Sequence[AnalysisRecord]) -> dict[int, float]:
-    """run -> mean over the models of benign clients, for analyses that are done."""
-    found = {}
+    """run -> mean over the models of the clients behind its accuracy, for analyses that are done."""
+    found, clients = {}, view.clients()
     for analysis in requests:
         if analysis.status == "done":
             with suppress(ArtifactDamaged, CheckpointInvalid):  # then it is not known, and can be measured again
                 others = queries.findings(analysis).arrays["others"]
-                malicious = malicious_of(view.runs[analysis.run_id].partition)
-                found[analysis.run_id] = float(np.nanmean(benign(others, malicious)))
+                own = clients.loc[clients["run"] == analysis.run_id, "client"].to_numpy(int)  # evaluated and benign
+                found[analysis.run_id] = float(mean_of_known(others[None, own])[0])
     return found
 
 

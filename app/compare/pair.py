@@ -95,7 +95,9 @@ def sentence(pairs: pd.DataFrame, a: str, b: str, are_benign: bool = False) -> s
 
 
 def figures(view: View, pairs: pd.DataFrame, a: str, b: str, clients: Sequence[int]) -> tuple[Shown, Shown]:
-    heads = {"a": column_heads.percent(a), "b": column_heads.percent(b)}
+    columns = {"a": f"{a} accuracy", "b": f"{b} accuracy"}
+    table = pairs.rename(columns=columns)
+    heads = {columns["a"]: column_heads.percent(a), columns["b"]: column_heads.percent(b)}
     finding, methods = (
         sentence(pairs, a, b, view.has_malicious),
         view.clients()[["method", "algorithm"]].drop_duplicates(),
@@ -103,7 +105,7 @@ def figures(view: View, pairs: pd.DataFrame, a: str, b: str, clients: Sequence[i
     return (
         Shown(
             figure_cache.figure(paired.figure, pairs, a, b, methods, clients),
-            pairs,
+            table,
             finding,
             f"Each client: above the line, {a} is better",
             None,
@@ -113,7 +115,7 @@ def figures(view: View, pairs: pd.DataFrame, a: str, b: str, clients: Sequence[i
         ),
         Shown(
             figure_cache.figure(differences.figure, pairs, a, b, methods, clients),
-            pairs,
+            table,
             finding,
             "Difference by client, sorted",
             None,

@@ -88,8 +88,10 @@ class View:
         return f"{self.model} model, {WHEN[self.chosen_by(self.when)]}"
 
     def chosen_by(self, when: When) -> str:
-        """The key of ``WHEN`` for a round: ``best_val`` for the best one if it was chosen on validation data."""
-        return "best_val" if when == "best" and self.is_validated else when
+        """The key of ``WHEN`` for a round: the best one is chosen on the validation data of runs that have it."""
+        if when == "last" or not any(self._are_validated):
+            return when
+        return "best_val" if all(self._are_validated) else "best_some_val"
 
     @property
     def is_stored(self) -> bool:
@@ -97,9 +99,9 @@ class View:
         return self.source is queries
 
     @property
-    def is_validated(self) -> bool:
-        """Whether every run has validation data."""
-        return all(run.config["partition"].get("val_fraction") for run in self.runs.values())
+    def _are_validated(self) -> list[bool]:
+        """Which runs have validation data."""
+        return [bool(run.config["partition"].get("val_fraction")) for run in self.runs.values()]
 
     @cached_property
     def has_malicious(self) -> bool:

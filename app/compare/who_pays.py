@@ -143,11 +143,12 @@ class Panel:
 
     def each(self, payer: str, setting: str, trait: str, chosen: Sequence[int]) -> Shown:
         rows, touched = self._clients(payer, setting, trait), _touched(trait)
+        columns = {who_pays.ON: f"{payer} accuracy, {setting}", who_pays.OFF: f"{payer} accuracy, {OFF}"}
         change = dial_settings.change(self.table, payer, setting, OFF)
         color = looks(self.table)[payer].color
         return with_finding(
             figure_cache.figure(who_pays.figure, rows, touched, color, chosen),
-            rows,
+            rows.rename(columns=columns),
             who_pays.finding(rows, touched),
             key="who_pays",
             name=f"{self.section}-by-client",
@@ -155,8 +156,8 @@ class Panel:
             also=f"{capital(change)}. {self._paired(rows)}",
             hint="Click a mark to choose the client.",
             heads={
-                "on": percent("With it"),
-                "off": percent("Off"),
+                columns[who_pays.ON]: percent("With it"),
+                columns[who_pays.OFF]: percent("Off"),
                 "is_malicious": Head("Malicious"),
                 "touched": Head(touched.title if touched else "Trait"),
             },

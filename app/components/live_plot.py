@@ -20,7 +20,8 @@ HTML = """
   <p class="live-tools"><button type="button" class="live-hold" aria-pressed="false">Freeze charts</button>
     <span class="live-held" role="status"></span></p>
   <ul class="live-runs" aria-label="Runs"></ul>
-  <details class="live-log"><summary>Log</summary><pre tabindex="0" aria-label="Log, times in UTC"></pre></details>
+  <details class="live-log"><summary>Log (times in UTC)</summary>
+    <pre tabindex="0" aria-label="Log, times in UTC"></pre></details>
 </div>
 """
 STRIP = """

@@ -68,8 +68,6 @@ HEADS: Heads = {
     "is_best": Head("Best"),
     "x": Head("x"),
     "y": Head("y"),
-    "a": Head("a"),
-    "b": Head("b"),
     "lam": Head("λ"),
     "rho": Head("ρ"),
     "rank": Head("Rank"),

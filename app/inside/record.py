@@ -74,9 +74,9 @@ def origin(run: RunRecord) -> list[tuple[str, str]]:
     took = (run.finished_at - run.started_at).total_seconds() if run.started_at and run.finished_at else None
     return made_with(run) + _recorded(
         {
-            "Queued": _time(run.created_at),
-            "Started": _time(run.started_at),
-            "Ended": _time(run.finished_at),
+            "Queued (UTC)": _time(run.created_at),
+            "Started (UTC)": _time(run.started_at),
+            "Ended (UTC)": _time(run.finished_at),
             "Duration": duration(took) if took is not None else None,
             "Computed by": run.worker,
             "Digest (equal digests mean equal numbers)": run.digest,
@@ -164,10 +164,9 @@ def what_happened(run: RunRecord) -> None:
     events = queries.store().events.list(run.id, limit=MAX_EVENTS)
     if events:
         _table(log(events), "run_events", plural(len(events), "event"))
-        text = "\n".join(f"{_time(e.at)} {e.level} {e.kind} {e.message}" for e in events)
         st.download_button(
             "Download log",
-            text,
+            log_file(events),
             f"{run_config.file_name(run)}.log",
             "text/plain",
             key="run_log",
@@ -182,6 +181,11 @@ def log(events: list[EventRecord]) -> pd.DataFrame:
     """[When (UTC), Level, Event, Message], oldest first."""
     rows = [(_time(e.at), e.level, e.kind, e.message) for e in events]
     return pd.DataFrame(rows, columns=["When (UTC)", "Level", "Event", "Message"])
+
+
+def log_file(events: list[EventRecord]) -> str:
+    """A line per event: ``2026-01-01 03:04:05 UTC error worker it fell over``."""
+    return "\n".join(f"{_time(e.at)} UTC {e.level} {e.kind} {e.message}" for e in events)
 
 
 def _table(table: pd.DataFrame, key: str, alt: str) -> None:

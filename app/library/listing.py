@@ -103,5 +103,11 @@ def columns() -> dict[str, Any]:
 
 
 def times(title: str) -> Any:
-    """A column of times in the reader's time zone."""
-    return st.column_config.DatetimeColumn(title, format="D MMM YYYY, HH:mm", timezone=str(filters.zone()))
+    """A column of times in the reader's time zone. Times in text, in logs and in files are UTC, and say so."""
+    zone = str(filters.zone())
+    return st.column_config.DatetimeColumn(
+        f"{title} (UTC)" if zone == "UTC" else title,
+        help=f"In the time zone {zone}",
+        format="D MMM YYYY, HH:mm",
+        timezone=zone,
+    )

@@ -3,11 +3,12 @@
 import io
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from app.compare import numbers, tables
+from app.compare import numbers, pair, tables
 from app.compare.view import View
-from app.data import queries
+from app.data import queries, table_files
 from app.data.comparison import methods_of
 from storage import Store
 from tests.app.samples import DIGITS, store_experiment
@@ -30,6 +31,26 @@ def test_files_name_validation_data_if_the_best_round_was_chosen_on_them(empty_s
     assert set(pd.read_csv(io.StringIO(tables.to_csv(table)))["when"]) == rules
     shown = tables.for_screen(table, clients)
     assert set(shown["round"]) == {"last", "best"} and shown["bars"].map(len).min() > 0
+
+
+def test_files_say_that_only_some_runs_chose_their_best_round_on_validation_data(empty_store: Store) -> None:
+    view = view_of(empty_store, {}, {"name": "validated", "partition": DIGITS["partition"] | {"val_fraction": 0.2}})
+    table, clients = numbers.rows_of(view, numbers.EVERY_RULE)
+    rules = {"last round", "best round, chosen on validation where runs have it, else on test"}
+    assert set(tables.for_print(table, 5)["Round"]) == rules and view.rule.partition(", ")[2] in rules
+    assert set(pd.read_csv(io.StringIO(tables.to_csv(table)))["when"]) == rules
+    assert set(tables.for_screen(table, clients)["round"]) == {"last", "best"}
+
+
+def test_the_files_of_a_pair_name_its_methods(empty_store: Store) -> None:
+    view = view_of(empty_store, {})
+    pairs = pair.pairs_of(view, "LocalTrain", "FedAvg")
+    assert pairs is not None
+    for shown in pair.figures(view, pairs, "LocalTrain", "FedAvg", ()):
+        rows = pd.read_csv(io.StringIO(table_files.to_csv(shown.table)))
+        difference = rows["LocalTrain accuracy"] - rows["FedAvg accuracy"]
+        assert np.allclose(rows["difference"], difference, atol=1e-6)
+        assert "| LocalTrain, % | FedAvg, % |" in table_files.to_markdown(shown.table, "", shown.heads)
 
 
 def test_no_number_is_bold_where_rows_are_not_ranked_and_every_setting_is_named(empty_store: Store) -> None:

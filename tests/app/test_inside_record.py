@@ -143,7 +143,7 @@ def test_provenance_omits_missing_fields() -> None:
     run = run_record(1, provenance=known, started_at=at, finished_at=at.replace(minute=2), digest="abc")
     found = dict(record.origin(run))
     assert found["torch version"] == "2.14" and found["CPU threads"] == "1" and found["note"] == "by hand"
-    assert found["Duration"] == "2 min 00 s" and found["Started"] == "2026-01-01 12:00:00"
+    assert found["Duration"] == "2 min 00 s" and found["Started (UTC)"] == "2026-01-01 12:00:00"
     assert "Backend" not in found and "Computed by" not in found
 
 
@@ -166,6 +166,7 @@ def test_files_have_readable_names() -> None:
 def test_events_have_time_and_severity() -> None:
     event = EventRecord(1, 1, datetime(2026, 1, 1, 3, 4, 5, tzinfo=UTC), "error", "worker", "it fell over")
     assert record.log([event]).to_numpy().tolist() == [["2026-01-01 03:04:05", "error", "worker", "it fell over"]]
+    assert record.log_file([event]) == "2026-01-01 03:04:05 UTC error worker it fell over"
 
 
 def test_time_outside_training_is_shown_if_known() -> None:

@@ -3,11 +3,13 @@
 import json
 from functools import partial
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.data import run_table
+from app.library import filters, listing
 from engine.exchange.records import new_run
 from storage import Store
 from tests.app.pages import open_page, words
@@ -58,6 +60,13 @@ def test_days_are_in_the_address(read_store: Store):
     assert not opened(**{"when": "days", "from": "2020-01-01", "to": "2020-12-31"}).dataframe
     assert len(listed(opened(**{"when": "days", "from": "2020-01-01"}))) == 8
     assert len(listed(opened(when="day"))) == 8
+
+
+def test_a_column_of_times_names_its_time_zone(monkeypatch: pytest.MonkeyPatch):
+    assert listing.times("Queued")["label"] == "Queued (UTC)"
+    monkeypatch.setattr(filters, "zone", lambda: ZoneInfo("Europe/Berlin"))
+    column = listing.times("Queued")
+    assert column["label"] == "Queued" and column["help"] == "In the time zone Europe/Berlin"
 
 
 def test_runs_sort_by_accuracy(read_store: Store):

@@ -10,8 +10,9 @@ from app.charts import dial_settings, who_pays
 from app.charts.printed.settings import Settings
 from app.charts.printed.sheet import draw
 from app.compare import clients as section
+from app.compare import who_pays as panel
 from app.compare.view import View
-from app.data import client_traits, dials, queries
+from app.data import client_traits, column_heads, dials, queries
 from app.data.comparison import methods_of
 from storage import Store
 from tests.app.frames import run_record
@@ -214,6 +215,17 @@ def test_the_settings_have_a_mean_and_a_tail_each() -> None:
     fig = dial_settings.figure(table, 0.05)
     assert [list(trace.y) for trace in fig.data] == [pytest.approx(y) for y in ([80, 58], [50], [70, 10], [50])]
     assert fig.layout.xaxis2.ticktext == ("off", "Krum")
+
+
+def test_the_file_of_clients_names_the_method_and_the_setting(attacked_store: Store) -> None:
+    view = View(tuple(methods_of(queries.runs(with_partition=True))))
+    found = panel.part(view, {"payers": "FedAvg"})
+    assert found is not None
+    table, heads = found.figures[1].table, found.figures[1].heads
+    on = next(name for name in table if name.startswith("FedAvg accuracy, Sign flip"))
+    off = table["FedAvg accuracy, off"]
+    assert np.allclose(table["difference"], table[on] - off, atol=1e-6)
+    assert {"With it, %", "Off, %"} < set(column_heads.read(table, heads).columns)
 
 
 @pytest.mark.slow
