@@ -176,7 +176,7 @@ class Archive:
             if reason := _entry_problem(entry):
                 raise self._invalid(f"{name[:100]!r} {reason}")
             if name.casefold() in seen:
-                raise self._invalid(f"{name!r} is contained twice, up to upper and lower case; get the file again")
+                raise self._invalid(f"{name!r} occurs more than once, ignoring case; get the file again")
             seen.add(name.casefold())
             if name != MANIFEST and name not in self.members:
                 raise self._invalid(f"{name!r} is not in its {MANIFEST}; get the file again")

@@ -88,7 +88,11 @@ class RunsActive(StorageError):
     def __init__(self, run_ids: Iterable[int]) -> None:
         self.run_ids = tuple(sorted(run_ids))
         ids = ", ".join(map(str, self.run_ids))
-        super().__init__(f"run {ids} is still running; cancel it and wait until it has stopped before deleting it")
+        if len(self.run_ids) == 1:
+            words = f"run {ids} is still running; cancel it and wait until it has stopped before deleting it"
+        else:
+            words = f"runs {ids} are still running; cancel them and wait until they have stopped before deleting them"
+        super().__init__(words)
 
 
 class RoomNotFound(StorageError):

@@ -15,7 +15,7 @@ PARTS = ("dataset", "partition", "model", "training", "evaluation", *DIAL_KEYS)
 def experiment_of(run: RunRecord) -> dict[str, Any]:
     """A configuration for this run only, with every option."""
     parts = {part: run.config[part] for part in PARTS if part in run.config}
-    if "training" in parts:  # local_steps and local_epochs exclude one another
+    if "training" in parts:  # local_steps and local_epochs are mutually exclusive
         parts["training"] = {name: value for name, value in parts["training"].items() if value is not None}
     machine = {name: run.config[name] for name in Machine.model_fields if run.config.get(name) is not None}
     method = run.config["algorithm"] | {"label": run.label}

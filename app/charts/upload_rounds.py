@@ -125,7 +125,9 @@ def _in_words(line: str, own: pd.DataFrame) -> str:
         return f"{number(own['value'].mean())} uploads {line} per round"
     if line.startswith(("wasted", "mean taken")):
         return f"{number(own['value'].sum())} {line}"
-    return f"{line} {number(first)} at first, {number(last)} at last" if len(own) > 1 else f"{line} {number(last)}"
+    if len(own) == 1:
+        return f"{line} {number(last)}"
+    return f"{line} {number(first)} in the first round, {number(last)} in the last"
 
 
 def _name_lines(fig: go.Figure, own: pd.DataFrame, row: int) -> None:

@@ -24,8 +24,9 @@ ON = {"own": "the client's samples", "everyone": "all clients' samples"}
 POINTS = 41
 READING = (
     "Each plot has a model at its center, marked with a cross, and shows the loss as the model's weights move along "
-    "two random directions; 1 is a step as long as each of the model's filters. Both models use the same directions "
-    "and one scale, so depth and width can be compared: a deep minimum fits its data, a wide one tolerates changes. "
+    "two random directions; at a distance of 1, each filter is moved by its own norm. Both models use the same "
+    "directions and one scale, so depth and width can be compared: a deep minimum fits its data, a wide one tolerates "
+    "changes. "
     "Check whether the personalized model's minimum is deeper or narrower than the global one's and, with all "
     "clients' samples, what it gave up. Two directions are only a slice: the numbers below cover all of them."
 )

@@ -72,7 +72,7 @@ def _distinct(found: Findings, ground: str) -> Iterator[str]:
 def _about(found: Findings) -> str:
     points, data = len(found.arrays["axis"]), DATA[found.values["data"]].lower()
     return (
-        f"{count(points)} × {count(points)} points along two random directions; 1 is a step as long as the filters. "
-        f"Round {found.values['round']}, {data} samples; biases and normalizations are fixed, colors: logarithm of the "
-        "loss."
+        f"{count(points)} × {count(points)} points along two random directions; a distance of 1 moves each filter by "
+        f"its own norm. Round {found.values['round']}, {data} samples; biases and normalizations are fixed, colors: "
+        "logarithm of the loss."
     )

@@ -72,7 +72,7 @@ def blocks_needed(comparisons: int, alpha: float = ALPHA) -> int:
 def too_few_blocks(blocks: int, methods: int, comparisons: int, alpha: float = ALPHA) -> str:
     """Why no pair can be significant, or nothing if one can.
 
-    ``5 splits of 10 methods: no pair can differ significantly, whatever the numbers; 11 splits would do.``
+    ``5 splits of 10 methods are too few for any pair to differ significantly; at least 11 are needed.``
     """
     needed = blocks_needed(comparisons, alpha) if comparisons else 0
     if blocks >= needed:
@@ -80,8 +80,8 @@ def too_few_blocks(blocks: int, methods: int, comparisons: int, alpha: float = A
     if blocks == 1:
         return "One split: what follows is about these clients, not about the methods."
     return (
-        f"{blocks} splits of {plural(methods, 'method')}: no pair can differ significantly, whatever the numbers; "
-        f"{needed} splits would do."
+        f"{blocks} splits of {plural(methods, 'method')} are too few for any pair to differ significantly; at least "
+        f"{needed} are needed."
     )
 
 

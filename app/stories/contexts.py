@@ -270,7 +270,7 @@ def _too_many() -> Scene:
             answers,
             word(gap, answers),
         ),
-        "Wrong in the other direction: nobody is grouped with strangers, but friends are separated. Too few clusters "
+        "The opposite error: no cluster mixes contexts, but clients of one context are separated. Too few clusters "
         "cost bias, too many cost variance.",
     )
 
@@ -290,8 +290,8 @@ def _nearly_alone() -> Scene:
             tuple(nearest),
             min(gaps, key=gaps.__getitem__),
         ),
-        "The dial has come full circle: K = 1 is one model for all, K = N is learning alone. Compare with λ in the "
-        "previous story.",
+        "These are the two ends of the dial: K = 1 is one model for all, K = N is learning alone. Compare with λ in "
+        "the previous story.",
     )
 
 

@@ -243,8 +243,8 @@ def _never() -> Scene:
             example().over,
             _measured(TUNED),
         ),
-        "The deadline left out the very clients that the model needed most. Personalization serves them, because it "
-        "happens on the client, in time or not.",
+        "The deadline left out the very clients that the model needed most. Personalization still helps them, "
+        "because it happens on the client and needs no upload.",
     )
 
 

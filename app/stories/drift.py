@@ -289,8 +289,8 @@ def _exercises() -> Sequence[Exercise]:
         ),
         Exercise(
             "What would happen if both clients had loss surfaces of the same shape, only moved?",
-            "Nothing would be missed: both would approach their optima equally fast, and the middle between the optima "
-            "is then the minimum.",
+            "FedAvg would reach the minimum: both would approach their optima equally fast, and the middle between the "
+            "optima is then the minimum.",
         ),
         Exercise(
             "You can afford ten rounds. Which number of local steps would you choose for FedAvg?",

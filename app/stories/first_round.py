@@ -197,7 +197,7 @@ def _more_clients() -> Scene:
             example().over,
             lambda run: float(run.value),
         ),
-        "The gain comes from data that nobody shares. The next story asks whether the updates give them away.",
+        "The gain comes from data that nobody shares. The next story asks whether the updates reveal that data.",
     )
 
 

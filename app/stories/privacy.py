@@ -200,7 +200,7 @@ def _little() -> Scene:
         f"Each update is scaled down to a norm of at most C = {CLIP:g}, and the server adds noise with standard "
         f"deviation z C to their sum. ε bounds what the shared models reveal: apart from a chance of δ = {DELTA:g}, "
         "no outcome is more than e^ε times as likely with a client as without it. "
-        f"With {_said(epsilon)} this factor is about 10^{epsilon / np.log(10):.0f}: hardly a promise.",
+        f"With {_said(epsilon)} this factor is about 10^{epsilon / np.log(10):.0f}, a very weak guarantee.",
         f"With z = 1 ({_said(epsilon)}), FedAvg ends at {_pm(FEDAVG, '1')}; without noise, at {_pm(OPEN, '1')} "
         f"({example().over}).",
         Estimate(

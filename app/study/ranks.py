@@ -113,7 +113,7 @@ def about(study: Study, rows: pd.DataFrame, family: str) -> str:
     over = f"over {plural(len(study.splits), 'split')} of this data set"
     return (
         f"{result} Wilcoxon's signed-rank test {over}; Holm over {what}. Intervals are 95 % for each pair; verdicts "
-        "follow from the t-tests that belong to them, after Holm."
+        "use the corresponding t-tests, after Holm's correction."
     )
 
 

@@ -86,7 +86,7 @@ class Hparams(Options):
     def _number_or_threshold(cls, raw: Any) -> Any:
         if isinstance(raw, Mapping):
             if raw.get("n_clusters") is not None and raw.get("distance_threshold") is not None:
-                raise ValueError("n_clusters and distance_threshold exclude one another; keep one of them")
+                raise ValueError("n_clusters and distance_threshold are mutually exclusive; set only one")
             if raw.get("n_clusters") is None and raw.get("distance_threshold") is None:
                 return {**raw, "n_clusters": 4}
         return raw

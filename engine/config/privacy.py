@@ -62,7 +62,8 @@ class Privacy(Options):
         None,
         ge=1,
         le=10**12,
-        description="unit: client: noise and ε as in a federation of this many clients with the same participation.",
+        description="unit: client: use the noise and ε of a federation of this many clients with the same "
+        "participation.",
     )
     quantile: float = Field(0.5, gt=0, lt=1, description="clip: adaptive: the share of clients that are not clipped.")
     clip_lr: float = Field(0.2, gt=0, le=10, description="clip: adaptive: step of the logarithm of C.")
@@ -83,7 +84,7 @@ class Privacy(Options):
     @model_validator(mode="after")
     def _consistent(self) -> "Privacy":
         if self.noise is not None and self.epsilon is not None:
-            raise ValueError("noise and epsilon exclude each other: give one of them")
+            raise ValueError("noise and epsilon are mutually exclusive; set only one")
         if self.unit == "sample" and self.clip == "adaptive":
             raise ValueError("clip: 'adaptive' is for unit: client; with unit: sample give a number")
         if self.unit == "sample" and self.population is not None:

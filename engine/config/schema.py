@@ -89,7 +89,7 @@ class Training(Options):
         "constant",
         title="Schedule",
         description="Learning rate over the rounds: constant, cosine (a half cosine toward 0), or step (multiplied by "
-        "lr_decay every lr_decay_rounds). Rates that a method takes from training follow; its own rates do not.",
+        "lr_decay every lr_decay_rounds). Applies to rates that a method takes from training, not to its own.",
     )
     lr_decay: float = Field(0.5, gt=0, le=1, description="Factor on the learning rate with lr_schedule: step.")
     lr_decay_rounds: int = Field(
@@ -532,7 +532,7 @@ def _unfold(raw: Any, path: str, base: Mapping[str, Any], problems: list[str]) -
     tune = _spaces(entry.pop("tune"), f"{path}.tune", problems) if entry.get("tune") is not None else None
     entry.pop("tune", None)
     if sweep and tune is not None:
-        problems.append(f"{path}: sweep and tune exclude one another; keep one of them")
+        problems.append(f"{path}: sweep and tune are mutually exclusive; set only one")
     label = entry.pop("label", None)
     if label is not None and (wrong := _line_problems(label, f"{path}.label", "label")):
         problems += wrong

@@ -82,7 +82,7 @@ class System(Options):
     )
     tie: Literal["none", "labels", "size", "context"] = Field(
         "none",
-        title="Slow clients have in common",
+        title="Common trait of slow clients",
         description="What slow and rarely available clients have in common: high labels, many samples, or their "
         "context. How many are slow stays the same.",
     )

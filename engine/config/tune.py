@@ -32,8 +32,8 @@ class Tune(Options):
         gt=0,
         le=1e18,
         title="Gradients, instead of trials",
-        description="Budget instead of trials: trials, at least 2, continue until this many gradient evaluations are "
-        "spent.",
+        description="Budget in gradient evaluations instead of a number of trials: at least 2 trials, and more until "
+        "it is spent.",
     )
     rounds: int | None = Field(
         None,
@@ -58,7 +58,7 @@ class Tune(Options):
     sampler: Sampler = Field(
         "sobol",
         description="How settings are drawn: evenly spread (sobol), independently (random), or near those that were "
-        "good so far (tpe), where methods share only the first 10.",
+        "good so far (tpe). With tpe, methods share the learning rates of the first 10 trials only.",
     )
     per: Literal["split", "first"] = Field(
         "split",

@@ -49,7 +49,7 @@ class Options(BaseModel):
 
     @classmethod
     def is_replaced(cls, key: str, given: Collection[str]) -> bool:
-        """Whether an option of the experiment gives way to those that an entry sets, as they exclude each other."""
+        """Whether an option of the experiment gives way to those that an entry sets, as they are mutually exclusive."""
         return any({key, other} == set(pair) for pair in cls.exclusive for other in given if other != key)
 
     @property

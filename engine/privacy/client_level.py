@@ -7,7 +7,7 @@ DP-FedAvg with a fixed denominator (McMahan et al., ICLR 2018, Algorithm 1), q N
 Every client counts alike: weights by samples would reveal their numbers and raise the sensitivity. With a population of
 n, the noise is divided by q n instead: that of n clients at the same q and z. ``sampling: fixed`` rounds q N and q n.
 
-Where the server keeps the first uploads of an over-selected cohort, a client that stays out makes room for another, so
+Where the server keeps the first uploads of an over-selected cohort, another client takes the place of an absent one, so
 the sum moves by up to 2 C, as it does where a client is replaced.
 
 Adaptive C (Andrew et al., NeurIPS 2021): with b_i = 1 if ||Delta_i|| <= C, else 0, and m = q N,
@@ -56,7 +56,7 @@ class ClientLevel:
     noise: float
     delta: float
     is_sampling_known: bool  # False: clients also stay out for other reasons, so q counts as 1 for epsilon
-    makes_room: bool  # a client that stays out makes room for another
+    makes_room: bool  # another client takes the place of an absent one
 
     @property
     def population(self) -> int:

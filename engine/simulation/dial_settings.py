@@ -132,8 +132,8 @@ def _privacy_notes(config: RunConfig) -> Iterator[str]:
         yield "privacy: which clients are absent is not purely random, so ε is that of all clients in every round"
     if system.over_select > 1 and privacy.sampling == "poisson":
         yield (
-            f"privacy: with system.over_select={system.over_select:g} an absent client makes room for another, so the "
-            "same noise protects half as much"
+            f"privacy: with system.over_select={system.over_select:g} another client takes the place of an absent one, "
+            "so ε is computed with half of the noise"
         )
 
 

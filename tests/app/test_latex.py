@@ -53,7 +53,7 @@ def test_the_start_of_a_row_is_not_an_option_of_the_line_before() -> None:
     table = pd.DataFrame({"[1]": ["[1] FedAvg", "*", "[2] Ditto"], "a": ["x", "[y]", "z"]})
     lines = table_files.to_latex(table, "c").splitlines()
     assert [line.strip() for line in lines if line.endswith(r"\\")] == [
-        r"{}[1] & a \\",
+        r"{}[1] & A \\",
         r"{}[1] FedAvg & x \\",
         r"{}* & [y] \\",
         r"{}[2] Ditto & z \\",

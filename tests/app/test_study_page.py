@@ -138,7 +138,7 @@ def test_with_three_splits_no_pair_can_be_significant(study: Study) -> None:
     rows = ranks.pairs(study, "reference")
     assert len(rows) == 2 and (rows["p"] >= 0.25).all() and set(rows["b"]) == {"LocalTrain"}
     assert ranks.about(study, rows, "reference").startswith(
-        "3 splits of 3 methods: no pair can differ significantly, whatever the numbers; 7 splits would do."
+        "3 splits of 3 methods are too few for any pair to differ significantly; at least 7 are needed."
     )
 
 

@@ -216,7 +216,10 @@ def test_a_run_of_a_document_is_found_by_its_place() -> None:
             {"algorithms": ["fedavg", {"name": "ditto", "label": "fedavg defaults"}]},
             "'fedavg defaults' is reserved",
         ),
-        ({"algorithms": [{"name": "ditto", "sweep": {"lam": [1]}, "tune": {}}]}, "sweep and tune exclude one another"),
+        (
+            {"algorithms": [{"name": "ditto", "sweep": {"lam": [1]}, "tune": {}}]},
+            "sweep and tune are mutually exclusive",
+        ),
         ({"algorithms": [{"name": "ditto", "tune": {"lam": [-1, 1, "lin"]}}]}, "tune.lam: -1 to 1 (lin): -1"),
         ({"algorithms": [{"name": "ditto", "tune": {"lamb": [1, 2, "lin"]}}]}, "did you mean 'lam'"),
         ({"algorithms": [{"name": "ditto", "tune": {"lam": [2, 1, "lin"]}}]}, "must be below its high end"),

@@ -171,7 +171,7 @@ def test_over_selection_costs_as_much_as_replacing_a_client():
     _, of_everyone = finished(privacy={"noise": 2.0}, sizes=many, system=devices)
     spent = [scalar(results[-1], "privacy.epsilon") for results in (rounds, of_half, of_everyone)]
     assert spent == pytest.approx([spent[0]] * 3)
-    assert any("an absent client makes room for another" in note for note in run.task.notes)
+    assert any("another client takes the place of an absent one" in note for note in run.task.notes)
 
 
 def test_a_method_that_declares_nothing_is_refused():
@@ -194,5 +194,5 @@ def test_an_entry_with_epsilon_drops_the_noise_of_its_experiment():
 
 def test_noise_and_epsilon_together_are_a_mistake():
     raw = private().as_experiment() | {"privacy": {"noise": 1, "epsilon": 2}}
-    with pytest.raises(InvalidConfig, match="noise and epsilon exclude each other"):
+    with pytest.raises(InvalidConfig, match="noise and epsilon are mutually exclusive"):
         parse_experiment(raw)
