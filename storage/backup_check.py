@@ -47,7 +47,10 @@ MAX_SPARSE = 10**7  # values of a sparse array, which are not all in the file
 DTYPE = re.compile(r"[<|][biuf][1248]")
 SHAPE = re.compile(r"([0-9]{1,10}(,[0-9]{1,10})*)?")
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}")
-PER_CLIENT = re.compile(r"(personalized|global)\..*|train_loss")
+PER_CLIENT = re.compile(
+    r"(personalized|global)\..*|train_loss"
+    r"|diagnostics\.(aggregator\.weight|arrived|privacy\.epsilon|residual_norm|speed|update_cosine|update_norm)"
+)
 ALLOWED = {
     "runs.status": get_args(Status),
     "runs.control": get_args(Control),

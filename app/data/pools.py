@@ -1,7 +1,6 @@
 """The data of the preview: cached pools, and the split that a run would train on."""
 
 import json
-import os
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from engine.core.registry import DATASETS
 from engine.datasets import Pool, Progress
 from engine.federation.clients import (
     Federation,
+    data_state,
     laid_out_bytes,
     lay_out,
     load_pool,
@@ -110,20 +110,16 @@ def sample_bytes(run: RunConfig) -> int:
 
 
 def _data_key(run: RunConfig) -> tuple[Hashable, ...]:
-    """Generated data depends on the seed, and a reader's own file may change."""
+    """Generated data depends on the seed, and files may be replaced."""
     options = run.dataset.options.model_dump(mode="json")
     seed = run.split if "num_clients" in options else 0
     return run.dataset.name, json.dumps(options, sort_keys=True), seed, file_state(run)
 
 
 def file_state(run: RunConfig) -> tuple[Hashable, ...]:
-    """The folder of the data and, for a reader's own file, what changes with its content."""
-    data_dir, options = default_data_dir(), run.dataset.options.model_dump(mode="json")
-    path = data_dir / str(options.get("path", ""))
-    if "path" not in options or not os.path.exists(path):
-        return (str(data_dir),)
-    found = os.stat(path)
-    return str(data_dir), found.st_mtime_ns, found.st_size
+    """The folder of the data, and what changes if its files are replaced."""
+    data_dir = default_data_dir()
+    return str(data_dir), data_state(run, data_dir)
 
 
 def _partition_key(run: RunConfig) -> tuple[Hashable, ...]:

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from app.charts import cluster_count
-from app.components import page
 from app.components.shown import Shown, with_finding
 from app.data import queries
-from app.inside.view import at_round
 from app.state.choice import Choice
 from app.wording import number
 from storage import RunRecord
@@ -39,34 +38,28 @@ class ClusterNumber:
         )
 
 
-def how_many_clusters(run: RunRecord, until: int | None = None) -> None:
-    """Draws e(K) with a slider for the weight of its second term, where the run optimized K."""
-    if (found := of_run(run, until)) is not None:
-        page.show(found.figure(float(found.weight.slide())))
-
-
 def of_run(run: RunRecord, until: int | None = None) -> ClusterNumber | None:
     """The values of the last round, or of the last not after ``until``, that optimized K; None if none did."""
-    at, capacity = queries.client_series(run.id, "diagnostics.capacity")
-    if not len(at):
+    weights, numbers = _recorded(run, "mu"), _recorded(run, "K_hat")
+    if weights.empty:
         return None
-    _, spread = queries.client_series(run.id, "diagnostics.cost")
-    solved = int(max(at[0], until)) if until is not None else int(at[-1])
-    used, own = (_recorded(run, name, solved) for name in ("diagnostics.mu", "diagnostics.K_hat"))
-    weights = {f"{mu:.4g}": f"μ = {number(mu)}" for mu in sorted({used, *cluster_count.weights_around(used)})}
-    weights[f"{used:.4g}"] += ", the run's"
-    weight = Choice("Weight of the spread", weights, "mu", f"{used:.4g}")
-    return ClusterNumber(
-        _row(at, capacity, solved), _row(at, spread, solved), used, int(own), int(_row(at, at, solved)), weight
-    )
+    earlier = weights.loc[:until]
+    solved = int(earlier.index[-1] if len(earlier) else weights.index[0])
+    capacity, spread = (_terms(run, name, solved) for name in ("capacity", "cost"))
+    if capacity is None or spread is None:
+        return None
+    used = float(weights[solved])
+    words = {f"{mu:.4g}": f"μ = {number(mu)}" for mu in sorted({used, *cluster_count.weights_around(used)})}
+    words[f"{used:.4g}"] += ", the run's"
+    weight = Choice("Weight of the spread", words, "mu", f"{used:.4g}")
+    return ClusterNumber(capacity, spread, used, int(numbers[solved]), solved, weight)
 
 
-def _recorded(run: RunRecord, name: str, solved: int) -> float:
-    series = queries.scalar_series([run], [name])
-    return float(_row(series["round"].to_numpy(), series["value"].to_numpy(), solved))
+def _recorded(run: RunRecord, name: str) -> pd.Series:
+    """round -> value."""
+    return queries.scalar_series([run], [f"diagnostics.{name}"]).set_index("round")["value"]
 
 
-def _row(rounds: np.ndarray, values: np.ndarray, until: int) -> np.ndarray:
-    found = at_round(rounds, values, until)
-    assert found is not None  # ``until`` is not before the first of them
-    return found
+def _terms(run: RunRecord, name: str, solved: int) -> np.ndarray | None:
+    """A term for K = 1, 2, ..., up to the number of uploads that arrived, which differs between rounds."""
+    return queries.store().metrics.array_at(run.id, f"diagnostics.{name}", solved)

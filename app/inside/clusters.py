@@ -19,8 +19,8 @@ from app.charts import (
 from app.charts.plot import figure_cache
 from app.components import page, terms
 from app.data import queries
+from app.inside import cluster_number
 from app.inside.cluster_map import clients_on_a_map
-from app.inside.cluster_number import how_many_clusters
 from app.inside.cluster_splits import splitting
 from app.inside.tab import Tab
 from app.inside.view import RunView
@@ -172,9 +172,9 @@ def over_rounds(view: RunView, chart: OverRounds, table: pd.DataFrame, key: str,
 
 @url_state.fragment
 def number_of_clusters(view: RunView) -> None:
-    if len(queries.client_series(view.run.id, "diagnostics.capacity")[0]):
+    if (found := cluster_number.of_run(view.run, view.round)) is not None:
         st.header("Why this many clusters?", anchor=False)
-        how_many_clusters(view.run, view.round)
+        page.show(found.figure(float(found.weight.slide())))
 
 
 def cells_of(view: RunView) -> pd.DataFrame:

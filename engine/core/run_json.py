@@ -10,10 +10,11 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 Size = Annotated[int, Field(ge=0, lt=2**31)]  # sizes and client indices fit into int32
-Context = Annotated[int, Field(ge=0, lt=2**15)]
 Text = Annotated[str, StringConstraints(max_length=20_000)]
-Name = Annotated[str, StringConstraints(max_length=200)]
+MAX_NAME = 200  # characters
 MAX_CLIENTS = 1_000_000
+Name = Annotated[str, StringConstraints(max_length=MAX_NAME)]
+Context = Annotated[int, Field(ge=0, lt=MAX_CLIENTS)]  # there are at most as many as clients
 
 
 class Strict(BaseModel):

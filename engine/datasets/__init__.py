@@ -1,10 +1,12 @@
 """Data sets: one file each, registered in ``engine.core.registry.DATASETS``.
 
-A data set is a frozen dataclass with ``options`` and two methods:
+A data set is a frozen dataclass with ``options`` and:
 
     load(data_dir, rng, progress) -> Pool     ``rng`` is keyed (seed, "data"); only synthetic sets use it
     present(data_dir) -> bool                 whether ``load`` would succeed without a download
     memory(data_dir) -> int                   estimate of the peak memory of ``load`` in bytes; optional
+    files                                     patterns of the files in DATA_DIR that ``load`` reads, and of folders of
+                                              images, so that replaced ones are read again; optional
 
 A partitioner (``engine.partitioners``) then splits the pool among the clients.
 """

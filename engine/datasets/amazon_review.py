@@ -76,6 +76,9 @@ class AmazonReview:
     options: AmazonReviewOptions
     needs_download: ClassVar[bool] = False
     is_fixed: ClassVar[bool] = True  # all seeds read the same files, once per process
+    files: ClassVar[tuple[str, ...]] = tuple(
+        f"{folder}/{name}" for folder in FOLDERS for name in ("*.jsonl.gz", "*/*.review")
+    )
 
     def present(self, data_dir: Path) -> bool:
         return all(_reader(domain, data_dir) is not None for domain in DOMAINS)

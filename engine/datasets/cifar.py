@@ -34,6 +34,10 @@ class CifarFiles:
     archive: str
     npz: str
 
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        return f"{self.folder}/*", self.archive, self.npz
+
     def present(self, data_dir: Path) -> bool:
         return self._is_unpacked(data_dir) or any(os.path.isfile(data_dir / f) for f in (self.npz, self.archive))
 

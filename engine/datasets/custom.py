@@ -10,6 +10,7 @@ values in at least two dimensions per sample, are scaled to [0, 1]; other values
 untrusted: everything is validated, nothing is executed.
 """
 
+import glob
 import os
 import re
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from pydantic import Field
 
 from engine.core.errors import DataUnavailable
 from engine.core.registry import DATASETS, Options
+from engine.core.run_json import MAX_NAME
 from engine.datasets import Pool, Progress, standardize, standardized_bytes
 from engine.datasets.image_folder import image_folder_bytes, read_image_folder
 from engine.datasets.npz import BROKEN_ARCHIVE, MAX_BYTES, npz_bytes, read_npz
@@ -73,6 +75,13 @@ class CustomOptions(Options):
 class Custom:
     options: CustomOptions
     needs_download: ClassVar[bool] = False
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The file, or the folder and its class folders, in DATA_DIR or in the current folder."""
+        given = os.path.expanduser(self.options.path)
+        places = [glob.escape(place) for place in (given, os.path.abspath(given))]
+        return (*places, *(f"{place}/*" for place in places))
 
     def present(self, data_dir: Path) -> bool:
         return any(os.path.exists(path) for path in self._candidates(data_dir))
@@ -175,6 +184,12 @@ def checked_pool(
         )
     if bad := [name for name in classes if _UNSTORABLE.search(name)]:
         raise _unusable(path, f"y has the class {bad[0]!r}, with a character that cannot be stored; rename it")
+    if long := [name for name in classes if len(name) > MAX_NAME]:
+        raise _unusable(
+            path,
+            f"y has the class {long[0][:40]!r}..., a name of {len(long[0]):,} characters, at most {MAX_NAME} are "
+            "allowed; use shorter names",
+        )
     client = arrays.get("client")
     if client is not None and "client" not in known:
         client = _numbered("client", client, path)[1]

@@ -47,6 +47,7 @@ class DigitsDomains:
     options: DigitsDomainsOptions
     needs_download: ClassVar[bool] = False
     is_fixed: ClassVar[bool] = True  # all seeds read the same files, once per process
+    files: ClassVar[tuple[str, ...]] = (*mnist.Mnist.files, *usps.Usps.files, *mnist_m.MnistM.files)
 
     def present(self, data_dir: Path) -> bool:
         return mnist.FILES.present(data_dir) and usps.present(data_dir) and mnist_m.present(data_dir)

@@ -34,6 +34,7 @@ class FashionMnist:
     options: OfficialOptions
     needs_download: ClassVar[bool] = True
     is_fixed: ClassVar[bool] = True  # all seeds read the same files, once per process
+    files: ClassVar[tuple[str, ...]] = FILES.patterns
 
     def present(self, data_dir: Path) -> bool:
         return FILES.present(data_dir)

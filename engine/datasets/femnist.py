@@ -15,7 +15,7 @@ import numpy as np
 from engine.core.errors import DataUnavailable
 from engine.core.registry import DATASETS
 from engine.datasets import Pool, Progress
-from engine.datasets.leaf import PARTS, leaf_bytes, leaf_files, leaf_folder, leaf_users, unreadable
+from engine.datasets.leaf import PARTS, leaf_bytes, leaf_files, leaf_folder, leaf_patterns, leaf_users, unreadable
 from engine.datasets.npz import BROKEN_ARCHIVE, images_and_labels, labels, npz_bytes, read_arrays
 from engine.datasets.official import OfficialOptions, Part, official_pool
 
@@ -38,6 +38,7 @@ class Femnist:
     options: OfficialOptions
     needs_download: ClassVar[bool] = False
     is_fixed: ClassVar[bool] = True  # all seeds read the same files, once per process
+    files: ClassVar[tuple[str, ...]] = (f"{FOLDER}/{NPZ}", *leaf_patterns(FOLDER))
 
     def present(self, data_dir: Path) -> bool:
         return leaf_folder(data_dir / FOLDER) is not None or os.path.isfile(data_dir / FOLDER / NPZ)

@@ -51,6 +51,7 @@ class Har:
     options: HarOptions
     needs_download: ClassVar[bool] = False
     is_fixed: ClassVar[bool] = True  # all seeds read the same files, once per process
+    files: ClassVar[tuple[str, ...]] = (f"{OFFICIAL}/*/*", f"{OFFICIAL}/*/Inertial Signals/*", f"{NPZ}/*")
 
     def present(self, data_dir: Path) -> bool:
         return self._reader(data_dir) is not None

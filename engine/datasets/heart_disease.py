@@ -54,6 +54,7 @@ class HeartDisease:
     options: HeartDiseaseOptions
     needs_download: ClassVar[bool] = False
     is_fixed: ClassVar[bool] = True  # all seeds read the same files, once per process
+    files: ClassVar[tuple[str, ...]] = (f"{FOLDER}/*",)
 
     def present(self, data_dir: Path) -> bool:
         return all(os.path.isfile(_path(data_dir, hospital)) for hospital in HOSPITALS)

@@ -27,6 +27,10 @@ class IdxFiles:
     folder: str  # in DATA_DIR; also the name of torchvision's class, which has the mirrors
     md5: dict[str, str]  # of the unpacked files
 
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        return (f"{self.folder}/raw/*",)
+
     def path(self, name: str, data_dir: Path) -> Path:
         return data_dir / self.folder / "raw" / name
 

@@ -15,6 +15,11 @@ from engine.core.errors import DataUnavailable
 PARTS = ("train", "test")
 
 
+def leaf_patterns(folder: str) -> tuple[str, ...]:
+    """Patterns of the files of both parts, for ``folder`` in DATA_DIR."""
+    return tuple(f"{folder}/{data}{part}/*.json" for data in ("data/", "") for part in PARTS)
+
+
 def leaf_folder(home: Path) -> Path | None:
     """``home/data`` or ``home``, if it has files of both parts."""
     return next((folder for folder in (home / "data", home) if all(leaf_files(folder, p) for p in PARTS)), None)

@@ -40,6 +40,7 @@ class MnistM:
     options: OfficialOptions
     needs_download: ClassVar[bool] = False
     is_fixed: ClassVar[bool] = True  # all seeds read the same files, once per process
+    files: ClassVar[tuple[str, ...]] = (f"{FOLDER}/*",)
 
     def present(self, data_dir: Path) -> bool:
         return present(data_dir)

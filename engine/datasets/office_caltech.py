@@ -61,6 +61,7 @@ class OfficeCaltech:
     options: OfficeCaltechOptions
     needs_download: ClassVar[bool] = False
     is_fixed: ClassVar[bool] = True  # all seeds read the same files, once per process
+    files: ClassVar[tuple[str, ...]] = (f"{FOLDER}/*",)
 
     def present(self, data_dir: Path) -> bool:
         return _has_mat(data_dir) or os.path.isfile(data_dir / FOLDER / NPZ)

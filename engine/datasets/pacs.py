@@ -57,6 +57,7 @@ class Pacs:
     options: PacsOptions
     needs_download: ClassVar[bool] = False
     is_fixed: ClassVar[bool] = True  # all seeds read the same files, once per process
+    files: ClassVar[tuple[str, ...]] = (*(f"{folder}/*/*" for folder in FOLDERS), str(NPZ))
 
     def present(self, data_dir: Path) -> bool:
         return _folder(data_dir) is not None or (os.path.isfile(data_dir / NPZ) and self.options.size <= NPZ_SIDE)

@@ -24,7 +24,7 @@ from pydantic import Field
 from engine.core.errors import DataUnavailable
 from engine.core.registry import DATASETS, Options
 from engine.datasets import Pool, Progress
-from engine.datasets.leaf import PARTS, leaf_bytes, leaf_files, leaf_folder, leaf_users, unreadable
+from engine.datasets.leaf import PARTS, leaf_bytes, leaf_files, leaf_folder, leaf_patterns, leaf_users, unreadable
 
 ALPHABET = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"  # LEAF's
 CLASS_NAMES = ("newline", "space", *ALPHABET[2:])
@@ -79,6 +79,7 @@ class Shakespeare:
     options: ShakespeareOptions
     needs_download: ClassVar[bool] = False
     is_fixed: ClassVar[bool] = True  # all seeds read the same files, once per process
+    files: ClassVar[tuple[str, ...]] = (f"{FOLDER}/{ROLES}", *leaf_patterns(FOLDER))
 
     def present(self, data_dir: Path) -> bool:
         return leaf_folder(data_dir / FOLDER) is not None or os.path.isfile(data_dir / FOLDER / ROLES)

@@ -71,6 +71,7 @@ class TinyImagenet:
     options: OfficialOptions
     needs_download: ClassVar[bool] = False
     is_fixed: ClassVar[bool] = True  # all seeds read the same files, once per process
+    files: ClassVar[tuple[str, ...]] = (f"{FOLDER}.zip", f"{FOLDER}/*", f"{FOLDER}/val/*", f"{FOLDER}/train/*/images")
 
     def present(self, data_dir: Path) -> bool:
         return os.path.isdir(data_dir / FOLDER) or os.path.isfile(_packed(data_dir))

@@ -39,6 +39,7 @@ class Usps:
     options: OfficialOptions
     needs_download: ClassVar[bool] = True
     is_fixed: ClassVar[bool] = True  # all seeds read the same files, once per process
+    files: ClassVar[tuple[str, ...]] = (f"{FOLDER}/*", *FILES.values())
 
     def present(self, data_dir: Path) -> bool:
         return present(data_dir)

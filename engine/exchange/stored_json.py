@@ -32,11 +32,11 @@ class StudyEntry(Strict):
 class ConfigEntry(Strict):
     """``engine.config.schema.RunConfig``."""
 
-    algorithm: NamedPart | None = None
-    dataset: NamedPart | None = None
-    partition: NamedPart | None = None
-    model: NamedPart | None = None
-    training: Part = None
+    algorithm: NamedPart
+    dataset: NamedPart
+    partition: NamedPart
+    model: NamedPart
+    training: dict[str, Any]
     evaluation: Part = None
     attack: Part = None
     aggregator: Part = None

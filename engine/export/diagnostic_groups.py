@@ -1,4 +1,4 @@
-"""Diagnostics that a page draws together: an import must have all of a group or none, in matching shapes."""
+"""Diagnostics that a page draws: an import must have all of a group or none, in matching shapes."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -21,14 +21,31 @@ class Group(NamedTuple):
 
 GROUPS = (
     Group(arrays=("layer_scores", "personal_layers"), axes=2, may_be_missing=("personal_layers",)),
-    Group(arrays=("capacity", "cost"), numbers=("mu", "K_hat"), may_be_alone=("K_hat",)),
+    Group(arrays=("capacity", "cost"), numbers=("mu", "K_hat"), is_steady=False, may_be_alone=("K_hat",)),
     Group(arrays=("mean_update_norm", "max_update_norm"), is_steady=False),
     Group(numbers=("inertia", "kmeans_iterations", "kmeans_seconds", "model_distance")),
+)
+PER_CLIENT = (  # as arrays they have one value per client; also in storage/backup_check.py
+    "aggregator.weight",
+    "arrived",
+    "privacy.epsilon",
+    "residual_norm",
+    "speed",
+    "update_cosine",
+    "update_norm",
 )
 
 
 def check(rounds: Sequence[RoundResult], num_clients: int) -> None:
     """Checks the diagnostics of all rounds. Raises ValueError."""
+    for r in rounds:
+        for name in PER_CLIENT:
+            array = r.arrays.get(f"diagnostics.{name}")
+            if array is not None and array.shape != (num_clients,):
+                raise ValueError(
+                    f"round {r.round}: diagnostics: {name} has the shape {list(array.shape)}; "
+                    f"it must have one value for each of the {num_clients} clients"
+                )
     for group in GROUPS:
         shapes = set[tuple[int, ...]]()
         for r in rounds:

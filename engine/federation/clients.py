@@ -23,6 +23,7 @@ from engine.core.registry import DATASETS, PARTITIONERS
 from engine.core.results import PartitionSummary
 from engine.core.streams import numpy_stream
 from engine.datasets import Pool
+from engine.datasets.file_state import file_state
 from engine.partitioners import Owned, Partition, hold_out, summarize
 from engine.partitioners.public import divided
 from engine.partitioners.shifts import Shift
@@ -183,6 +184,12 @@ def load_pool(config: RunConfig, data_dir: Path, progress: Progress | None = Non
         ) from error
 
 
+def data_state(config: RunConfig, data_dir: Path) -> str:
+    """Differs after a file of a run's data set was replaced."""
+    dataset = DATASETS.get(config.dataset.name).make(config.dataset.options)
+    return file_state(getattr(dataset, "files", ()), data_dir)
+
+
 def pool_bytes(config: RunConfig, data_dir: Path) -> int:
     """Estimate of the peak memory of ``load_pool`` in bytes; 0 if unknown."""
     dataset = DATASETS.get(config.dataset.name).make(config.dataset.options)
@@ -232,7 +239,7 @@ def build(config: RunConfig, data_dir: Path, device: torch.device, progress: Pro
     """Loads and partitions a run's data. Raises DataUnavailable, ImpossiblePartition."""
     dtype, samples = getattr(torch, config.training.tensor_dtype), None
     if _is_shared(config):
-        pool = _pool_of_process(_PoolKey(config, data_dir, progress))
+        pool = _pool_of_process(_PoolKey(config, data_dir, data_state(config, data_dir), progress))
         samples = _shared_samples(pool, dtype, device)
     else:
         pool = load_pool(config, data_dir, progress)
@@ -367,10 +374,12 @@ class _PoolKey:
 
     config: RunConfig
     data_dir: Path
+    state: str  # of its files, before they are read
     progress: Progress | None
 
     def _cache_identity(self) -> tuple[Any, ...]:
-        return (self.config.dataset.name, self.config.dataset.options.model_dump_json(), str(self.data_dir))
+        dataset = self.config.dataset
+        return (dataset.name, dataset.options.model_dump_json(), str(self.data_dir), self.state)
 
     def __hash__(self) -> int:
         return hash(self._cache_identity())
@@ -380,11 +389,11 @@ class _PoolKey:
 
 
 def _is_shared(config: RunConfig) -> bool:
-    """Whether all seeds read the same pool, from files that do not change during the process."""
+    """Whether all seeds read the same pool."""
     return bool(getattr(DATASETS.get(config.dataset.name).make, "is_fixed", False))
 
 
 @lru_cache(maxsize=2)
 def _pool_of_process(key: _PoolKey) -> Pool:
-    """Cached, so that a warm worker reads a data set once."""
+    """Cached, so that a warm worker reads a data set once, and again if its files were replaced."""
     return load_pool(key.config, key.data_dir, key.progress)

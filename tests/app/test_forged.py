@@ -194,6 +194,7 @@ DRAWN_ON = {  # part of a case's name -> the tab of Inside a run that draws the 
     "distances": "clusters",
     "custom": "layers",
     "seconds": "profile",
+    "uploads": "uploads",
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.inside import cluster_number
 from engine.analyses import AnalysisOptions
 from engine.analyses.client_map import ClientMap
 from engine.analyses.support.loaded_run import Subject
@@ -94,6 +95,20 @@ def test_the_number_of_clusters_is_that_of_the_last_estimate(read_store: Store) 
         text = words(opened(id=HEUR, tab="clusters", round=shown))
         assert f"the heuristic chooses K = {taken[solved]:g}." in text
         assert f"chose K = {taken[solved]:g} (round {solved})" in text
+
+
+def test_the_terms_are_those_of_their_round_if_uploads_are_lost(empty_store: Store) -> None:
+    store_experiment(empty_store, CONTEXTS | {"algorithms": CONTEXTS["algorithms"][:1], "system": {"drop_out": 0.5}})
+    (run,) = empty_store.queue.runs()
+    rounds = {r.round: r for r in empty_store.metrics.rounds(run.id) if "diagnostics.capacity" in r.arrays}
+    assert len({len(r.arrays["diagnostics.capacity"]) for r in rounds.values()}) > 1
+    for at, stored in rounds.items():
+        found = cluster_number.of_run(run, at)
+        assert found is not None and found.solved == at and found.used == stored.scalars["diagnostics.mu"]
+        assert found.capacity.tolist() == stored.arrays["diagnostics.capacity"].tolist()
+        assert found.spread.tolist() == stored.arrays["diagnostics.cost"].tolist()
+    first, last = cluster_number.of_run(run, 0), cluster_number.of_run(run)
+    assert first is not None and first.solved == min(rounds) and last is not None and last.solved == max(rounds)
 
 
 def test_the_weight_changes_the_number_without_training(read_store: Store) -> None:

@@ -1,9 +1,12 @@
 """Data in the web process: estimated first, refused if too large, and released when unused."""
 
+import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from app.actions import launch
 from app.data import memory_limit, pools
@@ -133,6 +136,28 @@ def test_a_changed_file_is_read_again(tmp_path: Path, monkeypatch: pytest.Monkey
     assert pools.pool_of(run).y.size == 10
     (tmp_path / "own.csv").write_text("a,label\n" + "1,0\n2,1\n" * 6)
     assert pools.pool_of(run).y.size == 12
+
+
+def test_an_image_that_was_added_to_a_class_folder_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    run = a_run(dataset={"name": "custom", "path": "own [1]"}, partition={"name": "iid", "num_clients": 2})
+    for name in ("ant", "cat"):
+        (tmp_path / "own [1]" / name).mkdir(parents=True)
+        Image.new("L", (2, 2)).save(tmp_path / "own [1]" / name / "1.png")
+        os.utime(tmp_path / "own [1]" / name, (0, 0))
+    assert pools.pool_of(run).y.size == 2
+    Image.new("L", (2, 2)).save(tmp_path / "own [1]" / "cat" / "2.png")
+    assert pools.pool_of(run).y.size == 3
+
+
+def test_a_replaced_file_of_a_data_set_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    run = a_run(dataset="usps", partition={"name": "iid", "num_clients": 2})
+    (tmp_path / "usps").mkdir()
+    for num_samples in (20, 30):
+        x, y = np.zeros((num_samples, 16, 16), np.uint8), np.arange(num_samples) % 10
+        np.savez(tmp_path / "usps" / "usps.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+        assert pools.pool_of(run).y.size == 2 * num_samples
 
 
 @pytest.mark.parametrize("story", stories().values(), ids=lambda story: story.slug)

@@ -13,7 +13,13 @@ def new_run(seed: int = 0, **changes: Any) -> NewRun:
         "label": "Ditto",
         "seed": seed,
         "hparams": {"lam": 1.0},
-        "config": {"seeds": [seed]},
+        "config": {
+            "algorithm": {"name": "ditto", "lam": 1.0},
+            "dataset": {"name": "digits"},
+            "partition": {"name": "iid", "num_clients": 4},
+            "model": {"name": "mlr"},
+            "training": {"rounds": 5, "lr": 0.1},
+        },
         "rounds": 5,
         "digest": f"digest-{seed}",
     }

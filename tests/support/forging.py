@@ -123,6 +123,9 @@ EXPORTS: dict[str, Case] = {
     "the terms of K without their answer": diagnostics(capacity=[1, 2], cost=[2, 1], mu=1),
     "norms of one kind only": diagnostics(mean_update_norm=[1.0]),
     "norms of different clusters": diagnostics(mean_update_norm=[1.0], max_update_norm=[1.0, 2.0]),
+    "update norms in two dimensions": diagnostics(update_norm=[[1, 2], [3, 4]]),
+    "arrivals of other clients": diagnostics(arrived=[1] * (N + 1)),
+    "a guarantee for other clients": diagnostics(**{"privacy.epsilon": [1.0]}),
     "unseen clients that are not there": round_(unseen={"accuracy": [0.5]}),
     "status of a running run": run(status="running"),
     "a run of another configuration": run(label="somebody else's"),
@@ -164,9 +167,16 @@ ACCEPTED: dict[str, Case] = {
         lambda d: [r.update({"clusters": [-1, 0, 1, -32768]}) for r in d["runs"][0]["rounds"]]
     ),
     "a client without samples": partition(test_sizes=[0, 5, 5, 5], train_sizes=[0, 5, 5, 5]),
-    "contexts far apart": partition(contexts=[0, 1, 2, 32767]),
+    "contexts far apart": partition(contexts=[0, 1, 2, 999_999]),
     "layers that are scored": diagnostics(layer_scores=[[0.5, 0.5]] * N, personal_layers=[[1, 0]] * N),
     "the terms of K": diagnostics(capacity=[1, 2], cost=[2, 1], mu=1.0, K_hat=2),
+    "the terms of K for more clusters in later rounds": document(
+        lambda d: [
+            r["diagnostics"].update(capacity=[1] * (r["round"] + 1), cost=[2] * (r["round"] + 1), mu=1.0, K_hat=1)
+            for r in d["runs"][0]["rounds"]
+        ]
+    ),
+    "uploads of each client": diagnostics(update_norm=[1.0] * N, arrived=[0, 1, 1, None], speed=[1.0] * N),
     "custom diagnostics": diagnostics(mine=[[[1]]], also_mine=[1, 2], another=None),
     "distances that are not known": document(
         lambda d: [r["diagnostics"].update(model_distance=None, inertia=None) for r in d["runs"][0]["rounds"][1:]]
@@ -524,6 +534,8 @@ BACKUPS: dict[str, Case] = {
     "options nested without end": rows("UPDATE runs SET hparams = '" + '{"a":' * 20_000 + "'"),
     "options nested in 60 levels": rows("UPDATE runs SET hparams = '" + '{"a":' * 60 + "1" + "}" * 60 + "'"),
     "versions are text": rows('UPDATE runs SET provenance = \'{"versions": "all"}\''),
+    "no method": rows("UPDATE runs SET config = json_remove(config, '$.algorithm')"),
+    "no data set": rows("UPDATE runs SET config = json_remove(config, '$.dataset')"),
     "a data set that is text": rows("UPDATE runs SET config = json_set(config, '$.dataset', 'x')"),
     "a number of clients that is text": rows(
         "UPDATE runs SET config = json_set(config, '$.partition.num_clients', 'x')"
@@ -552,6 +564,9 @@ BACKUPS: dict[str, Case] = {
     "a shape of other clients": rows("UPDATE client_metrics SET shape = '2,2' WHERE name LIKE 'personalized.%'"),
     "values that are objects": rows("UPDATE client_metrics SET dtype = '|O8'"),
     "values that are times": rows("UPDATE client_metrics SET dtype = '<M8[s]'"),
+    "update norms in two dimensions": rows(
+        "UPDATE client_metrics SET name = 'diagnostics.update_norm', shape = '2,2' WHERE name = 'train_loss'"
+    ),
     "clusters of other clients": rows("UPDATE cluster_assignments SET labels = x'0000'"),
     "a cohort of others": rows("UPDATE rounds SET cohort = x'63000000'"),
     "a cohort cut short": rows("UPDATE rounds SET cohort = x'0000'"),

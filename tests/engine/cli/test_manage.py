@@ -10,7 +10,8 @@ import pytest
 from engine.cli import manage
 from engine.cli.arguments import WITHOUT_TORCH
 from engine.cli.run import ROOT
-from storage import NewRun, Status, Store
+from storage import Status, Store
+from tests.storage.samples import new_run
 from tests.support.command_line import Call, make_call
 
 
@@ -24,7 +25,7 @@ def store(tmp_path: Path) -> Store:
     """Runs 1 to 5: done, failed, paused, queued, running."""
     store = Store(f"sqlite:///{tmp_path}/var/fedscape.db")
     store.ensure_schema()
-    runs = [NewRun("fedavg", "FedAvg", seed, {}, {"seed": seed}, 10, f"digest-{seed}") for seed in range(5)]
+    runs = [new_run(seed, algorithm="fedavg", label="FedAvg", rounds=10) for seed in range(5)]
     store.experiments.create("five", {"name": "five"}, runs)
     ends: tuple[Status, ...] = ("done", "failed", "paused")
     claimed = [store.queue.claim([run_id]) for run_id in (1, 2, 3, 5)]

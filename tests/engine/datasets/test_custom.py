@@ -425,16 +425,16 @@ def test_a_parquet_file_is_read_without_its_index(tmp_path):
 
 
 def test_repeated_text_is_stored_once(tmp_path):
-    """These labels would take 800 MB as padded text, and 200 MB as separate strings."""
+    """These clients would take 800 MB as padded text, and 200 MB as separate strings."""
     rows, long = 20_000, "x" * 10_000
-    frame = pd.DataFrame({"a": np.zeros(rows), "label": [long, "y"] * (rows // 2)})
+    frame = pd.DataFrame({"a": np.zeros(rows), "label": [0, 1] * (rows // 2), "client": [long, "y"] * (rows // 2)})
     frame.to_parquet(tmp_path / "own.parquet")
     del frame
     tracemalloc.start()
     pool = load(tmp_path / "own.parquet")
     peak = tracemalloc.get_traced_memory()[1] + pa.default_memory_pool().bytes_allocated()
     tracemalloc.stop()
-    assert pool.class_names == (long, "y")
+    assert pool.client.tolist() == [0, 1] * (rows // 2)
     assert peak < 100e6
 
 
@@ -442,6 +442,14 @@ def test_too_many_classes_suggest_another_column(tmp_path, monkeypatch):
     monkeypatch.setattr("engine.datasets.custom.MAX_CLASSES", 2)
     with pytest.raises(DataUnavailable, match="y has 3 different values, at most 2 classes"):
         load(npz(tmp_path))
+
+
+def test_a_class_name_that_a_backup_cannot_have_is_refused(tmp_path):
+    assert len(load(csv(tmp_path, f"a,label\n1,x\n2,{'y' * 200}\n")).class_names[1]) == 200
+    with pytest.raises(DataUnavailable, match=r"class 'yyy.*201 characters, at most 200 are allowed; use shorter"):
+        load(csv(tmp_path, f"a,label\n1,x\n2,{'y' * 201}\n"))
+    with pytest.raises(DataUnavailable, match="300 characters"):
+        load(npz(tmp_path, y=np.array(["x", "y" * 300] * 3)))
 
 
 def test_running_out_of_memory_while_reading_is_reported_with_advice(tmp_path, monkeypatch):

@@ -49,8 +49,10 @@ def test_a_data_set_is_available_or_names_the_path_of_its_files(name, tmp_path, 
     if data.present(tmp_path):
         assert len(data.load(tmp_path, generator()).y)
     else:
-        with pytest.raises(DataUnavailable, match=f"there is no {re.escape(str(tmp_path))}"):
+        with pytest.raises(DataUnavailable, match=f"there is no {re.escape(str(tmp_path))}") as refused:
             data.load(tmp_path, generator())
+        folders = [pattern.split("/*")[0] for pattern in data.files]
+        assert any(str(tmp_path / folder) in str(refused.value) for folder in folders)
 
 
 @pytest.mark.parametrize("pool", [synthetic(), contexts(), Digits(DigitsOptions()).load(NOWHERE, generator())])

@@ -73,6 +73,18 @@ def test_runs_without_test_samples_are_imported_and_restored(store: Store, tmp_p
     restored.close()
 
 
+def test_terms_of_the_number_of_clusters_that_differ_in_length_are_imported(store: Store, tmp_path: Path) -> None:
+    lossy = SMALL | {
+        "partition": {"name": "iid", "num_clients": 8},
+        "system": {"drop_out": 0.5},
+        "algorithms": [{"name": "cgpfl_heur", "solve_rounds": 4}],
+        "training": {"rounds": 4, "local_steps": 1},
+    }
+    (here,) = imported(store, tmp_path, run(lossy).to_json())
+    terms = [r.arrays.get("diagnostics.capacity") for r in load_result(store, here).rounds]
+    assert len({len(capacity) for capacity in terms if capacity is not None}) > 1
+
+
 def test_a_renamed_experiment_is_exported_with_its_new_name(store: Store, tmp_path: Path) -> None:
     runs = imported(store, tmp_path, run(SMALL).to_json())
     store.experiments.rename(runs[0].experiment_id, "second")

@@ -3,6 +3,8 @@
 from engine.config.schema import parse_experiment
 from engine.config.study import Study
 from engine.exchange.stored_json import ConfigEntry
+from engine.export import diagnostic_groups
+from storage import backup_check
 
 
 def test_a_study_with_the_largest_split_and_seed_can_be_restored() -> None:
@@ -25,3 +27,8 @@ def test_a_study_with_the_largest_split_and_seed_can_be_restored() -> None:
     found = [ConfigEntry.model_validate(config).study for config in stored]
     assert len(found) == 2
     assert all(study is not None and study.split == last for study in found)
+
+
+def test_backups_and_exports_check_the_same_diagnostics_of_each_client() -> None:
+    checked = {f"diagnostics.{name}" for name in diagnostic_groups.PER_CLIENT}
+    assert checked == set(filter(backup_check.PER_CLIENT.fullmatch, checked))

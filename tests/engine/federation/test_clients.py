@@ -8,6 +8,7 @@ import torch
 
 from engine.config.schema import parse_experiment
 from engine.core.errors import DataUnavailable
+from engine.federation.clients import Samples, build
 from engine.simulation.simulate import Simulation
 from tests.support.builders import federation
 from tests.support.tiny_runs import TINY, tiny_config
@@ -39,6 +40,24 @@ def test_the_data_seed_draws_the_split_and_the_seed_everything_else() -> None:
     start = {draw: task.initial_model()["head.weight"].sum().item() for draw, task in tasks.items()}
     assert start[5, 5] == start[6, 5] == alone.initial_model()["head.weight"].sum().item() != start[5, 9]
     assert tasks[5, 9].participants(1) == tasks[6, 9].participants(1)
+
+
+def test_a_data_set_is_read_again_by_the_same_process_only_if_its_file_was_replaced(tmp_path) -> None:
+    run = tiny_config(dataset="usps", partition={"name": "iid", "num_clients": 2})
+
+    def put(num_samples: int) -> None:
+        x, y = np.zeros((num_samples, 16, 16), np.uint8), np.arange(num_samples) % 10
+        (tmp_path / "usps").mkdir(exist_ok=True)
+        np.savez(tmp_path / "usps" / "usps.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+
+    def read() -> Samples:
+        return build(run, tmp_path, torch.device("cpu")).train.pool
+
+    put(40)
+    before = read()
+    assert len(before.y) == 80 and read() is before
+    put(50)
+    assert len(read().y) == 100
 
 
 def own_data(folder, x, dtype: str):
