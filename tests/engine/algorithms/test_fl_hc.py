@@ -66,7 +66,7 @@ def test_fl_hc_finds_two_kinds_of_clients():
 def test_fl_hc_needs_either_a_number_or_a_threshold():
     assert simulation("fl_hc").config.algorithm.options.n_clusters == 4
     assert simulation({"name": "fl_hc", "distance_threshold": 2}).config.algorithm.options.n_clusters is None
-    with pytest.raises(InvalidConfig, match="keep one of them"):
+    with pytest.raises(InvalidConfig, match="mutually exclusive; set only one"):
         simulation({"name": "fl_hc", "distance_threshold": 2, "n_clusters": 3})
     with pytest.raises(InvalidConfig, match="use linkage: average"):
         simulation({"name": "fl_hc", "metric": "cosine"})
