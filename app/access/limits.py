@@ -1,4 +1,4 @@
-"""The limits of members, and the message that names the limit reached and when it resets. Admins have none."""
+"""The limits of members, and the message that names the one reached, and says what to do or when it resets."""
 
 import hashlib
 from datetime import UTC, datetime

@@ -55,7 +55,7 @@ def for_screen(table: pd.DataFrame, clients: pd.DataFrame) -> pd.DataFrame:
     ``clients`` [method, model, when, accuracy]. The last column is ``seeds`` or ``splits``.
     """
     keys = ["method", "model", "when"]
-    rounds = table["when"].str.partition("_")[0]
+    rounds = table["when"].str.replace("_.*", "", regex=True)
     shown = pd.DataFrame({"method": table["method"], "model": table["model"].map(MODELS), "round": rounds})
     for name in SUMMARIES:
         shown[name] = table[name] * (100 if name in PERCENT else 1)

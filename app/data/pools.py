@@ -78,9 +78,9 @@ def pool_of(run: RunConfig, progress: Progress | None = None) -> Pool:
 
 def split_of(run: RunConfig) -> dict[str, Any]:
     """The ``partition`` that would be stored with this run. Raises DataUnavailable or ImpossiblePartition."""
-    pool = pool_of(run)
+    key, pool = _data_key(run), pool_of(run)
     return KEPT.get(
-        ("split", *_data_key(run), *_partition_key(run)),
+        ("split", *key, *_partition_key(run)),
         lambda: split_bytes(run, pool),
         lambda: summarize(pool, partition_pool(run, pool)).to_dict(),
         lambda _: split_bytes(run, pool),
@@ -89,9 +89,10 @@ def split_of(run: RunConfig) -> dict[str, Any]:
 
 def federation_of(run: RunConfig, progress: Progress | None = None) -> Federation:
     """The data as tensors. Raises DataUnavailable, ImpossiblePartition or Unsupported."""
-    device, pool = choose_device(run.machine.device), pool_of(run, progress)
+    device, key = choose_device(run.machine.device), _data_key(run)
+    pool = pool_of(run, progress)
     return KEPT.get(
-        ("federation", *_data_key(run), *_partition_key(run), run.training.tensor_dtype, str(device)),
+        ("federation", *key, *_partition_key(run), run.training.tensor_dtype, str(device)),
         lambda: _num_bytes(pool) + laid_out_bytes(run, pool),
         lambda: lay_out(pool, partition_pool(run, pool), getattr(torch, run.training.tensor_dtype), device),
         _federation_bytes,

@@ -46,7 +46,7 @@ def of_run(run: RunRecord, until: int | None = None) -> ClusterNumber | None:
     earlier = weights.loc[:until]
     solved = int(earlier.index[-1] if len(earlier) else weights.index[0])
     capacity, spread = (_terms(run, name, solved) for name in ("capacity", "cost"))
-    if capacity is None or spread is None:
+    if capacity is None or spread is None or solved not in numbers:
         return None
     used = float(weights[solved])
     words = {f"{mu:.4g}": f"μ = {number(mu)}" for mu in sorted({used, *cluster_count.weights_around(used)})}

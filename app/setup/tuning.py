@@ -70,7 +70,10 @@ class Tuned:
     def __init__(self, options: type[Options], entry: Mapping[str, Any]) -> None:
         """``entry`` is the method in the draft: what it sets or sweeps is not tuned."""
         self._parameters = {p.name: p for p in parameters_of(options)}
-        swept, declared = entry.get("sweep") or {}, declared_spaces(options)
+        given = {name: value for name, value in entry.items() if name in options.model_fields}
+        untuned = options.model_construct(**given).untuned
+        swept = entry.get("sweep") or {}
+        declared = {name: space for name, space in declared_spaces(options).items() if name not in untuned}
         self._is_off = entry.get("tune") == {}
         self._spaces = {} if self._is_off else declared | _own(entry)
         self.declared = {name: space.to_list() for name, space in declared.items()}

@@ -84,7 +84,7 @@ def parser() -> argparse.ArgumentParser:
 def _complete(command: argparse.ArgumentParser, examples: Sequence[str]) -> None:
     """Adds examples below the options, each on a line of its own."""
     command.formatter_class = argparse.RawDescriptionHelpFormatter
-    command.description = textwrap.fill(str(command.description), WIDTH)
+    command.description = textwrap.fill(str(command.description), WIDTH, break_on_hyphens=False)
     listed = ["\n".join(["examples:", *(f"  python -m engine {example}" for example in examples)])] if examples else []
     command.epilog = "\n\n".join(filter(None, [*listed, command.epilog]))
 

@@ -250,8 +250,8 @@ class Study:
         try:
             choice, training = _with_setting(entry, setting)
         except ValidationError as error:
-            problem = f"{label}: {shown(setting)} {error.errors()[0]['msg']}; change its search spaces"
-            raise InvalidConfig([problem]) from error
+            message = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise InvalidConfig([f"{label}: {shown(setting)}: {message}; change its search spaces"]) from error
         if place.role == "trial":
             evaluation = evaluation.model_copy(update={"on": "val"})
             training = training.model_copy(update={"rounds": self.tune.rounds or training.rounds})
@@ -372,10 +372,11 @@ def _space_problems(study: Study, label: str) -> list[str]:
 
 def _drawn_problems(study: Study, label: str, dimensions: int) -> tuple[str, ...]:
     """The first drawn setting that the method refuses; later, it would stop the study of all methods."""
-    split = study.splits[0]
+    split, seed = study.splits[0], study.tune.seeds[0]
     for trial in range(1, MAX_CHECKED):
+        place = StudyRun("trial", label, split, trial, study._point(split, trial, dimensions))
         try:
-            study.trials(label, split, trial, study._point(split, trial, dimensions))
+            study._run(place, seed, f"{label} trial {trial}")
         except InvalidConfig as error:
             return error.problems
     return ()

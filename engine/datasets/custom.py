@@ -187,7 +187,7 @@ def checked_pool(
     if long := [name for name in classes if len(name) > MAX_NAME]:
         raise _unusable(
             path,
-            f"y has the class {long[0][:40]!r}..., a name of {len(long[0]):,} characters, at most {MAX_NAME} are "
+            f"y has the class {long[0][:40]!r}..., a name of {len(long[0]):,} characters; at most {MAX_NAME} are "
             "allowed; use shorter names",
         )
     client = arrays.get("client")

@@ -85,10 +85,13 @@ def test_each_method_says_what_is_tuned(empty_store: Store):
     ]
 
 
-@pytest.mark.parametrize("name", ALGORITHMS.names())
-def test_what_a_page_calls_tuned_is_what_the_engine_tunes(name: str):
-    study = Study(parse_experiment(STUDY | {"algorithms": [{"name": name}]}))
-    tuned = Tuned(ALGORITHMS.get(name).options, {"name": name})
+@pytest.mark.parametrize(
+    "entry", [*({"name": name} for name in ALGORITHMS.names()), {"name": "fl_hc", "distance_threshold": 2}], ids=str
+)
+def test_what_a_page_calls_tuned_is_what_the_engine_tunes(entry: dict[str, Any]):
+    name = entry["name"]
+    study = Study(parse_experiment(STUDY | {"algorithms": [entry]}))
+    tuned = Tuned(ALGORITHMS.get(name).options, entry)
     lines = [f"{tuned.name(option)}, " for option in study.spaces(name)]
     found = tuned.in_words
     assert found.count(";") == len(lines) - 1 and all(line in found for line in lines) and not tuned.fixed

@@ -446,7 +446,7 @@ def test_too_many_classes_suggest_another_column(tmp_path, monkeypatch):
 
 def test_a_class_name_that_a_backup_cannot_have_is_refused(tmp_path):
     assert len(load(csv(tmp_path, f"a,label\n1,x\n2,{'y' * 200}\n")).class_names[1]) == 200
-    with pytest.raises(DataUnavailable, match=r"class 'yyy.*201 characters, at most 200 are allowed; use shorter"):
+    with pytest.raises(DataUnavailable, match=r"class 'yyy.*201 characters; at most 200 are allowed; use shorter"):
         load(csv(tmp_path, f"a,label\n1,x\n2,{'y' * 201}\n"))
     with pytest.raises(DataUnavailable, match="300 characters"):
         load(npz(tmp_path, y=np.array(["x", "y" * 300] * 3)))
