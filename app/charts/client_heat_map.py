@@ -106,6 +106,8 @@ def figure(df: pd.DataFrame, at: int, client: int | None = None, malicious: Sequ
     ends = hollow_marks(fig, client_of, malicious, ends_of(rounds))
     base_layout(fig, height=int(np.clip(120 + 14 * len(grid), 320, 640)))
     _mark_round(fig, at)
+    samples = df.drop_duplicates("row").sort_values("row")["samples"].to_numpy()
+    named = row_names(client_of, percents[:, -1] / 100, samples)
     if client is not None and client in client_of:
         row = int(np.flatnonzero(client_of == client)[0])
         fig.add_hrect(row - 0.5, row + 0.5, line={"color": shade.ink, "width": 2}, fillcolor="rgba(0,0,0,0)")
@@ -113,20 +115,18 @@ def figure(df: pd.DataFrame, at: int, client: int | None = None, malicious: Sequ
             xref="paper",
             x=0,
             y=row,
-            text=f"<b>{client}</b>",
+            text=_bold(named.pop(row, str(client))),
             showarrow=False,
             xanchor="right",
-            xshift=-8,
+            xshift=-5,
             font={"color": shade.ink},
             bgcolor=shade.paper,
         )
-    samples = df.drop_duplicates("row").sort_values("row")["samples"].to_numpy()
-    named = row_names(client_of, percents[:, -1] / 100, samples)
     fig.update_yaxes(
         title_text="client, by final accuracy",
         tickvals=list(named),
         showgrid=False,
-        ticktext=list(named.values()),
+        ticktext=[_bold(name) if row < LABELED else name for row, name in named.items()],
         range=[-0.5, len(grid) - 0.5],
     )
     fig.update_xaxes(title_text="round", showgrid=False, range=ends, dtick=whole_rounds(rounds))
@@ -147,8 +147,12 @@ def row_names(client_of: np.ndarray, final: np.ndarray, samples: np.ndarray) -> 
     step = -(-len(client_of) // MAX_NAMED)
     lowest = [row for row in range(min(LABELED, len(client_of))) if np.isfinite(final[row])]
     first = len(lowest) + step - 1 if step > 1 else len(lowest)
-    named = {row: f"<b>{client_of[row]}: {percent(final[row], samples=samples[row])}</b>" for row in lowest}
+    named = {row: f"{client_of[row]}: {percent(final[row], samples=samples[row])}" for row in lowest}
     return named | {row: str(client_of[row]) for row in range(first, len(client_of), step)}
+
+
+def _bold(name: str) -> str:
+    return f"<b>{name}</b>"
 
 
 def _marks(
