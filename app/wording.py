@@ -44,7 +44,7 @@ WHEN = {
     "last": "last round",
     "best": "best round, chosen on test",
     "best_val": "best round, chosen on validation",
-    "best_some_val": "best round, chosen on validation where runs have it, else on test",
+    "best_some_val": "best round, chosen on validation data if available, otherwise on test data",
 }
 MODELS = {"personalized": "Personalized", "global": "Global"}
 

@@ -78,7 +78,8 @@ def figure(df: pd.DataFrame, at: int, client: int | None = None, malicious: Sequ
     5 %, which are mostly those of the first rounds.
     """
     grid = df.pivot(index="row", columns="round", values="accuracy")
-    client_of = df.drop_duplicates("row").sort_values("row")["client"].to_numpy()
+    rows = df.drop_duplicates("row").sort_values("row")
+    client_of, samples = rows["client"].to_numpy(), rows["samples"].to_numpy()
     rounds = grid.columns.to_numpy()
     shade, percents = ground(), 100 * grid.to_numpy(np.float32)
     low, high = color_range(percents)
@@ -102,11 +103,10 @@ def figure(df: pd.DataFrame, at: int, client: int | None = None, malicious: Sequ
             },
         )
     )
-    _marks(fig, percents, rounds, client_of, df.drop_duplicates("row").sort_values("row")["samples"].to_numpy())
+    _marks(fig, percents, rounds, client_of, samples)
     ends = hollow_marks(fig, client_of, malicious, ends_of(rounds))
     base_layout(fig, height=int(np.clip(120 + 14 * len(grid), 320, 640)))
     _mark_round(fig, at)
-    samples = df.drop_duplicates("row").sort_values("row")["samples"].to_numpy()
     named = row_names(client_of, percents[:, -1] / 100, samples)
     if client is not None and client in client_of:
         row = int(np.flatnonzero(client_of == client)[0])

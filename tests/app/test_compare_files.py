@@ -36,7 +36,7 @@ def test_files_name_validation_data_if_the_best_round_was_chosen_on_them(empty_s
 def test_files_say_that_only_some_runs_chose_their_best_round_on_validation_data(empty_store: Store) -> None:
     view = view_of(empty_store, {}, {"name": "validated", "partition": DIGITS["partition"] | {"val_fraction": 0.2}})
     table, clients = numbers.rows_of(view, numbers.EVERY_RULE)
-    rules = {"last round", "best round, chosen on validation where runs have it, else on test"}
+    rules = {"last round", "best round, chosen on validation data if available, otherwise on test data"}
     assert set(tables.for_print(table, 5)["Round"]) == rules and view.rule.partition(", ")[2] in rules
     assert set(pd.read_csv(io.StringIO(tables.to_csv(table)))["when"]) == rules
     assert set(tables.for_screen(table, clients)["round"]) == {"last", "best"}
