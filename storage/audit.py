@@ -1,5 +1,8 @@
 """The audit log: who did what. Entries are written in the transaction of the action, and never changed."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import sqlalchemy as sa
 
 from storage.database import Database
@@ -18,6 +21,12 @@ class Audit:
         query = sa.select(*COLUMNS).order_by(AuditEntry.id.desc()).limit(limit)
         with self._database.read() as connection:
             return [AuditRecord(**row._mapping) for row in connection.execute(query)]
+
+    @contextmanager
+    def entry(self) -> Iterator[None]:
+        """For an action that changes no other row, such as the deletion of a file. No entry is written if it raises."""
+        with self._database.write():
+            yield
 
 
 def insert_audit(connection: sa.Connection, person: str, action: str, subject: str) -> None:

@@ -82,12 +82,12 @@ def check_file(path: Path, revision: str) -> None:
             connection.execute("PRAGMA cell_size_check=ON")
             _check_definitions(connection, revision)
             if (found := connection.execute("PRAGMA integrity_check(1)").fetchone()[0]) != "ok":
-                raise ArchiveInvalid(f"its database is damaged ({found}); get the file again")
+                raise ArchiveInvalid(f"its database is damaged ({found})")
             if (row := connection.execute("PRAGMA foreign_key_check").fetchone()) is not None:
                 raise ArchiveInvalid(f"its database has a row in {row[0]} without its parent in {row[2]}")
             stored = [row[0] for row in connection.execute("SELECT version_num FROM alembic_version")]
     except driver().Error as error:
-        raise ArchiveInvalid(f"its database cannot be read ({error}); get the file again") from error
+        raise ArchiveInvalid(f"its database cannot be read ({error})") from error
     if stored != [revision]:
         raise ArchiveInvalid(f"its database has schema {stored}, but its manifest names {revision!r}")
 

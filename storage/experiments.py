@@ -1,8 +1,10 @@
 """Experiments: runs that were created or imported together."""
 
+import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,7 +16,7 @@ from storage.errors import ExperimentNotFound, StorageError
 from storage.metrics import PackedRounds, insert_rounds, pack_rounds
 from storage.models import Event, Experiment, Run, now
 from storage.records import ExperimentRecord, FinishedAnalysis, FinishedFile, FinishedRun, NewRun
-from storage.run_queue import NOT_DELETED, delete_runs, insert_partition, insert_run
+from storage.run_queue import NOT_DELETED, delete_runs, insert_partition, insert_run, next_position
 
 COLUMNS = tuple(Experiment.__table__.columns)
 
@@ -56,16 +58,35 @@ class Experiments:
         """
         with self._database.write() as connection:
             experiment_id = _insert(connection, name, config, example, owner)
+        places = itertools.count()
         try:
-            for position, run in enumerate(runs):
-                packed = pack_rounds(run.rounds)
-                with self._database.write() as connection:
-                    run_id = _insert_finished(connection, experiment_id, position, run, packed)
-                self.add_files(run_id, run)
+            self._add_finished(experiment_id, runs, lambda _: next(places))
         except BaseException:
             self.delete([experiment_id])
             raise
         return self.get(experiment_id)
+
+    def add_finished(self, experiment_id: int, runs: Iterable[FinishedRun]) -> list[int]:
+        """Imports further runs of an experiment, like ``import_finished``. Returns their ids."""
+        return self._add_finished(experiment_id, runs, partial(next_position, experiment_id=experiment_id))
+
+    def _add_finished(
+        self, experiment_id: int, runs: Iterable[FinishedRun], position: Callable[[sa.Connection], int]
+    ) -> list[int]:
+        added: list[int] = []
+        try:
+            for run in runs:
+                packed = pack_rounds(run.rounds)
+                with self._database.write() as connection:
+                    run_id = _insert_finished(connection, experiment_id, position(connection), run, packed)
+                added.append(run_id)
+                self.add_files(run_id, run)
+        except BaseException:
+            with self._database.write() as connection:
+                paths = delete_runs(connection, added)
+            self._artifacts.remove_files(paths)
+            raise
+        return added
 
     def add_files(self, run_id: int, run: FinishedRun) -> int:
         """Stores the models and analyses that the run lacks. Returns how many.

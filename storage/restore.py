@@ -152,10 +152,10 @@ def _check_unpacked(archive: Archive, folder: Path, revision: str, check_run: Ch
         with closing(_open_unpacked(folder)) as database:
             _bring_up_to_date(database, revision)
             runs = check_rows(database, files, check_run)
+            if (claimed := archive.facts.get("runs")) != runs:
+                raise ArchiveInvalid(f"its manifest states {claimed!r:.40} runs, but its database has {runs}")
     except ArchiveInvalid as error:
-        raise ArchiveInvalid(f"{archive.path}: {error}") from error
-    if (claimed := archive.facts.get("runs")) != runs:
-        raise ArchiveInvalid(f"{archive.path}: its database has {runs} runs, but its manifest states {claimed!r:.40}")
+        raise ArchiveInvalid(f"{archive.path}: {error}; get the file again, or restore another backup") from error
     return runs
 
 

@@ -321,6 +321,13 @@ def insert_run(connection: sa.Connection, experiment_id: int, position: int, run
     return connection.execute(sa.insert(Run).values(row).returning(Run.id)).scalar_one()
 
 
+def next_position(connection: sa.Connection, experiment_id: int) -> int:
+    """A position after those that the experiment may still use itself."""
+    connection.execute(sa.select(Experiment.id).where(Experiment.id == experiment_id).with_for_update())
+    last = connection.scalar(sa.select(sa.func.max(Run.position)).where(Run.experiment_id == experiment_id))
+    return FIRST_OF_RERUNS if last is None else max(last + 1, FIRST_OF_RERUNS)
+
+
 def insert_partition(connection: sa.Connection, run_id: int, partition: dict) -> None:
     connection.execute(sa.delete(Partition).where(Partition.run_id == run_id))
     connection.execute(sa.insert(Partition).values(run_id=run_id, partition=partition))
@@ -406,16 +413,9 @@ def _released_values() -> dict[str, Any]:
     return {"status": status, "finished_at": finished, "control": ""}
 
 
-def _next_position(connection: sa.Connection, experiment_id: int) -> int:
-    """A position after those that the experiment may still use itself."""
-    connection.execute(sa.select(Experiment.id).where(Experiment.id == experiment_id).with_for_update())
-    last = connection.scalar(sa.select(sa.func.max(Run.position)).where(Run.experiment_id == experiment_id))
-    return FIRST_OF_RERUNS if last is None else max(last + 1, FIRST_OF_RERUNS)
-
-
 def _insert_rerun(connection: sa.Connection, run: RunRecord) -> int:
     again = NewRun(**{f.name: getattr(run, f.name) for f in fields(NewRun)})
-    return insert_run(connection, run.experiment_id, _next_position(connection, run.experiment_id), again)
+    return insert_run(connection, run.experiment_id, next_position(connection, run.experiment_id), again)
 
 
 def _unfinished(connection: sa.Connection, experiment_ids: Collection[int]) -> dict[tuple[int, str, str], int]:

@@ -1,22 +1,12 @@
 """The limits of members, and the message that names the one reached, and says what to do or when it resets."""
 
-import hashlib
 from datetime import UTC, datetime
 
 from app import wording
 from app.access.people import Person
-from engine.core.paths import default_data_dir
+from app.access.uploads import files_of
 from storage import Limits, Usage
 from storage.shares import DAY
-
-UPLOADS = "uploads"  # below DATA_DIR
-
-
-def upload_folder(person: Person) -> str:
-    """Where this person's uploads are stored, below DATA_DIR: the name does not show who it is."""
-    if not person.name:
-        return UPLOADS
-    return f"{UPLOADS}/{hashlib.sha256(person.name.encode()).hexdigest()[:16]}"
 
 
 def why_not_queue(person: Person, usage: Usage, now: datetime) -> str | None:
@@ -47,8 +37,7 @@ def why_not_store(person: Person, usage: Usage, more_bytes: int = 0) -> str | No
     if limit is None or (used := usage.artifact_bytes + uploaded) + more_bytes < limit:
         return None
     of_uploads = (
-        f" Only an administrator can delete the files that you uploaded ({wording.size_bytes(uploaded)}, in "
-        f"DATA_DIR/{upload_folder(person)})."
+        f" The files that you uploaded take {wording.size_bytes(uploaded)}; delete them under Disk in the Library."
     )
     return (
         f"Limit reached: {wording.size_bytes(limit)} of disk per person; you use {wording.size_bytes(used)}. To "
@@ -101,5 +90,4 @@ def _moment(at: datetime, now: datetime) -> str:
 
 
 def _uploaded_bytes(person: Person) -> int:
-    folder = default_data_dir() / upload_folder(person)
-    return sum(file.stat().st_size for file in folder.glob("*") if file.is_file()) if person.name else 0
+    return sum(file.size_bytes for file in files_of(person)) if person.name else 0

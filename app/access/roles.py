@@ -40,7 +40,7 @@ TABLE: dict[Action, Row] = {
         "own",
         "none",
     ),
-    "delete": Row("delete and restore runs, and delete their models", "all", "own", "none"),
+    "delete": Row("delete and restore runs, and delete models and uploaded files", "all", "own", "none"),
     "analyze": Row("request, repeat and cancel analyses of runs", "all", "own", "none"),
     "import": Row("import exported runs, and load the examples", "all", "all", "none"),
     "upload": Row("upload data", "all", "all", "none"),

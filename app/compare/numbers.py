@@ -65,7 +65,7 @@ def rows_of(view: View, rules: Sequence[Rule]) -> tuple[pd.DataFrame, pd.DataFra
         chosen = {"model": model, "when": view.chosen_by(when)}
         everyone.append(view.clients(model, when).assign(**chosen))
         runs.append(view.with_costs(model, when).assign(**chosen))
-    table = tables.data(pd.concat(runs, ignore_index=True), is_ranked=view.is_ranked)
+    table = tables.data(pd.concat(runs, ignore_index=True), is_ranked=view.is_ranked, counted=view.spread)
     return table, pd.concat(everyone, ignore_index=True)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from app.data import table_files
-from app.data.comparison import SUMMARIES, per_method, ranking, unit_of
+from app.data.comparison import SUMMARIES, per_method, ranking
 from app.data.costs import COST_NAMES, SIMULATED
 from app.data.latex import booktabs, escape, number
 from app.data.table_files import fixed
@@ -15,31 +15,31 @@ from app.data.thinning import evenly
 from app.wording import MISSING, MODELS, WHEN, capital, decimals_pm
 
 NUMBERS = (*SUMMARIES, *COST_NAMES)
-INTERNAL = ("samples", "tail_samples", "may_be_best", "unit")  # columns that no file has
+INTERNAL = ("samples", "tail_samples", "may_be_best", "counted")  # columns that no file has
 MAX_BARS = 60  # in a narrow cell of the table
 RANKED = ("mean", "weighted_mean", "lowest", "top")
 OF_TAILS = ("lowest", "lowest_pm", "top")
 PERCENT = ("mean", "weighted_mean", "lowest", "top", "std")  # cv is a ratio; it stays one
 
 
-def data(runs: pd.DataFrame, is_ranked: bool = True) -> pd.DataFrame:
+def data(runs: pd.DataFrame, is_ranked: bool = True, counted: str = "seeds") -> pd.DataFrame:
     """[model, when, run, method, ..., <summaries>, <costs>] -> one row per method, model and rule, with ± over seeds.
 
     Values are fractions; ``<name>_pm`` is the sample deviation over seeds, NaN for one seed. ``may_be_best`` names the
     numbers of a row that may be the best of their column and rule (``comparison.ranking``), none if the rows are not
-    ranked. ``unit`` is what ``seeds`` counts: ``seed`` or ``split``. Simulated seconds are a column if some runs record
-    them.
+    ranked. ``counted`` is what the column ``seeds`` counts (``View.spread``). Simulated seconds are a column if some
+    runs record them.
     """
     parts, numbers = [], (*NUMBERS, *([SIMULATED] if SIMULATED in runs else []))
     for (model, when), own in runs.groupby(["model", "when"], sort=False):
         rows = per_method(own, numbers)
         best = _may_be_best(rows["method"], own) if is_ranked else [()] * len(rows)
         parts.append(rows.assign(model=model, when=when, may_be_best=best))
-    spreads = [name for column in numbers for name in (column, f"{column}_pm")]
-    columns = ["method", "algorithm", "model", "when", *spreads, "clients", "tail", "seeds", *INTERNAL]
+    with_pm = [name for column in numbers for name in (column, f"{column}_pm")]
+    columns = ["method", "algorithm", "model", "when", *with_pm, "clients", "tail", "seeds", *INTERNAL]
     if not parts:
         return pd.DataFrame(columns=columns)
-    return pd.concat(parts, ignore_index=True).assign(unit=unit_of(runs))[columns]
+    return pd.concat(parts, ignore_index=True).assign(counted=counted)[columns]
 
 
 def _may_be_best(methods: pd.Series, runs: pd.DataFrame) -> list[tuple[str, ...]]:
@@ -52,7 +52,7 @@ def _may_be_best(methods: pd.Series, runs: pd.DataFrame) -> list[tuple[str, ...]
 def for_screen(table: pd.DataFrame, clients: pd.DataFrame) -> pd.DataFrame:
     """Percent where it is read as percent, and the clients' accuracies, worst first, as at most MAX_BARS bars.
 
-    ``clients`` [method, model, when, accuracy]. The last column is ``seeds`` or ``splits``.
+    ``clients`` [method, model, when, accuracy]. The last column is ``seeds``, ``splits`` or ``pooled runs``.
     """
     keys = ["method", "model", "when"]
     rounds = table["when"].str.replace("_.*", "", regex=True)
@@ -74,7 +74,7 @@ def _bars(percent: np.ndarray) -> list[float]:
 
 def for_download(rows: pd.DataFrame) -> pd.DataFrame:
     """The table of a chart, without the columns that only the page uses."""
-    return rows.drop(columns=[*INTERNAL, "other_samples", "splits"], errors="ignore")
+    return rows.drop(columns=[*INTERNAL, "other_samples", "splits", "unit"], errors="ignore")
 
 
 def to_csv(table: pd.DataFrame) -> str:
@@ -124,8 +124,8 @@ def _print_titles(tail: int, table: pd.DataFrame) -> list[str]:
 
 
 def _counted(table: pd.DataFrame) -> str:
-    """``seeds`` or ``splits``: what the column ``seeds`` counts."""
-    return "splits" if (table["unit"] == "split").any() else "seeds"
+    """``seeds``, ``splits`` or ``pooled runs``: what the column ``seeds`` counts."""
+    return "seeds" if table.empty else str(table["counted"].iloc[0])
 
 
 def _alignment(titles: Sequence[str]) -> str:
@@ -202,12 +202,14 @@ def column_titles(tail: int) -> dict[str, str]:
         "clients": "n",
         "seeds": "Seeds",
         "splits": "Splits",
+        "pooled runs": "Pooled runs",
     }
 
 
 def formats(columns: Sequence[str], table: pd.DataFrame) -> dict[str, str]:
     """printf formats of the numeric columns of ``for_screen(table)``."""
-    special = {"cv": "%.3f", "gradient_evaluations": "localized", "clients": "%d", "seeds": "%d", "splits": "%d"}
+    counts = dict.fromkeys(("clients", "seeds", "splits", "pooled runs"), "%d")
+    special = {"cv": "%.3f", "gradient_evaluations": "localized", **counts}
     digits = {name: _decimals(table, name) for name in (*PERCENT, "mean_pm", "lowest_pm")}
     return {
         name: special.get(name, f"%.{digits.get(name, 2)}f")

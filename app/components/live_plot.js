@@ -8,6 +8,7 @@ const REPEAT_MS = 5000; // a running page may miss a trigger
 const LOST = "Connection lost"; // or a proxy responds in place of the server
 const NO_ROUTE = "this server has no live charts; start it with python -m app";
 const MOST_URGENT = ["failed", "diverged", "lost", "running", "starting", "paused", "queued"];
+const LOSSES_SHOWN = 3; // times the highest first loss: a run that diverges would flatten the others
 const LINES = { accuracy: "wide", clients: "side" }; // the others are small
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -227,6 +228,7 @@ class LiveView {
     if (!isWanted()) return;
     this.followZoom();
     this.label();
+    this.cutLosses();
   }
 
   valuesOf(meta) {
@@ -248,6 +250,20 @@ class LiveView {
       if (which.length) window.Plotly.extendTraces(this.figure(name), { x, y }, which);
     }
     this.label();
+    this.cutLosses();
+  }
+
+  // Ends the axis of the losses, unless somebody zooms, and says so.
+  cutLosses() {
+    const spec = this.data.figures.loss;
+    const lines = spec.data.map(({ meta }) => ({ y: meta.y, values: known(this.drawnOf(meta.run)?.[meta.y]) }));
+    const first = lines.flatMap(({ y, values }) => (y === "loss" ? values.slice(0, 1) : []));
+    const end = LOSSES_SHOWN * Math.max(...first);
+    const isCut = first.length > 0 && lines.some(({ values }) => values.some((value) => value > end));
+    const title = isCut ? `${spec.layout.title.text}, up to ${Number(end.toPrecision(2))}` : spec.layout.title.text;
+    const figure = this.figure("loss");
+    if (figure.layout.title.text === title) return;
+    window.Plotly.relayout(figure, { "title.text": title, "yaxis.autorangeoptions.clipmax": isCut ? end : null });
   }
 
   redrawClients() {
@@ -449,6 +465,10 @@ function config(name) {
 
 function ecdf(values) {
   return { x: [...values.slice(0, 1), ...values], y: [0, ...values.map((_, i) => (100 * (i + 1)) / values.length)] };
+}
+
+function known(values) {
+  return (values ?? []).filter((value) => value !== null);
 }
 
 function part(points, from, to) {

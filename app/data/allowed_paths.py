@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from app.access import permits
-from app.access.limits import UPLOADS
+from app.access.uploads import UPLOADS
 from engine.core.errors import DataUnavailable
 from engine.core.paths import default_data_dir
 from storage import RunRecord

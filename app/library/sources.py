@@ -15,7 +15,7 @@ from app.library.file_kinds import what_else
 from app.library.flash import Notice, attempt
 from engine.core.errors import InvalidConfig
 from engine.exchange.import_runs import Imported, Progress
-from storage import ExperimentRecord, StorageError
+from storage import StorageError
 
 KEY = "library_import"
 MAX_MEGABYTES = 200
@@ -56,7 +56,8 @@ def import_files(files: Sequence[UploadedFile]) -> Notice:
         except StorageError as error:
             problems.append(f"{file.name}: {error}")
     problems += [note for each in found for note in each.notes]
-    return outcome([e for each in found for e in each.experiments], sum(len(each.known) for each in found), problems)
+    new = [(e.name, len(each.new_runs[e.id])) for each in found for e in each.experiments]
+    return outcome(new, sum(len(each.known) for each in found), problems)
 
 
 def read(name: str, data: bytes, on_progress: Progress) -> Imported:
@@ -68,14 +69,17 @@ def read(name: str, data: bytes, on_progress: Progress) -> Imported:
 
 def load_examples() -> Notice:
     loaded = exchange.load_examples()
-    return outcome(loaded) if loaded else Notice("The examples were already loaded.")
+    return outcome([(e.name, e.num_runs) for e in loaded]) if loaded else Notice("The examples were already loaded.")
 
 
-def outcome(experiments: Sequence[ExperimentRecord], known: int = 0, problems: Sequence[str] = ()) -> Notice:
-    """A summary of what was imported, what already existed, and the problems with the rest."""
+def outcome(new: Sequence[tuple[str, int]], known: int = 0, problems: Sequence[str] = ()) -> Notice:
+    """A summary of what was imported, what already existed, and the problems with the rest.
+
+    ``new``: (name, number of new runs) of each experiment.
+    """
     sentences = []
-    if experiments:
-        several = wording.names(f"“{e.name}” ({wording.plural(e.num_runs, 'run')})" for e in experiments)
+    if new:
+        several = wording.names(f"“{name}” ({wording.plural(runs, 'run')})" for name, runs in new)
         sentences.append(f"Imported {several}.")
         if known:
             sentences.append(f"{wording.plural(known, 'run was', 'runs were')} already imported.")

@@ -81,7 +81,7 @@ class Verdict:
     def doubt(self) -> str:
         if self.seeds >= MIN_BLOCKS:
             return f"By 95 % intervals over {plural(self.seeds, 'seed')}."
-        return "One seed proves nothing." if self.seeds == 1 else f"Only {FEW_SEEDS[self.seeds]}: too few to tell."
+        return f"Only {FEW_SEEDS[self.seeds]}: too few to tell."
 
 
 def verdicts(results: Results) -> list[Verdict]:

@@ -7,6 +7,8 @@ from typing import Any
 import streamlit as st
 
 from app.access import permits
+from app.access.uploads import KINDS
+from app.actions.uploads import MAX_MEGABYTES, save_upload
 from app.data.families import by_family
 from app.data.glossary import definition
 from app.forms import Form, listed, read_list, row
@@ -15,7 +17,6 @@ from app.setup import draft as drafts
 from app.setup.advanced import FIRST, Advanced
 from app.setup.sweep_fields import Sweeps
 from app.setup.sweeps import OF_TRAINING
-from app.setup.uploads import KINDS, MAX_MEGABYTES, save_upload
 from app.wording import plain
 from engine.config.schema import Evaluation, Training
 from engine.core.errors import DataUnavailable

@@ -37,7 +37,7 @@ def render() -> None:
         first_start()
     trash.expander(is_open=not runs)
     machines.expander(queries.engines(machines.GONE_S))
-    disk.expander(queries.store().disk_use())
+    disk.expander(queries.store().disk_use(), runs)
     audit.expander()
 
 

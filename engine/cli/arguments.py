@@ -164,7 +164,8 @@ def _add_import(commands: argparse._SubParsersAction) -> None:
         "import",
         help="read exported runs into the database",
         description="Read exported runs into the database. A run that was imported before is skipped, "
-        "except for models and analyses that it lacks.",
+        "except for models and analyses that it lacks. New runs of an experiment that was imported before are added to "
+        "it.",
     )
     importing.add_argument(
         "file", type=Path, metavar="FILE", help="written by --export, or by `export` as json or bundle"

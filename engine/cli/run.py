@@ -81,9 +81,9 @@ def import_command(arguments: argparse.Namespace) -> int:
         store.ensure_schema(SCHEMA_WAIT_S)
         imported = import_runs(store, file)
         for kept in imported.experiments:
-            runs = store.queue.runs(experiment_ids=[kept.id], newest_first=False, with_partition=False)
-            ids = " ".join(str(run.id) for run in runs)
-            print(f"{kept.name}: {'1 run' if len(runs) == 1 else f'{len(runs)} runs'} imported, ids {ids}")
+            ids = imported.new_runs[kept.id]
+            runs = "1 run" if len(ids) == 1 else f"{len(ids)} runs"
+            print(f"{kept.name}: {runs} imported, ids {' '.join(map(str, ids))}")
         print_errors(map(_known_line, imported.known))
         print_errors(imported.notes)
     return DONE

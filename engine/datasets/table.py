@@ -155,7 +155,7 @@ def read_parquet(path: Path, roles: Roles, max_bytes: int) -> Table:
         kind = schema.field(bad[0]).type
         raise ValueError(f"column {bad[0]}: has {kind}, not numbers{_others(bad)}; encode or remove it")
     text = [name for name in (roles.label, client) if name and not _is_number(schema.field(name).type)]
-    if bad := [name for name in text if pa.types.is_nested(schema.field(name).type)]:
+    if bad := [name for name in text if _is_nested_or_binary(schema.field(name).type)]:
         raise ValueError(f"column {bad[0]}: has {schema.field(bad[0]).type}, not whole numbers or text; convert it")
     with parquet.ParquetFile(path, read_dictionary=text) as file:
         blocks = _parquet_blocks(file, [*features, *filter(None, (roles.label, client))], features)
@@ -280,6 +280,11 @@ def _encoded(column: pa.Array) -> tuple[Iterable[Any], np.ndarray]:
 
 def _is_number(kind: pa.DataType) -> bool:
     return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+
+
+def _is_nested_or_binary(kind: pa.DataType) -> bool:
+    is_binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    return is_binary or pa.types.is_nested(kind)
 
 
 def _no_value(column: str, row: int) -> BadRow:

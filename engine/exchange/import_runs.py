@@ -2,9 +2,9 @@
 
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
@@ -33,11 +33,12 @@ class Known:
 
 @dataclass(frozen=True)
 class Imported:
-    """The new experiments, the runs that had been imported before, and notes on studies without their choices."""
+    """The experiments with new runs, the runs imported before, and notes on studies without their choices."""
 
     experiments: tuple[ExperimentRecord, ...]
     known: tuple[Known, ...]
     notes: tuple[str, ...] = ()
+    new_runs: Mapping[int, Sequence[int]] = field(default_factory=dict)  # of each experiment, by id
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,9 @@ def import_runs(
 ) -> Imported:
     """Imports the runs of a file that no earlier import has added; on an error none of them.
 
-    Runs that exist already only get missing models and analyses, and studies their missing choices. A study of which
-    only a part exists is imported whole. An ``owner`` adds nothing to the runs of others, and gets copies of them.
+    Runs that exist already only get missing models and analyses, and studies their missing choices. Further runs of an
+    experiment are added to it; a study of which only a part exists is imported whole. An ``owner`` adds nothing to the
+    runs of others, and gets copies of them.
     """
     known = _find_known(store, file.experiments, owner)
     numbers, total = count(1), sum(len(experiment.runs) for experiment in file.experiments) - len(known)
@@ -106,16 +108,21 @@ def import_runs(
                 progress(next(numbers), total)
                 yield run
 
-    created: list[ExperimentRecord] = []
+    created: list[int] = []
+    added: dict[int, Sequence[int]] = {}  # experiment -> its new runs
     notes: list[str] = []
     try:
         for found in file.experiments:
-            if is_new := not known.keys() >= set(found.numbers):
+            experiment_id = _experiment_of(store, found, known, example)
+            if experiment_id is None:
                 name, config = found.config.name, found.config.raw
-                created.append(store.experiments.import_finished(name, config, new_runs(found), example, owner))
+                experiment_id = store.experiments.import_finished(name, config, new_runs(found), example, owner).id
+                created.append(experiment_id)
+                added[experiment_id] = [run.id for run in _runs_of(store, experiment_id)]
+            elif further := store.experiments.add_finished(experiment_id, new_runs(found)):
+                added[experiment_id] = further
             if found.config.tune is not None:
-                study_id = created[-1].id if is_new else store.queue.get(known[found.numbers[0]].run_id).experiment_id
-                notes += _add_choices(store, study_id, found)
+                notes += _add_choices(store, experiment_id, found)
         completed = [
             _add_missing(store, known[number], run)
             for experiment in file.experiments
@@ -123,9 +130,27 @@ def import_runs(
             if number in known
         ]
     except BaseException:
-        store.experiments.delete([experiment.id for experiment in created])
+        store.experiments.delete(created)
+        store.queue.delete([run_id for new in added.values() for run_id in new])
         raise
-    return Imported(tuple(created), tuple(completed), tuple(notes))
+    return Imported(tuple(map(store.experiments.get, added)), tuple(completed), tuple(notes), added)
+
+
+def _runs_of(store: Store, experiment_id: int) -> list[RunRecord]:
+    return store.queue.runs(experiment_ids=[experiment_id], newest_first=False, with_partition=False)
+
+
+def _experiment_of(store: Store, found: ImportedExperiment, known: Mapping[int, Known], example: bool) -> int | None:
+    """The experiment into which all known runs of ``found`` were imported, if it has the same configuration."""
+    runs = [store.queue.get(known[number].run_id) for number in found.numbers if number in known]
+    if len(runs) == len(found.numbers):
+        return runs[0].experiment_id
+    if len(ids := {run.experiment_id for run in runs}) == 1:
+        (experiment_id,) = ids
+        existing = store.experiments.get(experiment_id)
+        if existing.example == example and _is_config(found, existing):
+            return experiment_id
+    return None
 
 
 def _add_choices(store: Store, experiment_id: int, found: ImportedExperiment) -> list[str]:

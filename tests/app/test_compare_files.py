@@ -59,3 +59,9 @@ def test_no_number_is_bold_where_rows_are_not_ranked_and_every_setting_is_named(
     table, _ = numbers.rows_of(view, [("personalized", "last")])
     assert not view.is_ranked and not table["may_be_best"].map(len).any()
     assert "10 clients" in view.setting and "20 clients" in view.setting
+
+
+def test_the_files_of_grouped_rows_count_their_pooled_runs(empty_store: Store) -> None:
+    view = view_of(empty_store, {}).pooled("dataset.name")
+    table, _ = numbers.rows_of(view, [("personalized", "last")])
+    assert table["seeds"].tolist() == [6] and tables.for_print(table, 5)["Pooled runs"].tolist() == ["6"]

@@ -166,7 +166,7 @@ def test_valid_files_are_imported_next_to_an_invalid_one(filled_store: Store) ->
 
 
 def test_known_runs_are_reported(read_store: Store) -> None:
-    message = sources.outcome(read_store.experiments.list(), 3)
+    message = sources.outcome([(e.name, e.num_runs) for e in read_store.experiments.list()], 3)
     assert message.text.endswith("(8 runs).  \n3 runs were already imported.") and message.kind == "success"
     assert sources.outcome([], 3).text == "Everything was already imported."
 

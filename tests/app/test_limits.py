@@ -13,12 +13,12 @@ import pytest
 from app.access import limits
 from app.access.errors import NotAllowed
 from app.access.people import Person
-from app.actions import exchange, launch
+from app.access.uploads import upload_folder
+from app.actions import exchange, launch, uploads
+from app.actions.uploads import save_upload
 from app.inside import analysis
 from app.library import actions, trash
 from app.live import requests
-from app.setup import uploads
-from app.setup.uploads import save_upload
 from engine.config.schema import parse_experiment
 from engine.core.errors import DataUnavailable
 from engine.exchange.records import new_run
@@ -151,7 +151,7 @@ def test_uploads_and_models_count_as_disk(store: Store, monkeypatch: pytest.Monk
     with as_person(MEMBER):
         path = save_upload("mine.csv", table)
         limit = r"Limit reached: .* of disk per person; you use 3.1 kB\. To free space"
-        own = rf"administrator can delete the files that you uploaded \(1.6 kB, in DATA_DIR/{Path(path).parent}\)\."
+        own = r"The files that you uploaded take 1\.6 kB; delete them under Disk in the Library\."
         with pytest.raises(NotAllowed, match=f"{limit}.*{own}$"):
             save_upload("more.csv", table + b"3,1\n")
         store.artifacts.register(run_id, None, store.artifacts.write_file(run_id, "model-best", 4, b"x" * 1500))
@@ -162,6 +162,16 @@ def test_uploads_and_models_count_as_disk(store: Store, monkeypatch: pytest.Monk
     assert queued(store) == 0 and Path(path).parent.name != "uploads"
     with as_person(OTHER):
         assert Path(save_upload("mine.csv", table)).parent != Path(path).parent
+
+
+def test_a_deleted_upload_makes_room_for_another(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDSCAPE_MAX_DISK_GB", str(1000 / 2**30))
+    with as_person(MEMBER):
+        first = save_upload("first.csv", b"a,label\n" + b"1,0\n" * 200)
+        with pytest.raises(NotAllowed, match="of disk per person"):
+            save_upload("second.csv", b"a,label\n" + b"2,1\n" * 200)
+        uploads.delete_upload(first)
+        assert save_upload("second.csv", b"a,label\n" + b"2,1\n" * 200)
 
 
 def test_a_waiting_person_sees_the_limit_that_applies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +221,7 @@ def test_an_upload_waits_for_another_one_of_the_same_person_and_gives_up(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(uploads, "LOCK_S", 0.0)
-    folder = tmp_path / "data" / limits.upload_folder(MEMBER)
+    folder = tmp_path / "data" / upload_folder(MEMBER)
     folder.mkdir(parents=True)
     with as_person(MEMBER), (folder / ".lock").open("ab") as other:
         fcntl.flock(other, fcntl.LOCK_EX)

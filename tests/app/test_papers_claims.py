@@ -101,7 +101,7 @@ def test_one_comparison_that_disagrees_makes_the_claim_fail() -> None:
 
 def test_the_sentence_has_the_count_the_numbers_and_how_many_seeds() -> None:
     one = verdict(check(0.1), check(-0.2), check(0.3))
-    assert one.sentence() == "2 of 3 comparisons agree. Furthest off: A 2 %, B 1 %. One seed proves nothing."
+    assert one.sentence() == "2 of 3 comparisons agree. Furthest off: A 2 %, B 1 %. Only one seed: too few to tell."
     assert verdict(check(0.1, 0.2)).sentence() == "A 2 %, B 1 %. Only two seeds: too few to tell."
     assert verdict(check(0.1, 0.11, 0.12)).sentence().endswith("By 95 % intervals over 3 seeds.")
 

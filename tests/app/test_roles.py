@@ -19,15 +19,17 @@ import pytest
 from app.access import permits
 from app.access.browsers import lecturer_key, new_secret, reader_id
 from app.access.errors import NotAllowed
+from app.access.people import Person
 from app.access.roles import TABLE, Action, Role
+from app.access.uploads import upload_folder
 from app.actions import exchange, launch, rooms
+from app.actions.uploads import save_upload
 from app.compare import generalization
 from app.compare.view import View
 from app.data import allowed_paths, queries
 from app.inside import analysis
-from app.library import actions, experiment, models, notes, saved, trash
+from app.library import actions, experiment, models, notes, saved, trash, uploads
 from app.live import requests
-from app.setup.uploads import save_upload
 from engine.config.presets import load_preset
 from engine.config.schema import parse_experiment
 from engine.core.errors import FedscapeError
@@ -94,6 +96,10 @@ def store(empty_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
     (tmp_path / "data").mkdir()
     np.savez(tmp_path / "data" / "own.npz", x=np.zeros((40, 4)), y=np.arange(40) % 4)
+    for name in ("", OTHER.name, *(person.name for person in PEOPLE.values())):
+        folder = tmp_path / "data" / upload_folder(Person(name, "member"))
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "uploaded.csv").write_text("a,label\n1,0\n", encoding="utf-8")
     people_sign_in(monkeypatch)
     return empty_store
 
@@ -150,6 +156,12 @@ def runs_of(store: Store, owner: str) -> Runs:
     room = store.rooms.open(partial(lecturer_key, SECRET), owner, {}, "dial.1").code
     store.rooms.join(room, reader_id(READER, room))
     return Runs(made.id, waiting, second, paused, failed, done, deleted, active, ended, room)
+
+
+def delete_file(store: Store, of: Runs) -> None:
+    """The uploaded file of their owner."""
+    folder = upload_folder(Person(of.record(store).owner, "member"))
+    uploads.delete(next(f"{folder}/{path.name}" for path in (default_data_dir() / folder).glob("*.csv")))
 
 
 def run(run_id: int) -> RunRecord:
@@ -213,6 +225,7 @@ WRITES: list[tuple[Action, str, Attempt]] = [
     ("delete", "restore", lambda s, of: trash.restore([of.deleted])),
     ("delete", "delete for good", lambda s, of: trash.purge([of.deleted])),
     ("delete", "drop models", lambda s, of: models.drop([of.done])),
+    ("delete", "an uploaded file", delete_file),
     ("analyze", "request", ask),
     ("analyze", "recompute", lambda s, of: analysis.recompute(of.done, of.ended)),
     ("analyze", "cancel", lambda s, of: analysis.cancel(of.done, of.active)),

@@ -9,8 +9,8 @@ import yaml
 from streamlit.testing.v1 import AppTest
 
 from app.actions import launch
+from app.actions.uploads import save_upload
 from app.setup import preview
-from app.setup.uploads import save_upload
 from app.state.links import pack_config, unpack_config
 from engine.config.schema import parse_experiment
 from engine.core.errors import DataUnavailable

@@ -25,9 +25,10 @@ def of_splits(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(split=table["seed"], seed=table["seed"] + 100)
 
 
-def numbers(accuracies: pd.DataFrame) -> pd.DataFrame:
+def numbers(accuracies: pd.DataFrame, counted: str) -> pd.DataFrame:
     costs = {"megabytes": 1.5, "gradient_evaluations": 200.0, "seconds": 0.25}
-    return tables.data(per_run(accuracies, 0.05).assign(model="personalized", when="last", **costs))
+    runs = per_run(accuracies, 0.05).assign(model="personalized", when="last", **costs)
+    return tables.data(runs, counted=counted)
 
 
 def view_of(store: Store, *experiments: dict[str, Any]) -> View:
@@ -44,11 +45,11 @@ def test_methods_are_ordered_by_their_mean_over_splits() -> None:
     assert view.ranked() == ["B", "A"]
 
 
-@pytest.mark.parametrize("unit", ["seeds", "splits"])
+@pytest.mark.parametrize("unit", ["seeds", "splits", "pooled runs"])
 def test_the_table_names_what_its_last_column_counts(unit: str) -> None:
     accuracies = clients(1000, **NEAR)
     accuracies = of_splits(accuracies) if unit == "splits" else accuracies
-    table, title = numbers(accuracies), unit.capitalize()
+    table, title = numbers(accuracies, unit), unit.capitalize()
     assert tables.bold_note(table) == f" Bold: may be the best by a 95 % interval over {unit}."
     assert tables.for_print(table, 5)[title].tolist() == ["3"] * 3
     assert f" {title} |" in tables.to_markdown(table, 5, "") and rf"& {title} \\" in tables.to_latex(table, 5, "")
@@ -59,8 +60,10 @@ def test_the_table_names_what_its_last_column_counts(unit: str) -> None:
 
 def test_the_file_of_all_numbers_has_the_same_columns_for_splits() -> None:
     accuracies = clients(1000, **NEAR)
-    header, *_ = tables.to_csv(numbers(accuracies)).splitlines()
-    assert tables.to_csv(numbers(of_splits(accuracies))).splitlines()[0] == header and header.endswith("tail,seeds")
+    header, *_ = tables.to_csv(numbers(accuracies, "seeds")).splitlines()
+    assert tables.to_csv(numbers(of_splits(accuracies), "splits")).splitlines()[0] == header and header.endswith(
+        "tail,seeds"
+    )
 
 
 def test_the_doubt_counts_splits() -> None:

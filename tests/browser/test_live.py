@@ -163,6 +163,17 @@ def test_a_failed_run_is_retried_from_its_card(page: Page, server: Server, store
     assert len(store.queue.runs(experiment_ids=[experiment])) == 2
 
 
+def test_losses_beyond_three_times_the_first_are_cut_off(page: Page, server: Server, store: Store) -> None:
+    losses = "document.querySelector('[data-figure=loss]')"
+    too_strong = {"algorithms": [{"name": "fedavg"}, {"name": "fedprox", "mu": 1000}]}
+    experiment = queue(store, SHORT | too_strong)
+    wait_until_idle(store)
+    page.goto(f"{server.url}/live?experiment={experiment}")
+    page.wait_for_function(f"{losses}?.layout?.title.text.includes(', up to ')", timeout=LOAD_MS)
+    assert page.evaluate(f"Math.max(...{losses}.data.flatMap(({{ y }}) => [...y]))") > 1000
+    assert page.evaluate(f"{losses}.layout.yaxis.range[1]") < 10
+
+
 def wait_until_idle(store: Store) -> None:
     wait_until(lambda: not store.queue.ids(["queued", "running"]))
 

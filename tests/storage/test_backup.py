@@ -260,6 +260,16 @@ def test_a_damaged_backup_changes_nothing(full: Store, tmp_path: Path, how: str,
     assert content(full) == before and not list(tmp_path.glob("*.re*"))
 
 
+def test_the_refusal_of_a_forged_database_says_what_to_do(tmp_path: Path) -> None:
+    path = first_version(tmp_path)
+    with new_archive(tmp_path / "b.zip", BACKUP) as archive:
+        archive.add_file("fedscape.db", path)
+        archive.facts = {"schema": "0001", "runs": 2}
+    words = "states 2 runs, but its database has 1; get the file again, or restore another backup"
+    with pytest.raises(ArchiveInvalid, match=words):
+        other_store(tmp_path).restore(tmp_path / "b.zip")
+
+
 def test_a_member_outside_the_artifacts_folder_is_refused(full: Store, tmp_path: Path) -> None:
     full.back_up(tmp_path / "b.zip", "1")
     with zipfile.ZipFile(tmp_path / "b.zip", "a") as file:

@@ -397,9 +397,10 @@ def test_an_invalid_column_of_a_parquet_file_is_named(tmp_path, column, words):
         load(tmp_path / "own.parquet")
 
 
-def test_a_nested_label_of_a_parquet_file_is_named(tmp_path):
-    pd.DataFrame({"a": [1.0, 2.0], "label": [[0], [1]]}).to_parquet(tmp_path / "own.parquet")
-    with pytest.raises(DataUnavailable, match=r"column label: has list<.*not whole numbers or text"):
+@pytest.mark.parametrize(("label", "kind"), [([[0], [1]], "list<"), ([b"cat", b"dog"], "binary")])
+def test_a_nested_or_binary_label_of_a_parquet_file_is_named(tmp_path, label, kind):
+    pd.DataFrame({"a": [1.0, 2.0], "label": label}).to_parquet(tmp_path / "own.parquet")
+    with pytest.raises(DataUnavailable, match=rf"column label: has {kind}.*not whole numbers or text"):
         load(tmp_path / "own.parquet")
 
 

@@ -103,3 +103,33 @@ def test_an_older_document_of_a_renamed_experiment_is_imported(store: Store, tmp
     document = json.loads(run(SMALL).to_json())
     document["runs"][0]["experiment"] = "second"
     assert [one.label for one in imported(store, tmp_path, json.dumps(document))] == ["ditto"]
+
+
+def test_further_runs_of_an_experiment_are_added_to_it(store: Store, tmp_path: Path) -> None:
+    whole = json.loads(run(SMALL | {"seeds": [0, 1, 2]}).to_json())
+    (first,) = imported(store, tmp_path, json.dumps(whole | {"runs": whole["runs"][:1]}))
+    store.experiments.rename(first.experiment_id, "renamed here")
+
+    def stop_at_the_last(number: int, total: int) -> None:
+        if number == total:
+            raise KeyboardInterrupt
+
+    (tmp_path / "whole.json").write_text(json.dumps(whole))
+    with pytest.raises(KeyboardInterrupt):
+        import_file(store, tmp_path / "whole.json", stop_at_the_last)
+    assert [one.id for one in store.queue.runs()] == [first.id]
+    done = import_file(store, tmp_path / "whole.json")
+    assert [(e.id, e.name, e.num_runs) for e in done.experiments] == [(first.experiment_id, "renamed here", 3)]
+    assert [known.run_id for known in done.known] == [first.id]
+    every = store.queue.runs(newest_first=False)
+    assert [one.seed for one in every] == [0, 1, 2] and done.new_runs == {
+        first.experiment_id: [r.id for r in every[1:]]
+    }
+
+
+def test_runs_of_an_experiment_with_another_configuration_become_a_new_one(store: Store, tmp_path: Path) -> None:
+    whole = json.loads(run(SMALL | {"seeds": [0, 1]}).to_json())
+    part = whole | {"runs": whole["runs"][:1], "config": whole["config"] | {"seeds": [0]}}
+    (first,) = imported(store, tmp_path, json.dumps(part))
+    (second,) = imported(store, tmp_path, json.dumps(whole))
+    assert (first.seed, second.seed) == (0, 1) and first.experiment_id != second.experiment_id
