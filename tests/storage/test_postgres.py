@@ -118,7 +118,7 @@ def test_a_timed_out_writer_names_the_lock_holder(postgres_store: Store, running
 def test_an_idle_transaction_is_ended_and_others_write(
     postgres_store: Store, running: RunRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres, "IDLE_TRANSACTION_MS", 200)
+    monkeypatch.setattr(postgres, "IDLE_TRANSACTION_MS", 1000)
     stopped = Store(postgres_store.url)
 
     def write() -> None:
