@@ -194,9 +194,10 @@ class Task:
         return not len(self._drawn(round))
 
     def _drawn(self, round: int) -> np.ndarray:
-        share, draw = self.training.participation, poisson_cohort if self.is_poisson else cohort_of_round
+        share = self.training.participation
         if self.systems is not None:
-            return self.systems.sampled(round, share, draw)
+            return self.systems.sampled(round, share, self.is_poisson)
+        draw = poisson_cohort if self.is_poisson else cohort_of_round
         return draw(self.seed, round, self.num_clients, share)
 
     def everyone(self, round: int = 0, stream: str = "batches", steps: int | None = None) -> Cohort:

@@ -85,7 +85,11 @@ class ArchiveWriter:
 
 @contextmanager
 def new_archive(path: Path, kind: str, on_bytes: OnBytes = lambda size: None) -> Iterator[ArchiveWriter]:
-    """Writes an archive, which appears only when complete; an error leaves no file. Raises StorageError."""
+    """Writes an archive, which appears only when complete; an error leaves no file. Raises StorageError.
+
+    An existing archive of this kind is replaced; any other file is refused.
+    """
+    _refuse_to_replace_others(path, kind)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -104,6 +108,15 @@ def new_archive(path: Path, kind: str, on_bytes: OnBytes = lambda size: None) ->
         ) from error
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _refuse_to_replace_others(path: Path, kind: str) -> None:
+    if not os.path.lexists(path):
+        return
+    try:
+        Archive(path, kind).close()
+    except ArchiveInvalid as error:
+        raise StorageError(f"{path} exists and is not a {kind}; choose another path") from error
 
 
 class Archive:

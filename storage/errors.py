@@ -64,7 +64,7 @@ class RunNotFound(StorageError):
     def __init__(self, run_ids: Iterable[int]) -> None:
         self.run_ids = tuple(sorted(run_ids))
         ids = ", ".join(map(str, self.run_ids))
-        super().__init__(f"no run with id {ids}; it may have been deleted: see the library for existing runs")
+        super().__init__(f"no run with id {ids}; it may have been deleted: see the Library, or python -m engine runs")
 
 
 class AnalysisNotFound(StorageError):
@@ -79,7 +79,8 @@ class ExperimentNotFound(StorageError):
 
     def __init__(self, experiment_id: int) -> None:
         self.experiment_id = experiment_id
-        super().__init__(f"no experiment with id {experiment_id}; it may have been deleted: see the library")
+        where = "see the Library, or python -m engine runs"
+        super().__init__(f"no experiment with id {experiment_id}; it may have been deleted: {where}")
 
 
 class RunsActive(StorageError):

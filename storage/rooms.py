@@ -129,6 +129,13 @@ class Rooms:
                 connection.execute(sa.insert(RoomAnswer).values(values))
             return True
 
+    def answers(self, code: str, reader: str) -> dict[str, str]:
+        """The reader's answers, by question."""
+        with self._database.read() as connection:
+            query = sa.select(RoomAnswer.question, RoomAnswer.answer)
+            rows = connection.execute(query.where(RoomAnswer.room == code, RoomAnswer.reader == reader))
+            return {row[0]: row[1] for row in rows}
+
     def tally(self, code: str) -> dict[str, int]:
         """The number of readers by their answer when the answers were shown; empty while they are hidden."""
         with self._database.read() as connection:

@@ -70,6 +70,11 @@ def answer(store: Store, secret: str, code: str, question: str, text: str | None
         return store.rooms.answer(code, reader_id(secret, code), question, text)
 
 
+def answers(store: Store, secret: str, code: str) -> dict[str, str]:
+    """Return the answers that this browser has given in the room, by question."""
+    return store.rooms.answers(code, reader_id(secret, code))
+
+
 def renew(store: Store, secret: str, room: RoomRecord) -> None:
     """Store a heartbeat of this browser, at most every ``RENEW_S``; one that fails is not repeated."""
     if not _is_due((room.code, secret)):

@@ -147,7 +147,8 @@ def _markdown_rows(table: pd.DataFrame) -> list[list[str]]:
 
 def bold_note(table: pd.DataFrame) -> str:
     """A note on the meaning of bold numbers, if there are any."""
-    note = f" Bold: may be the best by a 95 % interval over {_counted(table)}."
+    over = f"over {_counted(table)}, not corrected for the number of methods"
+    note = f" Bold: may be the best by 95 % intervals {over}."
     return note if table["may_be_best"].map(len).any() else ""
 
 

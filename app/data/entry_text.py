@@ -36,6 +36,11 @@ def text_of(entry: Entry) -> EntryText:
     return parse(getattr(module, "__doc__", None) or "", entry.title)
 
 
+def needs(entry: Entry) -> str:
+    """What the method needs, in the words of its docstring; empty if it says nothing."""
+    return text_of(entry).labeled.get("Needs", "")
+
+
 @cache
 def parse(docstring: str, title: str = "") -> EntryText:
     first, *paragraphs = re.split(r"\n\s*\n", inspect.cleandoc(docstring)) or [""]

@@ -192,9 +192,10 @@ def _name(match: re.Match[str], is_spaced: bool) -> Token:
 
 
 def _is_identifier(stem: str, subscripts: list[str]) -> bool:
-    """``inner_steps`` and ``personal_lr`` are options with a name, not symbols with an index."""
-    is_long = any(len(part) > 2 or part == "lr" for part in subscripts)
-    return is_long and len(stem) > 1 and stem not in SYMBOLS and stem not in BIG and not stem.isupper()
+    """``inner_steps`` and ``alpha_lr`` are options with a name, not symbols with an index like ``grad_phi``."""
+    known = SYMBOLS.keys() | BIG.keys()
+    has_word = any(part == "lr" or (len(part) > 2 and part.isalpha() and part not in known) for part in subscripts)
+    return has_word and len(stem) > 1 and stem not in BIG and not stem.isupper()
 
 
 def _subscript(text: str) -> str:

@@ -8,7 +8,7 @@ from app.components import page, terms
 from app.data.entry_text import EntryText, text_of
 from app.handbook import methods
 from app.handbook.mathematics import aligned
-from app.handbook.measured import SETTING, Measured, measured
+from app.handbook.measured import LEFT_OUT, Measured, measured
 from app.handbook.options_table import options_table
 from app.handbook.prose import capitalized, citation, sentences
 from app.state.links import pack_config
@@ -68,7 +68,10 @@ def at_a_glance(entry: Entry, text: EntryText, costs: Measured | None) -> None:
     rows.append(("Configuration name", f"<code>{{name: {html.escape(entry.name)}}}</code>"))
     st.html(f'<dl class="handbook">{"".join(f"<dt>{title}</dt><dd>{fact}</dd>" for title, fact in rows)}</dl>')
     if costs:
-        terms.caption(f"Bytes as multiples of the model per participant, gradients relative to FedAvg's; on {SETTING}.")
+        terms.caption(
+            "Bytes as multiples of the model per participant, gradients relative to FedAvg's; on "
+            f"{costs.setting.in_words}. {LEFT_OUT}."
+        )
 
 
 def paragraph(text: str, options: list[str]) -> None:
@@ -90,4 +93,5 @@ def _bytes(costs: Measured) -> str:
     if not costs.down and not costs.up:
         return "<b>none</b>"
     down, up = (methods.times(value, costs.varies) for value in (costs.down, costs.up))
-    return f"<b>{down}</b> the model size down, <b>{up}</b> up"
+    depends = any(costs.depends_on_network(value) for value in (costs.down, costs.up))
+    return f"<b>{down}</b> the model size down, <b>{up}</b> up{' (for this network)' if depends else ''}"

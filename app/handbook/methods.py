@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from app.data.entry_text import text_of
-from app.handbook.measured import Measured, needs_public_samples, takes_linear_model
+from app.data.entry_text import needs, text_of
+from app.handbook.measured import NETWORK, WITH_NORMALIZATIONS, Measured, needs_public_samples, takes_linear_model
 from app.handbook.prose import capitalized, sentences
 from app.state.links import link
 from app.wording import MISSING
@@ -16,7 +16,6 @@ TEXTS = {"Sent": "Sent", "Kept": "Kept on the client", "Needs": "Needs"}
 """Labels of the docstring, and their columns."""
 NUMBERS = ("Models", "Down", "Up", "Gradients")
 COLUMNS = ("Method", *TEXTS.values(), *NUMBERS)
-NETWORK = {"name": "dnn", "hidden": 20}
 
 
 def matching(entries: Iterable[Entry], words: str) -> list[Entry]:
@@ -43,15 +42,35 @@ def experiment(entry: Entry) -> dict[str, Any]:
     """The method with FedAvg and LocalTrain, for Set up."""
     names = list(dict.fromkeys(["fedavg", "local_train", entry.name]))
     public = {"public_fraction": 0.1} if needs_public_samples(entry.name) else {}
+    model = _model(entry)
+    num_clients, rounds = (10, 20) if model is WITH_NORMALIZATIONS else (20, 50)  # such a network is slow
+    takes_epochs = "local_epochs" in needs(entry)
+    sizes = {"sizes": [20, 160]} if takes_epochs else {}
+    local = {"local_epochs": 2} if takes_epochs else {"local_steps": 10}
     return {
         "dataset": {"name": "digits"},
-        "partition": {"name": "classes_per_client", "num_clients": 20, "classes_per_client": 3, **public},
-        "model": {"name": "mlr"} if takes_linear_model(entry.name) else NETWORK,
-        "training": {"rounds": 50, "participation": 1.0, "local_steps": 10, "batch_size": 20, "lr": 0.05},
+        "partition": {
+            "name": "classes_per_client",
+            "num_clients": num_clients,
+            "classes_per_client": 3,
+            **sizes,
+            **public,
+        },
+        "model": model,
+        "training": {"rounds": rounds, "participation": 1.0, **local, "batch_size": 20, "lr": 0.05},
         "algorithms": [{"name": name} for name in names],
         "seeds": [0, 1],
         "evaluation": {"every": 1},
     }
+
+
+def _model(entry: Entry) -> dict[str, Any]:
+    """The smallest model on which the method differs from FedAvg and LocalTrain, by what its docstring needs."""
+    needed = needs(entry)
+    if "normalizations" in needed:
+        return WITH_NORMALIZATIONS
+    has_parts = "body" in needed or "layers" in needed
+    return NETWORK if has_parts or not takes_linear_model(entry.name) else {"name": "mlr"}
 
 
 def find(name: str) -> Entry:
@@ -96,5 +115,5 @@ def _numbers(entry: Entry, known: dict[str, Measured | None]) -> list[str]:
         return [MISSING if entry.name in known else "…"] * len(NUMBERS)
     own = ["one per client"] if costs.is_personalized else []
     shared = {"none": [], "one": ["one global"], "one for each group": ["one per group"]}[costs.common]
-    numbers = (times(value, costs.varies) for value in (costs.down, costs.up, costs.gradients))
-    return ["<br>".join([*own, *shared]), *numbers]
+    sent = [f"{times(v, costs.varies)}{'*' if costs.depends_on_network(v) else ''}" for v in (costs.down, costs.up)]
+    return ["<br>".join([*own, *shared]), *sent, times(costs.gradients, costs.varies)]

@@ -5,7 +5,7 @@ moves to the new position. The session stores code and secret, since ``st.contex
 connection's first request.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -17,14 +17,15 @@ from app.actions import rooms as actions
 from app.data import queries, rooms
 from app.state import url_state
 from app.stories import stories
-from app.stories.desk import Reader
-from app.stories.questions import Choice, Question
+from app.stories.desk import Desk, Reader
+from app.stories.questions import Choice, Guess, Question
 from app.stories.story import Place, place_of, scene_at
 from storage import RoomNotFound, RoomRecord, StorageError
 
 INPUT = "room_code"  # the key of the field for a code
 CLOSED = "The lecturer closed the room. You can continue on your own."
 EXPIRED = "Your room is closed."
+NO_CODE = "Type the eight letters of the code."
 _KEY = "classroom"
 
 
@@ -48,6 +49,7 @@ class Classroom:
     message: Message | None = None
     _position: Mapping[str, Any] | None = None  # the last position that this page has stored or moved to
     _answers: dict[str, str | None] = field(default_factory=dict)  # stored, by question
+    _given: dict[str, str] = field(default_factory=dict)  # stored before this visit, and not restored yet
 
     @property
     def follows(self) -> bool:
@@ -109,6 +111,9 @@ class Classroom:
 
     def enter(self, text: str) -> None:
         """Enter a room: as its lecturer where this browser opened it, else as a reader."""
+        if not text.strip():
+            self.message = Message("error", NO_CODE)
+            return
         code = rooms.parse_code(text)
         with self._errors_shown():
             room = queries.store().rooms.get(code) if code else None
@@ -118,8 +123,9 @@ class Classroom:
             is_lecturer = actions.leads(room, self.secret)
             if not is_lecturer:
                 actions.join(queries.store(), self.secret, code)
+            given = {} if is_lecturer else actions.answers(queries.store(), self.secret, code)
             self._forget()
-            self.code, self.is_lecturer = code, is_lecturer
+            self.code, self.is_lecturer, self._given = code, is_lecturer, given
 
     def follow(self, is_following: bool) -> None:
         """Stop following, or follow again from the lecturer's current position."""
@@ -130,6 +136,11 @@ class Classroom:
         """Show or hide the answers on all pages of the room."""
         with self._errors_shown():
             actions.show_answers(queries.store(), self.secret, self.code, is_shown)
+
+    def end_answers(self) -> None:
+        """Hide the answers, if the lecturer of this page shows them."""
+        if self.is_lecturer and self.room and self.room.shows_answers:
+            self.show(False)
 
     def leave(self) -> None:
         """Close the room as its lecturer, or leave it as a reader."""
@@ -157,11 +168,24 @@ class Classroom:
     def _answer(self, room: RoomRecord, reader: Reader, place: Place) -> None:
         """Store the answer to the room's question, which the reader may have chosen before the lecturer came to it."""
         question = question_id(reader, place)
+        self._restore(question, reader.desk, place)
         guess = reader.desk.guess_at(place)
         text = None if guess is None else answer_text(guess)
         is_due = question and question == room.question and text != self._answers.get(question)
         if is_due and self._is_stored(question, text):
             self._answers[question] = text
+
+    def _restore(self, question: str, desk: Desk, place: Place) -> None:
+        """Choose the answer that this browser gave before a reload, unless there is one already."""
+        text, scene = self._given.pop(question, None), scene_at(desk.story, place)
+        if text is None or scene is None or scene.question is None or desk.guess_at(place) is not None:
+            return
+        asked = scene.question
+        possible: Sequence[Guess] = asked.answers if isinstance(asked, Choice) else asked.stops
+        for guess in possible:
+            if answer_text(guess) == text:
+                desk.guess(place, guess)
+                self._answers[question] = text
 
     def _is_stored(self, question: str, text: str | None) -> bool:
         """Store an answer; False if the lecturer has moved on meanwhile. Join again if another tab left the room."""
@@ -188,7 +212,7 @@ class Classroom:
 
     def _forget(self, message: Message | None = None) -> None:
         self.code, self.room, self.is_lecturer, self.is_following = "", None, False, True
-        self._position, self._answers, self.message = None, {}, message
+        self._position, self._answers, self._given, self.message = None, {}, {}, message
         url_state.choose(room=None)
 
 

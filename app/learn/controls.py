@@ -1,6 +1,6 @@
 """The dials of a story, and the buttons of its run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import streamlit as st
@@ -10,7 +10,7 @@ from app.stories.desk import Desk
 from app.stories.story import Dial, Place
 
 
-def controls(desk: Desk, place: Place) -> None:
+def controls(desk: Desk, place: Place, *, keeps_guesses: bool) -> None:
     """The dials, then Play, Step and Reset, in one row."""
     shares = [*widths(desk.story.dials(place)), 3]
     with st.container(key="controls"):
@@ -21,7 +21,12 @@ def controls(desk: Desk, place: Place) -> None:
     with buttons, st.container(horizontal=True, gap="small"):
         play_button(desk)
         st.button("Step", key="step", on_click=desk.step, help="Advance this run by one step")
-        st.button("Reset", key="reset", on_click=desk.reset, help="Reset to untrained models and open questions")
+        st.button(
+            "Reset",
+            key="reset",
+            on_click=partial(desk.reset, keeps_guesses=keeps_guesses),
+            help="Reset to untrained models and open questions",
+        )
 
 
 def slider(desk: Desk, place: Place, dial: Dial) -> None:
@@ -33,8 +38,13 @@ def slider(desk: Desk, place: Place, dial: Dial) -> None:
     )
 
 
-def play_button(desk: Desk, shortcut: str | None = None) -> None:
-    words, act = ("Pause", desk.pause) if desk.is_playing else ("Play", desk.play)
+def play_button(desk: Desk, shortcut: str | None = None, before_play: Callable[[], None] | None = None) -> None:
+    def play() -> None:
+        if before_play:
+            before_play()
+        desk.play()
+
+    words, act = ("Pause", desk.pause) if desk.is_playing else ("Play", play)
     st.button(words, key="play", type="primary", on_click=act, shortcut=shortcut)
 
 

@@ -9,10 +9,11 @@ import streamlit as st
 from app.access import permits
 from app.components.room_link import room_link
 from app.data.rooms import MAX_INPUT_LENGTH, spaced
-from app.learn.classroom import INPUT, Classroom
+from app.learn.classroom import INPUT, Classroom, question_id
 from app.learn.room_feed import POLL_MS, counts
 from app.state.links import link
 from app.stories.desk import Reader
+from app.stories.story import place_of
 from app.wording import plain
 from storage import RoomRecord
 
@@ -24,7 +25,7 @@ def room_bar(classroom: Classroom, reader: Reader) -> None:
         if room is None:
             entrance(classroom, reader)
         elif classroom.is_lecturer:
-            leading(classroom, room)
+            leading(classroom, room, reader)
         else:
             attending(classroom, room)
     if message := classroom.take_message():
@@ -42,16 +43,16 @@ def entrance(classroom: Classroom, reader: Reader) -> None:
         disabled=refusal is not None,
         help=refusal or "Open a room: browsers with its link follow your story, scene and dials",
     )
-    with st.popover("Join", type="tertiary", key="join"):
+    with st.popover("Join", type="tertiary", key="join"), st.form("join_form", border=False):
         st.text_input("Room code", key=INPUT, max_chars=MAX_INPUT_LENGTH, placeholder="ABCD EFGH")
-        st.button("Join room", key="join_room", on_click=classroom.join)
+        st.form_submit_button("Join room", key="join_room", on_click=classroom.join)
 
 
-def leading(classroom: Classroom, room: RoomRecord) -> None:
+def leading(classroom: Classroom, room: RoomRecord, reader: Reader) -> None:
     st.html(f'<p class="room">Room <b>{spaced(room.code)}</b></p>', width="content")
     st.code(address(room.code), language=None, width="content")
     connection(classroom, room)
-    answers_button(classroom, room)
+    answers_button(classroom, room, reader)
     st.button("Close room", key="leave_room", type="tertiary", on_click=classroom.leave)
 
 
@@ -68,7 +69,7 @@ def attending(classroom: Classroom, room: RoomRecord) -> None:
     st.button("Leave room", key="leave_room", type="tertiary", on_click=classroom.leave)
 
 
-def slide_bar(classroom: Classroom) -> None:
+def slide_bar(classroom: Classroom, reader: Reader) -> None:
     """Draw the room on a slide: the address to join, the counts, and the button of the answers with the key A."""
     room, message = classroom.room, classroom.take_message()
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="slide_room"):
@@ -81,7 +82,7 @@ def slide_bar(classroom: Classroom) -> None:
             st.html(f'<p class="room">{host}/learn · <b>{spaced(room.code)}</b></p>', width="content")
         connection(classroom, room)
         if classroom.is_lecturer:
-            answers_button(classroom, room, "A")
+            answers_button(classroom, room, reader, "A")
 
 
 def connection(classroom: Classroom, room: RoomRecord) -> None:
@@ -90,8 +91,11 @@ def connection(classroom: Classroom, room: RoomRecord) -> None:
     room_link(room.code, version=room.version if classroom.follows else None, text=text, wait_ms=POLL_MS)
 
 
-def answers_button(classroom: Classroom, room: RoomRecord, shortcut: str | None = None) -> None:
-    if room.question:
+def answers_button(classroom: Classroom, room: RoomRecord, reader: Reader, shortcut: str | None = None) -> None:
+    """Draw the button, unless another tab has led the room to another question."""
+    if room.question and room.question != question_id(reader, place_of(reader.desk.story, reader.desk.place or {})):
+        st.html('<p class="room">The room is at another question</p>', width="content")
+    elif room.question:
         st.button(
             "Hide answers" if room.shows_answers else "Show answers",
             key="answers",

@@ -25,24 +25,24 @@ STYLE = Path(__file__).with_name("slide.css")
 def slide(reader: Reader, place: Place, room: Classroom) -> None:
     """Left and Right move between scenes, N opens the next story, Space plays, S shows the result, Esc leaves.
 
-    For the lecturer of a room, A shows the answers of the class instead of the figure.
+    For the lecturer of a room, A shows the answers of the class instead of the figure, until Play hides them again.
     """
     desk = reader.desk
     st.html(STYLE)
-    slide_bar(room)
+    slide_bar(room, reader)
     with st.container(key="slide_head"):
         st.html(f'<p class="kicker">{html.escape(capitals(desk.story.short))}</p>')
         st.title(plain(unbroken(sentence(desk, place) or desk.story.title)), anchor=False)
     with st.container(key="slide_prediction"):
         prediction(desk, place)
-    if shown := room.shown_answers(reader, place):
+    if not desk.is_playing and (shown := room.shown_answers(reader, place)):
         with st.container(key="slide_answers"):
             answers_plot(*shown)
     else:
         stage(desk, place)
     with st.container(horizontal=True, gap="medium", vertical_alignment="center", key="slide_bar"):
         step_button(reader, -1, "Left")
-        play_button(desk, "Space")
+        play_button(desk, "Space", room.end_answers)
         step_button(reader, +1, "Right")
         status(progress(desk, place), key="progress")
         for dial in desk.story.dials(place):

@@ -110,7 +110,7 @@ def measure(run: RunConfig) -> Moment:
 
 
 def _what(run: RunConfig, **changed: Any) -> str:
-    """The configuration without fields that affect neither costs nor notes."""
+    """The configuration without fields that do not affect the costs."""
     left_out = ("seed", "data_seed", "study", "name", "label", "evaluation")
     return json.dumps({k: v for k, v in (run.to_dict() | changed).items() if k not in left_out}, sort_keys=True)
 
@@ -182,7 +182,8 @@ def notes_of(run: RunConfig) -> tuple[str, ...]:
 
     Raises the errors that would prevent the run's start.
     """
-    return _notes(_what(run), file_state(run), run) if is_present(run.dataset) else ()
+    what = _what(run, evaluated_on=run.evaluation.on)
+    return _notes(what, file_state(run), run) if is_present(run.dataset) else ()
 
 
 @st.cache_data(max_entries=500, show_spinner=False)

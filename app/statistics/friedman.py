@@ -6,7 +6,7 @@ of Classifiers over Multiple Data Sets. JMLR 2006:
 
     chi2 = 12 N / (k (k + 1)) (sum_j R_j^2 - k (k + 1)^2 / 4)         F = (N - 1) chi2 / (N (k - 1) - chi2)
 
-With ties chi2 is divided by 1 - sum (t^3 - t) / (N (k^3 - k)), t the sizes of the groups of equal ranks.
+With ties chi2 is first divided by 1 - sum (t^3 - t) / (N (k^3 - k)), t the sizes of the groups of equal ranks.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Omnibus:
     mean_ranks: tuple[float, ...]
     chi2: float  # as printed by Demsar, without a correction for ties
     chi2_ties: float  # with it, as scipy.stats.friedmanchisquare
-    F: float
+    F: float  # of chi2_ties
     p: float
     is_permuted: bool
     blocks: int
@@ -49,10 +49,11 @@ def friedman(ranks: np.ndarray) -> Omnibus:
     means = ranks.mean(axis=0)
     chi2 = _chi2(means, n)
     ties = 1 - sum(_cubes(row) for row in ranks) / (n * (k**3 - k))
+    chi2_ties = chi2 / ties if ties else 0.0
     is_permuted = n < MIN_BLOCKS or k < MIN_METHODS
-    F = iman_davenport(chi2, n, k)
+    F = iman_davenport(chi2_ties, n, k)
     p = permutation_p(ranks) if is_permuted else iman_davenport_p(F, n, k)
-    return Omnibus(tuple(map(float, means)), chi2, chi2 / ties if ties else 0.0, F, p, is_permuted, n)
+    return Omnibus(tuple(map(float, means)), chi2, chi2_ties, F, p, is_permuted, n)
 
 
 def iman_davenport(chi2: float, blocks: int, methods: int) -> float:

@@ -1,6 +1,7 @@
 """Which of two results is higher, in words that say so if neither is.
 
-The rule is that of Compare: the 95 % t interval of the paired differences excludes 0.
+It is higher if the mean of the paired differences is more than a point and, as in Compare, their 95 % t interval
+excludes 0.
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ def side_of_two(ours: float, theirs: float, near: float = NEAR) -> int:
 
 def meaning(over: str) -> str:
     """What "clearly" means, over these seeds or draws."""
-    return f"the 95 % interval of the difference over {over} excludes 0"
+    return f"the difference is more than one point on average over {over}, and its 95 % interval excludes 0"
 
 
 def word(side: int, words: Sequence[str] = ("beats", "is level with", "loses to")) -> str:

@@ -92,12 +92,14 @@ class Desk:
         """Train one round when the page is next drawn."""
         self.is_playing, self._steps_due = False, 1
 
-    def reset(self) -> None:
+    def reset(self, *, keeps_guesses: bool = False) -> None:
         """Back to untrained models, an empty figure and open questions."""
         with self._is_training:
             self.is_playing, self.run, self._steps_due = False, None, 0
-            for kept in (self._marks, self._revealed, self._guesses):
-                kept.clear()
+            self._marks.clear()
+            self._revealed.clear()
+            if not keeps_guesses:
+                self._guesses.clear()
 
     def train(self, place: Place) -> Any:
         """The run at ``place`` after the rounds that are due, None before it starts. A new place starts a new run."""

@@ -96,7 +96,7 @@ class LambdaDial:
             key="dial_figure",
             alt=_alt(R, errors[-1]),
             name="lambda-dial",
-            title="Distance from the true model, by λ",
+            title="Squared distance from the true model, by λ",
             now=_now(R, stop, run),
         )
 
@@ -192,7 +192,7 @@ def _alike_alone() -> Scene:
             answers[2 if side_of_two(curve.alone, curve.together) > 0 else 0],
         ),
         "Explain the plane first: a ring is the model that would be right, a dot the one that was trained. The "
-        "distance between them is the error on the left, on a logarithmic axis.",
+        "error on the left is the mean of their squared distances, on a logarithmic axis.",
     )
 
 

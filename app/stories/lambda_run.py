@@ -1,4 +1,4 @@
-"""A run of the lambda dial: the clients' models and their distance from the true models, after every round."""
+"""A run of the lambda dial: the clients' models and their squared distances from the true models, after every round."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

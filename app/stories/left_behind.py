@@ -186,7 +186,7 @@ def _hidden() -> Scene:
 
 
 def _lifted() -> Scene:
-    rho, answers = 0.1, ("It rises", "No clear change", "It falls")
+    rho, answers = 0.1, ("They rise", "No clear change", "They fall")
     gap = side(_lowest_of(rho), _lowest_of(0.0))
     return Scene(
         "Small radius",
@@ -206,7 +206,7 @@ def _lifted() -> Scene:
 
 
 def _wider() -> Scene:
-    rho, answers = float(BASIN), ("FedAvg's", "FedSAM's", "Both the same")
+    rho, answers = float(BASIN), ("FedAvg's", "FedSAM's", "Neither")
     rise = example().sections.max(1) - example().sections[:, len(STEPS) // 2]
     ours, theirs = float(rise[RADII.index(rho)]), float(rise[0])
     gap = side_of_two(ours, theirs)

@@ -40,8 +40,8 @@ class OneModel:
     title = "Is one model enough for everyone?"
     lead = (
         "Each client trains a copy of the shared model on its own handwritten digits; a server averages the copies, "
-        "round after round. No data leaves the client; model updates do, and these can leak. But what if every client "
-        "has rotated images?"
+        "round after round. No data leaves the client; model updates do, and these can leak. But what if each client's "
+        "images are rotated by a different angle?"
     )
 
     @cached_property

@@ -225,8 +225,8 @@ def _own() -> Scene:
         f"Compared with no privacy, {_said(NOISES['2'].epsilon)} costs FedAvg {_loss(FEDAVG, '2')} and Ditto (λ = 0.3) "
         f"{_loss(WEAK, '2')}. The personalized model never leaves its client, so it is trained without noise; what it "
         "takes from the others comes through the pull, noise included.",
-        f"With {_said(NOISES['2'].epsilon)}, Ditto with λ = 0.3 ends at {_pm(WEAK, '2')}, FedAvg at "
-        f"{_pm(FEDAVG, '2')} ({example().over}).",
+        f"With {_said(NOISES['2'].epsilon)}, Ditto ends at {_pm(WEAK, '2')} with λ = 0.3 and at "
+        f"{_pm(DITTO, '2')} with λ = 1, FedAvg at {_pm(FEDAVG, '2')} ({example().over}).",
         Choice.between(
             f"Twice the noise: {_said(NOISES['2'].epsilon)}. Which pull of Ditto serves the clients better?",
             "λ = 0.3",

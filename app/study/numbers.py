@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from app.charts import paired, tuned
-from app.statistics.bootstrap import two_level
+from app.statistics.bootstrap import two_way
 from app.statistics.chance_floor import chance_floor
 from app.statistics.hurt import HurtAndHelped, hurt_and_helped
 from app.statistics.pairs import Pair, to_reference
@@ -68,14 +68,14 @@ def _difference(
 
 
 def of_one_split(clients: pd.DataFrame, method: str, reference: str) -> Interval:
-    """The two-level bootstrap over seeds and clients of the difference, where a study has only one split."""
+    """The two-way bootstrap over seeds and clients of the difference, where a study has only one split."""
     own = clients[clients["setting"] == TUNED]
     wide = [
         own[own["method"] == name].pivot_table(index="seed", columns="client", values="accuracy")
         for name in (method, reference)
     ]
     gaps = (wide[0] - wide[1]).dropna(how="any").to_numpy(float)
-    return two_level(gaps, lambda values: values.mean(axis=-1))
+    return two_way(gaps, lambda values: values.mean(axis=-1))
 
 
 def floors(study: Study) -> pd.DataFrame:

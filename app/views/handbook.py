@@ -8,7 +8,7 @@ import streamlit as st
 from app.components import page, terms
 from app.data.families import by_family
 from app.handbook import methods
-from app.handbook.measured import SETTING, Measured, measured
+from app.handbook.measured import LEFT_OUT, Measured, Setting, measured
 from app.handbook.method_page import method_page
 from app.handbook.things import thing
 from app.state import url_state, widgets
@@ -87,7 +87,8 @@ def all_methods(found: list[Entry]) -> None:
         table.html(methods.comparison_table(families, counted))
     terms.caption(
         "Down and up: bytes per round and participant, as multiples of the model size. Gradients: evaluations per "
-        f"round, FedAvg = 1. Measured with default options on {SETTING}."
+        f"round, FedAvg = 1. Measured with default options on {Setting().in_words}; with more clients or another "
+        f"network where a method needs them. {LEFT_OUT}; * depends on the network."
     )
 
 

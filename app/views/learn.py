@@ -56,7 +56,7 @@ def lesson(reader: Reader, place: Place, room: Classroom) -> None:
     prediction(desk, place)
     if shown := room.shown_answers(reader, place):
         answers_plot(*shown)
-    controls(desk, place)
+    controls(desk, place, keeps_guesses=bool(room.code))  # they are stored there
     stage(desk, place)
     below(reader, place)
     exercises(desk)

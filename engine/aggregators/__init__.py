@@ -1,8 +1,8 @@
 """Aggregators: how the server combines the updates that arrived. One file each, registered in ``AGGREGATORS``.
 
 An aggregator is a frozen dataclass with ``options`` and ``combine(delta, weights, num_malicious)``. ``delta`` has a row
-for each upload, in the order of the clients: the upload minus what it is measured from. A rule that takes the mean of
-few uploads says with ``needs(num_malicious)`` how many it acts on.
+for each upload, in the order of the clients: the upload minus what it is measured from. A rule that cannot act on
+few uploads says with ``needs(num_malicious)`` how many it needs.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Aggregator(Protocol):
         """
 
     def needs(self, num_malicious: int) -> int:
-        """The least number of uploads on which the rule acts; it takes the mean of fewer."""
+        """The least number of uploads among which the rule can withstand one; most rules take the mean of fewer."""
         return 1
 
 

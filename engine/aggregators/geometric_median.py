@@ -53,6 +53,9 @@ class GeometricMedian(Aggregator):
             best, least = share, objective
         return Combined(best.to(weights.dtype))
 
+    def needs(self, num_malicious: int) -> int:
+        return 3  # of two, it is the one with the larger weight
+
 
 def _distances(squares: Float[Tensor, "A A"], share: Float[Tensor, "A"]) -> Float[Tensor, "A"]:
     """||Delta_i - sum_j share_j Delta_j|| of all i."""

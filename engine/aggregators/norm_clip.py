@@ -38,4 +38,8 @@ class NormClip(Aggregator):
         at = norms.quantile(0.5) if self.options.at == "median" else norms.new_tensor(float(self.options.at))
         factor = (at / norms).clamp(max=1.0).where(norms > 0, 1.0)
         scaled = weights * factor.to(weights.dtype)
-        return Combined(scaled / scaled.sum(), scaled.to(delta.dtype) @ delta)
+        fell_back = len(delta) < self.needs(num_malicious)
+        return Combined(scaled / scaled.sum(), scaled.to(delta.dtype) @ delta, fell_back)
+
+    def needs(self, num_malicious: int) -> int:
+        return 2 if self.options.at == "median" else 1

@@ -34,7 +34,7 @@ use="initialized" evaluates T_i~ before local training, made anew from the avera
 is then not kept.
 
 Pitfalls: FL-bench stores W_i in one object for all clients, so each mixes by the weights of the one before. easyFL
-never clears the gradients. With weight_lr=0 this is FedAvg, and so it is without layers to mix.
+never clears the gradients. With weight_lr=0, or with no layers to mix, this is FedAvg.
 
 Diagnostics: share_of_global, the mean of each client's W_i; passes, the mean number of passes of the participants.
 """

@@ -9,7 +9,7 @@ Data. AISTATS 2017. https://arxiv.org/abs/1602.05629, Algorithm 1.
     w   <- sum_i (m_i / m) w_i                                  m_i samples of client i, m of the cohort
 
 Idea: Clients train copies of one model on their own data, and the server averages them. With one step of full batches
-this is gradient descent on all data together; with more steps per round needs less communication, but the copies drift
+this is gradient descent on all data together; more steps per round need less communication, but the copies drift
 apart where clients differ.
 
 When: one model suits all clients, or a reference for other methods is needed.

@@ -13,7 +13,8 @@ Idea: With ``local_epochs``, clients with more samples take more steps and move 
 p_i tau_i f_i instead of p_i f_i. FedNova averages the mean direction of a step, and gives every client the same mean
 number of steps.
 
-When: clients take different numbers of local steps, as with ``local_epochs``.
+When: clients take different numbers of local steps. Needs: ``local_epochs``, and clients with different numbers of
+samples.
 
 Sent: w down; w_i and a_i up. Kept: nothing.
 

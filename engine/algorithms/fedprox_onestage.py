@@ -4,14 +4,14 @@ Yu, He, Sun, Xue, Li. The Effect of Personalization in FedProx: A Fine-grained A
 Communication Efficiency. 2024. https://arxiv.org/abs/2410.08934, Algorithm 1.
 
     minimize over w_g and all w_i:
-        mean_i f_i(w_i) + lam/2 ||w_g - w_i||^2
+        mean_i [f_i(w_i) + lam/2 ||w_g - w_i||^2]
     inner_steps times, for a batch B:
         w_i <- w_i - local_lr [grad f_i(w_i; B) + lam (w_i - w_g)]   from the client's own last model
     w_g <- w_g - gamma mean_i lam (w_g - w_i)                   uniform, over the cohort's uploads
 
 Idea: Every client has a model and all are tied to a common one; lam says how tightly. At lam = 0 each learns alone, as
-lam grows all use one model, and the smallest error lies between. The adaptive lam follows from the distance between the
-clients' true models and the number of their samples.
+lam grows all use one model, and unless clients are alike or very different, the smallest error lies between. The
+adaptive lam follows from the distance between the clients' true models and the number of their samples.
 
 When: the pull toward the shared model should follow from heterogeneity and sample sizes.
 

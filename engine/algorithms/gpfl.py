@@ -15,7 +15,7 @@ for Personalized Federated Learning. ICCV 2023. https://arxiv.org/abs/2308.10279
         (phi_i, V_i, C_i, h_i) <- (phi_i, V_i, C_i, h_i) - lr grad L
     (phi, V, C) <- sum_i (m_i / m) (phi_i, V_i, C_i)            over the cohort
 
-Idea: Local training learns what is particular to a client and forgets the rest. Here one embedding a class (GCE, C),
+Idea: Local training learns what is particular to a client and forgets the rest. Here one embedding per class (GCE, C),
 learned by all, pulls the features in angle and in length. A conditional valve (CoV, V: the layers of gamma and beta)
 gives the client's head a version of the same features that is tuned to the client's own classes.
 

@@ -17,7 +17,7 @@ Cost: one local training a round, as FedAvg; no bytes at all.
 
 Newcomers: start at the common initial model and train alone for one round.
 
-Pitfalls: with little data a client it overfits, so its last round is often below its best. Clients that are seldom
+Pitfalls: with little data per client it overfits, so its last round is often below its best. Clients that are seldom
 drawn stay near the common start.
 """
 

@@ -15,7 +15,7 @@ Idea: The head of a new model does not fit the client's data, so the first steps
 the body and distort features that were good. Linear probing fits the head first; then little is left that would bend
 the body.
 
-When: one global model is wanted that every client tunes before using it.
+When: one global model is wanted that every client tunes before using it. Needs: a body under the head (dnn, cnn).
 
 Sent: w, both ways. Kept: nothing; the tuned copy is made for each use.
 

@@ -11,7 +11,7 @@ https://arxiv.org/abs/2411.00329, Algorithm 1.
     E times, for a batch B:
         phi_i <- phi_i - lr grad_phi f_i(phi_i, h_i; B)         h_i fixed
     M_i   <- class means of all features phi_i(x);  the row of M where m_ic <= 2
-    Z_i   <- sum_j (f_j - M_i,y_j)(f_j - M_i,y_j)^T / max(1, m_i - 1) + ridge I
+    Z_i   <- sum_j (f_j - M_{i,y_j}) (f_j - M_{i,y_j})^T / max(1, m_i - 1) + ridge I
     phi   <- sum_i p_i phi_i                                    over the cohort, p_i = m_i / m
     M     <- sum_i p_i [a_i M_i + (1 - a_i) M]
     Z     <- sum_i p_i [b_i Z_i + (1 - b_i) Z]

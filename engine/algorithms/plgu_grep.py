@@ -14,8 +14,8 @@ CVPR 2023, Algorithm 3, equations 9-13.
     phi  <- mean_i phi~_i                                       uniform, over the cohort
 
 Idea: FedRep shares one body that may fit some clients at the expense of others. Here the second of two body steps
-is taken uphill, furthest in the layers that the first one moved most. So the layers on which clients disagree become
-flat, and a client of little weight loses less.
+takes its gradient at a point uphill, furthest in the layers that the first step moved most. So the layers on which
+clients disagree become flat, and a client of little weight loses less.
 
 When: FedRep fits, but its shared body serves some clients badly. Needs: a body under the head (dnn, cnn).
 

@@ -4,7 +4,7 @@ Qu, Li, Han, Duan, Shen, Chen. How to Prevent the Poor Performance Clients for P
 CVPR 2023, Algorithms 1 and 2, equations 4-7.
 
     xi_il   <- ||theta_il - w_l|| / dim(w_l)                    of layer l; normalized to sum_l xi_il = 1
-    theta_il <- w_l                                             but for the D layers of largest xi_il
+    theta_il <- w_l                                             except in the D layers with the largest xi_il
     w_i     <- w
     E times, for a batch B:
         g       <- grad f_i(theta_i; B)
@@ -15,10 +15,11 @@ CVPR 2023, Algorithms 1 and 2, equations 4-7.
     w       <- w + mean_i (w_i - w)                             uniform, over the cohort
 
 Idea: Poor clients suffer from shared layers that are biased toward the others. Each client keeps the layers in which
-it differs most, and trains the shared model at a point uphill of its own, furthest in just those layers. What is shared
-is then good in a whole neighborhood, which no single client's peculiarities can move.
+it differs most, and trains the shared model with gradients taken uphill of the client's own model, furthest in
+just those layers. What is shared is then good in a whole neighborhood, which no single client's peculiarities can move.
 
-When: the clients served worst matter most, and single layers may stay on the client.
+When: the clients served worst matter most, and single layers may stay on the client. Needs: a model with several
+layers (dnn, cnn).
 
 Sent: w, both ways. Kept: theta_i.
 

@@ -27,8 +27,8 @@ term, as theirs.
 Pitfalls: a larger q also means smaller steps, so compare after convergence. FedLab takes F_i as the sum of the batch
 losses during training; FedEM's version keeps a reference to the model that it trains, so its d_i is always 0.
 
-Diagnostics: losses, F_i; weights, the share of each participant in the update (both are not a number for the
-others).
+Diagnostics: losses, F_i; weights, the share of each participant in the update (both NaN for clients that did not take
+part).
 """
 
 from dataclasses import dataclass

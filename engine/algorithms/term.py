@@ -25,7 +25,7 @@ p_i; here the weights of a cohort sum to 1.
 Pitfalls: exp(t F_i) overflows for losses of some hundreds unless the largest exponent is subtracted first. With a large
 t only one client trains the model.
 
-Diagnostics: losses, F_i; weights, a_i (both are not a number for those who did not take part).
+Diagnostics: losses, F_i; weights, a_i (both NaN for clients that did not take part).
 """
 
 from dataclasses import dataclass

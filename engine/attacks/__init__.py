@@ -55,6 +55,10 @@ class Attack(Protocol):
         """The Deltas that malicious clients send instead of their own; None: they send their own."""
         return None
 
+    def weakness(self, uploads: int, num_malicious: int) -> str | None:
+        """Why it is no attack if so many of these uploads are malicious, and what to do; None: it is one."""
+        return None
+
 
 def poisoned(labels: np.ndarray, how: Poison, num_classes: int, rng: np.random.Generator) -> np.ndarray:
     """[m] labels of one malicious client -> those that it trains on."""

@@ -52,6 +52,14 @@ class Alie(Attack):
         z = 0.0 if count == 1 else covered(total, total - count) if self.options.z == "max" else float(self.options.z)
         return (benign.mean(0) - z * spread).expand(total - count, -1)
 
+    def weakness(self, uploads: int, num_malicious: int) -> str | None:
+        if self.options.z != "max" or num_malicious == uploads:
+            return None
+        z = covered(uploads, num_malicious)
+        if z > 0:
+            return None
+        return f"z is {z:.2g}, so alie sends {'about ' if z else ''}the benign mean; raise attack.share or set attack.z"
+
 
 def covered(n: int, m: int) -> float:
     """The largest z at which enough normally distributed updates are farther from their mean to form a majority with

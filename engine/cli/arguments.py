@@ -9,7 +9,10 @@ from typing import NoReturn, get_args
 from engine.core.errors import MAX_MESSAGE, cut
 from engine.core.vocabulary import Status
 
-KINDS = ("algorithms", "datasets", "partitioners", "models", "metrics", "presets")
+KINDS = (
+    *("algorithms", "datasets", "partitioners", "models", "metrics"),
+    *("attacks", "aggregators", "compressors", "presets"),
+)
 FORMATS = ("json", "csv", "parquet", "models", "bundle")
 
 WIDTH = 79  # of descriptions
@@ -125,7 +128,7 @@ def _add_list(commands: argparse._SubParsersAction) -> None:
     listing = commands.add_parser(
         "list",
         help="list what is available",
-        description="List what is available, with options, defaults and sources.",
+        description="List what is available, with options and defaults; --json adds sources and descriptions.",
     )
     listing.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
     listing.add_argument("--json", action="store_true", help="names, titles, sources and parameters as JSON")
@@ -146,9 +149,8 @@ def _add_export(commands: argparse._SubParsersAction) -> None:
     export.add_argument(
         "--format",
         choices=FORMATS,
-        default="json",
         help="json: all numbers; csv, parquet: rounds, and clients in a second file; models: safetensors; bundle: one "
-        "ZIP with numbers, models, analyses and logs, for `import`",
+        "ZIP with numbers, models, analyses and logs, for `import`; by default as --output ends, or json",
     )
     export.add_argument(
         "--output",
@@ -206,7 +208,7 @@ def _add_backup(commands: argparse._SubParsersAction) -> None:
         "Write the whole database into one file, with models, analyses and the checkpoints of unfinished "
         "runs. Runs may be computed meanwhile.",
     )
-    backup.add_argument("file", type=Path, metavar="FILE", help="a ZIP file; an existing one is replaced")
+    backup.add_argument("file", type=Path, metavar="FILE", help="a ZIP file; an existing backup is replaced")
     _add_database(backup)
 
 

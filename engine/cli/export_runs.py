@@ -19,6 +19,16 @@ from engine.export.tables import write_tables
 from storage import ArtifactRecord, RunRecord, Store
 
 Format = Literal["json", "csv", "parquet", "models", "bundle"]
+SUFFIXES: dict[Format, str] = {"json": ".json", "csv": ".csv", "parquet": ".parquet", "models": "", "bundle": ".zip"}
+
+
+def format_of(path: Path | None, chosen: Format | None) -> Format:
+    """The chosen format, or else that of the ending of ``path``, or JSON. Raises InvalidConfig if they contradict."""
+    of_ending = {suffix: format for format, suffix in SUFFIXES.items() if suffix}
+    meant = None if path is None else of_ending.get(path.suffix.lower())
+    if meant is not None and chosen not in (None, meant, "models"):  # a folder may have any name
+        raise InvalidConfig([f"{path}: ends like {meant}, but the format is {chosen}; change one of them"])
+    return chosen or meant or "json"
 
 
 def write_runs(store: Store, path: Path, runs: Sequence[RunRecord], format: Format) -> Sequence[Path]:

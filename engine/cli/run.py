@@ -9,7 +9,7 @@ from pathlib import Path
 
 from engine.cli import manage
 from engine.cli.exit_codes import CANCELLED, DIVERGED, DONE, FAILED, answer, open_store
-from engine.cli.export_runs import file_name, write_all_models, write_runs
+from engine.cli.export_runs import SUFFIXES, file_name, format_of, write_all_models, write_runs
 from engine.cli.inputs import check_writable, experiments_of
 from engine.cli.listing import as_json, as_text
 from engine.cli.progress import Reporter, line, reporter, table
@@ -70,9 +70,9 @@ def export_command(arguments: argparse.Namespace) -> int:
     with open_store(arguments.db, ROOT) as store:
         store.check_schema()
         runs = [store.queue.get(run_id) for run_id in dict.fromkeys(arguments.run_ids)]
-        suffix = {"models": "", "bundle": ".zip"}.get(arguments.format, f".{arguments.format}")
-        path = arguments.output or Path(f"{file_name(runs[0].experiment_name)}{suffix}")
-        print("wrote", " and ".join(map(str, write_runs(store, path, runs, arguments.format))))
+        format = format_of(arguments.output, arguments.format)
+        path = arguments.output or Path(f"{file_name(runs[0].experiment_name)}{SUFFIXES[format]}")
+        print("wrote", " and ".join(map(str, write_runs(store, path, runs, format))))
     return DONE
 
 

@@ -9,6 +9,10 @@ NeurIPS 2017. https://arxiv.org/abs/1610.02132, section 3.1.
 
 Bits: one number for the norm of each tensor, and ``bits`` for each number. Fixed length; the paper's Elias code, which
 is shorter for few levels, is not counted. With ``norm: l2`` the squared error is below min(P/s^2, sqrt(P)/s) ||v||^2.
+
+With feedback the norm is sent times <v, received> / ||received||^2, which makes the error smallest: it is never longer
+than v. Otherwise an error that is longer than v, as with few bits and large tensors, would grow from round to round
+(Karimireddy et al., ICML 2019: error feedback needs a contraction).
 """
 
 from dataclasses import dataclass
@@ -52,4 +56,11 @@ class Qsgd(Compressor):
         norm = torch.linalg.vector_norm(v, order, dim=1, keepdim=True)
         x = v.abs() * (levels / norm.where(norm > 0, 1.0))
         low = x.floor()
-        return norm * v.sign() * (low + (u < x - low)) / levels
+        received = norm * v.sign() * (low + (u < x - low)) / levels
+        return _nearest(v, received) if self.options.feedback else received
+
+
+def _nearest(v: Float[Tensor, "A p"], received: Float[Tensor, "A p"]) -> Float[Tensor, "A p"]:
+    """Each row of ``received`` times the number that brings it nearest to ``v``."""
+    squares = received.square().sum(1, keepdim=True)
+    return received * ((v * received).sum(1, keepdim=True) / squares.where(squares > 0, 1.0))

@@ -51,7 +51,8 @@ class Privacy(Options):
     delta: Annotated[float, Field(gt=0, lt=1)] | Literal["auto"] = Field(
         "auto",
         title="δ",
-        description="Chance that the guarantee fails. auto: n^-1.1 with n clients, or n samples of a client.",
+        description="The probability that ε does not bound, which should be far below 1/n. auto: n^-1.1 with n "
+        "clients, or n samples of a client.",
     )
     sampling: Literal["poisson", "fixed"] = Field(
         "poisson",

@@ -383,7 +383,8 @@ def load_config(path: Path | str) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise InvalidConfig([f"{name}: cannot be read as YAML or JSON: {error}"]) from None
     if not isinstance(raw, dict):
-        raise InvalidConfig([f"{name}: is a {type(raw).__name__}, must be a mapping of keys to values"])
+        what = "is empty" if raw is None else f"is a {type(raw).__name__}"
+        raise InvalidConfig([f"{name}: {what}, must be a mapping of keys to values"])
     return raw
 
 
@@ -707,8 +708,10 @@ def _line_problems(raw: Any, path: str, kind: str) -> list[str]:
 
 
 def _unknown_key(path: str, value: Any, known: tuple[str, ...]) -> str:
-    closest = suggestion(path.rpartition(".")[2], known)
-    return f"{cut(path, MAX_SHOWN)}: {shown(value, 40)}, unknown key{closest}; known: {', '.join(known)}"
+    key = path.rpartition(".")[2]
+    closest = f"; did you mean training.{key}?" if key in Training.model_fields else suggestion(key, known)
+    options = f"known: {', '.join(known)}" if known else "there are none here"
+    return f"{cut(path, MAX_SHOWN)}: {shown(value, 40)}, unknown key{closest}; {options}"
 
 
 def _short(key: str) -> str:

@@ -176,6 +176,8 @@ class Registry:
                 raise ValueError(f"{self.kind} {name!r} is already registered by {known.make.__module__}; rename it")
             hints = get_type_hints(made)
             options = hints.get("hparams") or hints.get("options") or NoOptions
+            if not (isinstance(options, type) and issubclass(options, Options)):
+                raise ValueError(f"{self.kind} {name!r}: {options} must be a subclass of engine.core.registry.Options")
             self._entries[name] = Entry(
                 name, title, paper, made, options, family, style, short or title, privacy, averages, two_uploads
             )

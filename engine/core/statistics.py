@@ -124,7 +124,8 @@ def rank_methods(
     A method is worse than the first if the interval of their difference excludes 0, and so does that of every method
     with a lower mean. So the methods that may be best are always the first ones of the ranking. The first is named the
     best only if its interval to each other method excludes 0; that needs no correction for multiple comparisons,
-    since all have to hold at once.
+    since all have to hold at once. Those that may be best are not corrected for the number of methods: of ten equal
+    methods with five seeds, some are left out in a third of the cases.
     """
     if values.shape[1] == 0:
         return StatisticalRanking((), (), 0, 0, 0)

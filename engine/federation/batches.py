@@ -188,6 +188,13 @@ def num_local_steps(size: int, batch_size: int | str, steps: int | None, epochs:
     return per_epoch * (epochs or 1)
 
 
+def num_local_samples(size: int, batch_size: int | str, steps: int | None, epochs: int | None) -> int:
+    """The samples in the batches of these local steps; the last batch of an epoch may be smaller."""
+    batch = size if batch_size == "full" else min(int(batch_size), size)
+    whole, rest = divmod(num_local_steps(size, batch_size, steps, epochs), -(-size // batch))
+    return whole * size + rest * batch
+
+
 @dataclass(frozen=True)
 class Draw:
     """What decides the batches of some clients: their sizes, first rows and steps, and the random stream."""

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from engine.attacks import Attack, Poison, poisoned
+from engine.core.errors import Unsupported
 from engine.core.streams import numpy_stream
 from engine.federation.clients import ClientData, Federation
 
@@ -15,8 +16,12 @@ def with_malicious(data: Federation, attack: Attack, share: float, seed: int) ->
     """The federation with round(share N) malicious clients, the same for every method of an experiment.
 
     Their training labels are changed if the attack does so; validation and test labels, and held-out clients, stay.
+    Raises Unsupported.
     """
     count, N = round(share * data.num_clients), data.num_clients
+    if count == N:
+        clients = "1 client" if N == 1 else f"{N} clients"
+        raise Unsupported(f"attack.share={share:g} of {clients} leaves no benign client to measure; lower it")
     is_malicious = np.zeros(N, bool)
     is_malicious[numpy_stream(seed, "malicious").choice(N, count, replace=False)] = True
     notes = data.notes

@@ -11,7 +11,6 @@ who is slow, not how many: the quantiles of a normal distribution are assigned b
 ranked by their numbers.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +20,7 @@ from scipy.special import ndtri
 
 from engine.config.system import System
 from engine.core.errors import Unsupported
-from engine.core.streams import cohort_of_round, numpy_stream
+from engine.core.streams import cohort_of_round, numpy_stream, poisson_cohort
 from engine.federation.clients import Federation
 
 LEAST_AVAILABLE = 0.02
@@ -67,12 +66,15 @@ class Systems:
             numpy_stream(self.seed, "dropped", round).random(self.num_clients) < self.options.drop_out
         )
 
-    def sampled(
-        self, round: int, participation: float, draw: Callable[..., np.ndarray] = cohort_of_round
-    ) -> Int[np.ndarray, "S"]:
-        """The participants of a round, ascending: drawn from the clients that are available."""
+    def sampled(self, round: int, participation: float, is_poisson: bool = False) -> Int[np.ndarray, "S"]:
+        """The participants of a round, ascending: drawn from the clients that are available.
+
+        If nobody is available, one client is drawn, but nobody with ``is_poisson``: for privacy it must not matter to
+        others whether a client is there.
+        """
         share = min(1.0, participation * self.options.over_select)
-        among = None if self.options.availability == 1 else self._available(round)
+        among = None if self.options.availability == 1 else self._available(round, is_poisson)
+        draw = poisson_cohort if is_poisson else cohort_of_round
         return draw(self.seed, round, self.num_clients, share, among)
 
     def kept(self, participants: int, sampled: int, participation: float) -> int:
@@ -81,11 +83,11 @@ class Systems:
             return participants
         return min(max(1, round(participation * self.num_clients)), participants)
 
-    def _available(self, round: int) -> Int[np.ndarray, "A"]:
+    def _available(self, round: int, may_be_empty: bool) -> Int[np.ndarray, "A"]:
         """The clients that can be sampled; if nobody can, one that is drawn."""
         stream = numpy_stream(self.seed, "available", round)
         found = np.flatnonzero(stream.random(self.num_clients) < self.available)
-        return found if len(found) else stream.integers(self.num_clients, size=1)
+        return found if len(found) or may_be_empty else stream.integers(self.num_clients, size=1)
 
 
 def systems_of(options: System, data: Federation, seed: int) -> Systems:

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
+from jaxtyping import Int
 
 from engine.aggregators.mean import Mean
 from engine.attacks import Attack
@@ -12,17 +14,20 @@ from engine.compressors.none import Uncompressed
 from engine.config.schema import DIAL_KEYS, DIALS, RunConfig
 from engine.config.system import System
 from engine.core.registry import AGGREGATORS, ATTACKS, COMPRESSORS
+from engine.federation.batches import num_local_samples
 from engine.federation.clients import Federation
 from engine.federation.malicious import with_malicious
 from engine.federation.systems import LEAST_AVAILABLE, Systems, systems_of
 from engine.privacy.client_level import ClientLevel, client_level
 from engine.task import Shared
 
+LARGE_DELTA = 0.01
+
 
 def attacked(config: RunConfig, data: Federation) -> Federation:
     """The federation with its malicious clients, if there is an attack; that of another simulation of the run has them.
 
-    Labels that are poisoned already must not be poisoned again.
+    Labels that are poisoned already must not be poisoned again. Raises Unsupported.
     """
     attack = _attack(config)
     if attack is None or data.malicious is not None:
@@ -65,10 +70,17 @@ def _client_level(config: RunConfig, num_clients: int) -> ClientLevel | None:
     )
 
 
-def notes(config: RunConfig, shared: Shared, dials: Dials | None, keeps_places: bool) -> Iterator[str]:
+def notes(
+    config: RunConfig,
+    data: Federation,
+    shared: Shared,
+    bytes_down: Int[np.ndarray, "N"],
+    dials: Dials | None,
+    keeps_places: bool,
+) -> Iterator[str]:
     """Notes on settings that cannot act, and on the guarantee. Each names its section, so that a form can place it.
 
-    ``keeps_places``: see ``engine.algorithms.keeps_places``.
+    ``bytes_down``: what each client receives; ``keeps_places``: see ``engine.algorithms.keeps_places``.
     """
     if config.system is not None:
         yield from _system_notes(config.system, config.training.participation)
@@ -76,7 +88,10 @@ def notes(config: RunConfig, shared: Shared, dials: Dials | None, keeps_places: 
         if dials is not None and dials.compressor.feedback and not keeps_places:
             what = "each round sends predictions for other samples"
             yield f"{config.algorithm.name}: {what}; compression.feedback has no effect"
-        yield from _aggregator_notes(config, dials)
+        if dials is not None:
+            yield from _deadline_notes(config, data, dials.systems, bytes_down)
+            yield from _attack_notes(config, dials)
+            yield from _aggregator_notes(config, dials)
         yield from _privacy_notes(config)
         if dials is not None and dials.privacy is not None:
             yield _guarantee(dials.privacy, config.training.rounds)
@@ -102,23 +117,54 @@ def _system_notes(system: System, participation: float) -> Iterator[str]:
         yield f"system.tie={system.tie}: all clients are equally fast and available; set compute_s or availability"
 
 
-def _aggregator_notes(config: RunConfig, dials: Dials | None) -> Iterator[str]:
-    if config.aggregator is None or dials is None:
+def _deadline_notes(
+    config: RunConfig, data: Federation, systems: Systems | None, bytes_down: Int[np.ndarray, "N"]
+) -> Iterator[str]:
+    deadline = None if systems is None else systems.options.deadline_s
+    if systems is None or deadline is None:
+        return
+    training, clients = config.training, np.arange(data.num_clients)
+    samples = [
+        num_local_samples(size, training.batch_size, training.local_steps, training.local_epochs)
+        for size in data.summary.train_sizes
+    ]
+    seconds = systems.compute_s(clients, np.array(samples, float))
+    seconds += systems.send_s(clients, bytes_down.astype(float), np.zeros(len(clients)))
+    if (fastest := seconds.min()) > deadline:
+        shown = f"{fastest:,.0f}" if fastest >= 100 else f"{fastest:.3g}"
+        what = f"the fastest client needs {shown} s to receive the model and compute a round's batches"
+        yield f"system.deadline_s={deadline:g}: {what}, so what clients send after training is late; raise it"
+
+
+def _attack_notes(config: RunConfig, dials: Dials) -> Iterator[str]:
+    uploads = max(1, round(_sampled(config, dials.num_clients)))
+    malicious = dials.expected_malicious(uploads)
+    if dials.attack is not None and malicious and (weakness := dials.attack.weakness(uploads, malicious)):
+        yield f"attack: with {malicious:,} of {uploads:,} uploads malicious, {weakness}"
+
+
+def _aggregator_notes(config: RunConfig, dials: Dials) -> Iterator[str]:
+    if config.aggregator is None:
         return
     uploads = _expected_uploads(config, dials.num_clients)
     needed = dials.aggregator.needs(dials.expected_malicious(uploads))
     if uploads < needed:
-        what = f"{config.aggregator.name} takes the mean of fewer than {needed:,} uploads"
-        yield f"aggregator: {what}, and {uploads:,} are expected in a round; change its options, or raise participation"
+        what = f"{config.aggregator.name} needs at least {needed:,} uploads to act"
+        expected = "1 is" if uploads == 1 else f"{uploads:,} are"
+        yield f"aggregator: {what}, and {expected} expected in a round; change its options, or raise participation"
 
 
 def _expected_uploads(config: RunConfig, num_clients: int) -> int:
     """How many uploads the server is expected to use in a round, if none is late."""
     wanted = max(1, round(config.training.participation * num_clients))
-    if config.system is None:
-        return wanted
-    sampled = min(config.sampled_share, config.system.availability) * num_clients
-    return min(wanted, max(1, round(sampled * (1 - config.system.drop_out))))
+    reporting = 1 - (config.system.drop_out if config.system else 0.0)
+    return min(wanted, max(1, round(_sampled(config, num_clients) * reporting)))
+
+
+def _sampled(config: RunConfig, num_clients: int) -> float:
+    """How many clients are expected to be sampled in a round."""
+    available = config.system.availability if config.system else 1.0
+    return min(config.sampled_share, available) * num_clients
 
 
 def _privacy_notes(config: RunConfig) -> Iterator[str]:
@@ -141,7 +187,10 @@ def _guarantee(privacy: ClientLevel, rounds: int) -> str:
     if not privacy.noise:
         return "privacy: without noise there is no guarantee"
     epsilon = f"ε = {privacy.epsilon(rounds):.3g} at δ = {privacy.delta:.2g}"
-    return f"privacy: noise z = {privacy.noise:.3g} guarantees {epsilon} after {rounds:,} rounds"
+    found = f"privacy: noise z = {privacy.noise:.3g} guarantees {epsilon} after {rounds:,} rounds"
+    if privacy.delta > LARGE_DELTA:
+        return f"{found}; such a large δ means little protection: set privacy.delta, for instance to 1e-5"
+    return found
 
 
 def _attack(config: RunConfig) -> Attack | None:

@@ -181,7 +181,7 @@ class Simulation:
             self.task = dataclasses.replace(self.task, is_poisson=self.dials.privacy.options.sampling == "poisson")
         self.channel = ChannelState()
         shared, kept = self.algorithm.shared(self.state), keeps_places(self.algorithm)
-        for note in dial_settings.notes(config, shared, self.dials, kept):
+        for note in dial_settings.notes(config, data, shared, self._bytes_down(), self.dials, kept):
             self.task.note(note)
         self.samples = sample_privacy.mechanism(config, self.algorithm, shared, self.task)
         self.spent = Spent.nothing(self.task.num_clients)
@@ -259,11 +259,14 @@ class Simulation:
     def _clock(self, sampled: Cohort) -> Clock | None:
         if self.task.systems is None:
             return None
+        participation = self.task.training.participation
+        return Clock(self.task.systems, sampled.round, participation, sampled.size, self._bytes_down())
+
+    def _bytes_down(self) -> np.ndarray:
+        """[N] what each client would receive in the next round."""
         if isinstance(self.algorithm, SendsUnequally):
-            down = self.algorithm.bytes_down(self.state).cpu().numpy()
-        else:
-            down = np.full(self.task.num_clients, self.algorithm.shared(self.state).bytes_down)
-        return Clock(self.task.systems, sampled.round, self.task.training.participation, sampled.size, down)
+            return self.algorithm.bytes_down(self.state).cpu().numpy()
+        return np.full(self.task.num_clients, self.algorithm.shared(self.state).bytes_down)
 
     def summary(self) -> dict[str, Any]:
         """The ``summary`` of the export: of the last round and of the best ones."""

@@ -1,22 +1,25 @@
 """The Handbook page, run as a script: index, search, a page per method, and links to Set up."""
 
+import json
 import re
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.data.entry_text import text_of
+from app.data.entry_text import needs
 from app.data.families import FAMILIES, by_family
 from app.handbook import methods
-from app.handbook.measured import Measured, measured, takes_linear_model
+from app.handbook.measured import NETWORK, Measured, measured, takes_linear_model
 from app.state.links import unpack_config
 from app.wording import unbroken
 from engine.config.schema import parse_experiment
 from engine.core.registry import ALGORITHMS, DATASETS
 from engine.simulation.preflight import check_runs
+from engine.simulation.simulate import Simulation
 from tests.app.pages import open_page, without_marks
 
 opened = partial(open_page, "handbook")
@@ -75,9 +78,27 @@ def test_a_methods_page_links_to_its_set_up(name: str) -> None:
     assert {"fedavg", "local_train", name} == {choice.algorithm.name for choice in experiment.runs()}
 
 
-def test_a_method_that_splits_the_model_is_set_up_with_a_body() -> None:
+def test_a_method_that_tells_layers_apart_is_set_up_with_several() -> None:
     assert methods.experiment(ALGORITHMS.get("ditto"))["model"] == {"name": "mlr"}
-    assert methods.experiment(ALGORITHMS.get("fedrep"))["model"] == methods.NETWORK
+    for name in ("fedrep", "lg_fedavg", "plgu_lf", "lp_ft"):
+        assert methods.experiment(ALGORITHMS.get(name))["model"] == NETWORK
+
+
+@cache
+def losses(name: str, config: str) -> np.ndarray:
+    """The clients' losses after the last round of an experiment."""
+    run = parse_experiment(json.loads(config) | {"algorithms": [name], "seeds": [0]}).runs()[0]
+    return list(Simulation(run).rounds())[-1].arrays["personalized.loss"]
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in ALGORITHMS if needs(entry)])
+@pytest.mark.slow
+def test_a_method_has_an_effect_in_its_set_up(name: str) -> None:
+    config = methods.experiment(ALGORITHMS.get(name))
+    config["partition"]["num_clients"] = 3
+    config["training"] |= {"rounds": 2} | ({"local_steps": 3} if "local_steps" in config["training"] else {})
+    own, fedavg, alone = (losses(one, json.dumps(config)) for one in (name, "fedavg", "local_train"))
+    assert not np.allclose(own, fedavg, atol=1e-7) and not np.allclose(own, alone, atol=1e-7)
 
 
 def test_every_methods_set_up_can_be_queued() -> None:
@@ -104,10 +125,10 @@ def test_every_data_set_is_described() -> None:
 
 
 def test_every_method_that_refuses_a_linear_model_needs_a_body() -> None:
-    needs = {entry.name: text_of(entry).labeled.get("Needs", "") for entry in ALGORITHMS}
-    assert [name for name in needs if "body" not in needs[name] and not takes_linear_model(name)] == []
-    assert "body" not in needs["ditto"] and takes_linear_model("ditto")
-    assert [name for name in needs if "public samples" in needs[name]] == ["fedmd", "kt_pfl"]
+    needed = {entry.name: needs(entry) for entry in ALGORITHMS}
+    assert [name for name in needed if "body" not in needed[name] and not takes_linear_model(name)] == []
+    assert "body" not in needed["ditto"] and takes_linear_model("ditto")
+    assert [name for name in needed if "public samples" in needed[name]] == ["fedmd", "kt_pfl"]
 
 
 def test_the_table_says_what_is_sent_kept_and_needed_and_when_to_choose_a_method() -> None:
@@ -129,11 +150,32 @@ BODY, HEAD = 64 * 20 + 20, 20 * 10 + 10
         ("ditto", Measured(True, "one", 1.0, 1.0, 2.0)),
         ("pfedme", Measured(True, "one", 1.0, 1.0, 5.0)),
         ("fedper", Measured(True, "none", BODY / (BODY + HEAD), BODY / (BODY + HEAD), 1.0)),
-        ("ifca", Measured(True, "one for each group", 4.0, 1.0, 1.0)),
+        ("ifca", Measured(False, "one for each group", 4.0, 1.0, 1.0)),
+        ("fl_hc", Measured(False, "one for each group", 1.0, 1.0, 1.0)),
+        ("cgpfl", Measured(True, "one for each group", 1.0, 1.0, 5.0)),
     ],
 )
 def test_costs_are_counted(name: str, cost: Measured) -> None:
     assert measured(ALGORITHMS.get(name)) == cost
+
+
+def test_a_method_that_is_sent_the_models_of_others_is_measured_with_enough_of_them() -> None:
+    costs = measured(ALGORITHMS.get("fedfomo"))
+    assert costs and (costs.down, costs.up, costs.gradients) == (5.0, 1.0, 1.0)
+    assert "5 ×</b> the model size down" in (page := html_of(opened(method="fedfomo"))) and "8 clients" in page
+
+
+def test_fedbn_is_measured_on_a_network_with_normalizations() -> None:
+    costs = measured(ALGORITHMS.get("fedbn"))
+    assert costs and costs.is_personalized and 0.9 < costs.down < 1 and costs.down == costs.up and costs.gradients == 1
+    assert "ResNet-18 on digits" in html_of(opened(method="fedbn"))
+
+
+def test_bytes_that_depend_on_the_network_are_marked() -> None:
+    for name, is_marked in {"fedmd": True, "fedper": True, "ditto": False, "fednova": False, "l2gd": False}.items():
+        entry = ALGORITHMS.get(name)
+        table = methods.comparison_table(by_family([entry]), {name: measured(entry)})
+        assert ("×*</td>" in table) == ("(for this network)" in html_of(opened(method=name))) == is_marked, name
 
 
 def test_one_off_costs_of_the_first_rounds_are_left_out() -> None:

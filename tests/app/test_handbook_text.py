@@ -43,6 +43,8 @@ FORMULAS = {
     "argmin_k f_i(w_k)": r"\operatorname*{arg\,min}_{k} f_{i} ( w_{k} )",
     "mean over i in C_k": r"\text{mean over } i \in C_{k}",
     "inner_steps times, for a batch B:": r"\mathrm{inner\_steps} \text{ times, for a batch } B :",
+    "alpha_lr, sigma_every": r"\mathrm{alpha\_lr} , \mathrm{sigma\_every}",
+    "M_{i,y_j}, lam_max": r"M_{i , y_{j}} , \lambda_{\mathrm{max}}",
     "k-means of the client's x": r"\text{k-means of the client's } x",
     "client i's w_i,0": r"\text{client } i \text{'s } w_{i , 0}",
     "<g, v_i - w_i> < a": r"\langle g , v_{i} - w_{i} \rangle < a",

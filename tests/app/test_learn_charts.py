@@ -45,6 +45,11 @@ def test_everything_animated_has_a_trace() -> None:
     assert set(client_plane.moving(df, None)) <= {trace.name for trace in plane.data}
 
 
+def test_the_axis_of_the_dial_names_the_squared_distance() -> None:
+    dial = lambda_dial.figure(lambda_dial.data(SMALL), 2.0)
+    assert dial.layout.yaxis.title.text == "squared distance from the true model"
+
+
 def test_true_models_have_no_error_and_no_distance() -> None:
     df = client_plane.data(SMALL, 2.0, SMALL.truth(2.0))
     assert df["error"].tolist() == [0.0] * 4

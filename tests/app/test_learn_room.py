@@ -145,7 +145,7 @@ def test_a_reader_leaves_and_joins_again_with_the_code(lecturer: AppTest) -> Non
     assert counts(lecturer) == "0 of 1 answered"
 
 
-@pytest.mark.parametrize("typed", ["", "ABCDEFGH", "not a code", "<b>x</b>", "[a](http://elsewhere.test)", "a" * 40])
+@pytest.mark.parametrize("typed", ["ABCDEFGH", "not a code", "<b>x</b>", "[a](http://elsewhere.test)", "a" * 40])
 def test_a_wrong_code_is_an_error_that_says_what_a_code_is(typed: str) -> None:
     page = open_page("learn", story=STORY)
     page.text_input(key=classroom.INPUT).set_value(typed)
@@ -154,6 +154,20 @@ def test_a_wrong_code_is_an_error_that_says_what_a_code_is(typed: str) -> None:
     assert "code" in error.value and ("eight letters" in error.value or "Check the letters" in error.value)
     assert "room" not in page.query_params
     assert not again(page).error
+
+
+@pytest.mark.parametrize("typed", ["", "  "])
+def test_an_empty_code_asks_for_one(typed: str) -> None:
+    page = open_page("learn", story=STORY)
+    page.text_input(key=classroom.INPUT).set_value(typed)
+    pressed(page, "join_room")
+    assert [error.value for error in page.error] == ["Type the eight letters of the code."]
+
+
+def test_enter_in_the_field_of_the_code_joins() -> None:
+    page = open_page("learn", story=STORY)
+    form = page.text_input(key=classroom.INPUT).form_id
+    assert form and page.button(key="join_room").form_id == form
 
 
 def test_a_link_to_an_unknown_room_opens_learn_with_an_error() -> None:
@@ -199,6 +213,21 @@ def test_the_browser_that_opened_the_room_leads_it_after_a_reload(
 
 def with_cookie(monkeypatch: pytest.MonkeyPatch, secret: str) -> None:
     monkeypatch.setattr(classroom.browsers, "secret_in", lambda cookies: secret)
+
+
+@pytest.mark.slow
+def test_a_second_tab_of_the_lecturer_at_another_question_does_not_show_the_answers(
+    lecturer: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_cookie(monkeypatch, room_of(lecturer).secret)
+    tab = reader(lecturer)
+    assert "Show answers" in buttons(tab)
+    moved(lecturer, "b")
+    again(tab)
+    assert "Show answers" not in buttons(tab) and "The room is at another question" in words(tab)
+    assert "Show answers" in buttons(lecturer)
+    moved(tab, "c")
+    assert "Show answers" in buttons(tab) and "Show answers" not in buttons(again(lecturer))
 
 
 @pytest.mark.slow
@@ -251,6 +280,33 @@ def test_an_answer_that_came_after_the_lecturer_moved_on_is_counted_when_the_lec
     assert counts(again(page) and lecturer) == "0 of 1 answered"
     moved(lecturer, "a")
     again(page)
+    assert counts(lecturer) == "1 of 1 answered"
+
+
+def test_reset_keeps_an_answer_in_a_room(lecturer: AppTest) -> None:
+    page = reader(lecturer)
+    page.pills(key=f"guess_{STORY}_0").set_value("Learning alone").run()
+    pressed(page, "reset")
+    assert page.pills(key=f"guess_{STORY}_0").value == "Learning alone"
+    assert counts(lecturer) == "1 of 1 answered"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slug", [STORY, "left-behind"])  # a choice and a number
+def test_after_a_reload_a_reader_sees_the_stored_answers(slug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lecturer = pressed(open_page("learn", story=slug), "teach")
+    page = reader(lecturer)
+    place, question = page.session_state["learn"].desk.place, stories()[slug].scenes[0].question
+    text = list(answers_of(question))[1]
+    find = page.pills if isinstance(question, Choice) else page.select_slider
+    find(key=f"guess_{slug}_0").set_value(text).run()
+    moved(lecturer, "b")
+    with_cookie(monkeypatch, room_of(page).secret)
+    reloaded = reader(lecturer)
+    moved(lecturer, "a")
+    desk = again(reloaded).session_state["learn"].desk
+    assert classroom.answer_text(desk.guess_at(place)) == text
+    pressed(reloaded, "reveal")
     assert counts(lecturer) == "1 of 1 answered"
 
 
@@ -323,6 +379,23 @@ def test_on_a_slide_the_lecturer_has_the_code_and_the_key_a(lecturer: AppTest, m
     assert slide.button(key="answers").proto.shortcut == "a"
     pressed(slide, "answers")
     assert "No answers yet." in words(slide)
+
+
+@pytest.mark.slow
+def test_on_a_slide_play_runs_and_hides_the_answers(lecturer: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    student = reader(lecturer)
+    with_cookie(monkeypatch, room_of(lecturer).secret)
+    slide = reader(lecturer)
+    for page in (slide, student):
+        page.session_state["presenting"] = True
+    pressed(again(slide), "answers")
+    assert "No answers yet." in words(slide) and "No answers yet." in words(again(student))
+    pressed(student, "play")
+    assert "This run, round " in words(student)
+    assert room_of(again(slide)).room.shows_answers
+    pressed(slide, "play")
+    assert "This run, round " in words(slide) and "No answers yet." not in words(slide)
+    assert not room_of(slide).room.shows_answers
 
 
 @pytest.mark.slow

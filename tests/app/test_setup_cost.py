@@ -56,6 +56,12 @@ def test_a_run_costs_time_memory_and_disk():
     assert estimate.memory_bytes > 0 and estimate.disk_bytes > 0
 
 
+def test_notes_depend_on_what_is_evaluated():
+    partition = DIGITS["partition"] | {"test_fraction": 0, "val_fraction": 0.2}
+    both, val = (cost.notes_of(a_run(partition=partition, evaluation={"on": on})) for on in ("both", "val"))
+    assert [note.partition(",")[0] for note in both if note not in val] == ["no client has test samples"]
+
+
 def test_a_sampler_that_is_not_installed_is_named_and_nothing_can_be_queued(
     empty_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -270,6 +270,12 @@ def test_a_tie_to_contexts_that_the_data_do_not_have_is_reported_at_the_dial(emp
     assert "Fix the problems first: system.tie." in plain_messages(page)
 
 
+def test_an_attack_by_all_clients_is_reported_at_its_option(empty_store: Store):
+    page = opened(SMALL | {"attack": {"name": "sign_flip", "share": 0.99}})
+    assert any("of 10 clients leaves no benign client to measure" in message for message in plain_messages(page))
+    assert "Fix the problems first: attack.share." in plain_messages(page) and queue_button(page).disabled
+
+
 def test_privacy_that_few_clients_do_not_allow_is_reported_at_its_option(empty_store: Store):
     page = opened(SMALL | {"privacy": {"clip": "adaptive", "noise": 1.0}})
     assert any("10 clients a round are too few to count privately" in message for message in plain_messages(page))

@@ -50,7 +50,8 @@ def test_the_table_names_what_its_last_column_counts(unit: str) -> None:
     accuracies = clients(1000, **NEAR)
     accuracies = of_splits(accuracies) if unit == "splits" else accuracies
     table, title = numbers(accuracies, unit), unit.capitalize()
-    assert tables.bold_note(table) == f" Bold: may be the best by a 95 % interval over {unit}."
+    over = f"over {unit}, not corrected for the number of methods"
+    assert tables.bold_note(table) == f" Bold: may be the best by 95 % intervals {over}."
     assert tables.for_print(table, 5)[title].tolist() == ["3"] * 3
     assert f" {title} |" in tables.to_markdown(table, 5, "") and rf"& {title} \\" in tables.to_latex(table, 5, "")
     shown = tables.for_screen(table, accuracies.assign(model="personalized", when="last"))

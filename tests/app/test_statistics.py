@@ -15,7 +15,7 @@ from scipy.stats import binomtest, friedmanchisquare, studentized_range, ttest_1
 from app.statistics import bayesian
 from app.statistics.bayesian import posterior_draws, signed_rank_posterior
 from app.statistics.best_of import chance_to_meet, expected_best
-from app.statistics.bootstrap import two_level
+from app.statistics.bootstrap import two_way
 from app.statistics.chance_floor import chance_floor
 from app.statistics.critical_difference import (
     critical_difference,
@@ -25,7 +25,7 @@ from app.statistics.critical_difference import (
     standard_error,
 )
 from app.statistics.equal_cost import accuracy_at, budgets
-from app.statistics.friedman import block_ranks, friedman, iman_davenport_p, permutation_p
+from app.statistics.friedman import block_ranks, friedman, iman_davenport, iman_davenport_p, permutation_p
 from app.statistics.holm import holm
 from app.statistics.hurt import hurt_and_helped, wilson
 from app.statistics.pairs import all_pairs, to_reference
@@ -61,7 +61,8 @@ def test_friedman_gives_the_numbers_of_demsar() -> None:
     found = friedman(RANKS)
     assert found.mean_ranks == pytest.approx((3.143, 2.000, 2.893, 1.964), abs=5e-4)
     assert found.chi2 == pytest.approx(9.2786, abs=5e-5)
-    assert (found.F, iman_davenport_p(found.F, 14, 4)) == pytest.approx((3.6863, 0.0198), abs=5e-5)
+    F = iman_davenport(found.chi2, 14, 4)
+    assert (F, iman_davenport_p(F, 14, 4)) == pytest.approx((3.6863, 0.0198), abs=5e-5)
     assert iman_davenport_p(2.8451, 14, 4) == pytest.approx(0.05, abs=1e-5)
 
 
@@ -69,6 +70,14 @@ def test_corrected_for_ties_friedman_is_that_of_scipy() -> None:
     found, scipys = friedman(RANKS), friedmanchisquare(*TABLE_6.T)
     assert found.chi2_ties == pytest.approx(10.2283, abs=5e-5)
     assert found.chi2_ties == pytest.approx(scipys.statistic)
+    assert iman_davenport(scipys.statistic, 14, 4) == pytest.approx(found.F)
+
+
+def test_with_ties_the_p_of_F_is_that_of_permutations() -> None:
+    rounded = np.random.default_rng(4).normal(0.15 * np.arange(6), 1, (30, 6)).round()
+    found = friedman(block_ranks(rounded))
+    assert not found.is_permuted and found.p < 0.05  # without the correction 0.054
+    assert found.p == pytest.approx(permutation_p(block_ranks(rounded)), abs=0.006)
 
 
 def test_few_methods_are_tested_by_permutations_and_many_by_F() -> None:
@@ -277,15 +286,21 @@ def test_budgets_come_from_the_cheapest_method_that_pays() -> None:
     assert budgets([0.0]) == ()
 
 
-def test_the_two_level_bootstrap_covers_the_spread_of_seeds_and_clients() -> None:
+def test_the_two_way_bootstrap_covers_the_spread_of_seeds_and_clients() -> None:
     rng = np.random.default_rng(1)
     alike = np.tile(rng.normal(0.9, 0.05, 40), (3, 1))
     apart = alike + np.array([[-0.1], [0.0], [0.1]])
-    narrow, wide = (two_level(values, lambda v: v.mean(axis=-1)) for values in (alike, apart))
+    narrow, wide = (two_way(values, lambda v: v.mean(axis=-1)) for values in (alike, apart))
     assert narrow.mean == pytest.approx(alike.mean()) and narrow.n == 40
-    assert narrow.high - narrow.low == pytest.approx(2 * 1.96 * alike.std() / np.sqrt(3 * 40), rel=0.1)
     assert wide.high - wide.low > 3 * (narrow.high - narrow.low)
-    assert np.isnan(two_level(np.empty((0, 0)), lambda v: v.mean(axis=-1)).mean)
+    assert np.isnan(two_way(np.empty((0, 0)), lambda v: v.mean(axis=-1)).mean)
+
+
+@pytest.mark.parametrize("seeds", [1, 3, 30])
+def test_differences_between_clients_do_not_average_out_over_seeds(seeds: int) -> None:
+    own = np.random.default_rng(1).normal(0.0, 0.05, 40)
+    found = two_way(np.tile(own, (seeds, 1)), lambda v: v.mean(axis=-1), 2000)
+    assert found.high - found.low == pytest.approx(2 * 1.96 * own.std() / np.sqrt(40), rel=0.1)
 
 
 def test_the_bootstrap_covers_less_than_the_t_interval_with_few_blocks() -> None:
@@ -295,7 +310,7 @@ def test_the_bootstrap_covers_less_than_the_t_interval_with_few_blocks() -> None
     lowest = np.sort(blocks, axis=-1)[..., : tail_size(40, 0.1)].mean(axis=-1)
     truth = lowest.mean()
     covered = [(found := t_interval(own)).low <= truth <= found.high for own in lowest]
-    drawn = [two_level(own[:, None], lambda v: v[..., 0], 500) for own in lowest]
+    drawn = [two_way(own[:, None], lambda v: v[..., 0], 500) for own in lowest]
     assert np.mean(covered) > 0.9 > np.mean([found.low <= truth <= found.high for found in drawn])
 
 

@@ -8,7 +8,7 @@ from app.components.moving_figure import hidden_results
 from app.learn.handout import handout
 from app.learn.prediction import moved, scale_html
 from app.stories import stories
-from app.stories.compared import side, side_of_two, word
+from app.stories.compared import meaning, side, side_of_two, word
 from app.stories.questions import Choice, Estimate
 from app.stories.story import picture_of
 
@@ -53,6 +53,8 @@ def test_a_difference_within_the_noise_is_none() -> None:
     assert side(base + 0.1, base) == 1 and side(base - 0.1, base) == -1
     assert side(base + np.array([0.1, -0.1, 0.1, -0.09]), base) == 0
     assert side(base + np.array([0.005, 0.005, 0.005, 0.006]), base) == 0
+    rule = "the difference is more than one point on average over 4 seeds, and its 95 % interval excludes 0"
+    assert meaning("4 seeds") == rule
     assert (side_of_two(0.35, 3.7), side_of_two(1.0, 1.02)) == (-1, 0)
 
 

@@ -36,6 +36,11 @@ FITS = """(() => {
     document.querySelector(at).getBoundingClientRect());
   return main.scrollHeight <= main.clientHeight && figure.bottom <= bar.top && bar.bottom <= innerHeight;
 })()"""
+IN_A_COLUMN = """(() => {
+  const parts = ["h1", "[class*=st-key-guess_] button", ".st-key-reveal", ".st-key-stage", ".st-key-slide_bar"];
+  const [title, answer, reveal, stage, bar] = parts.map((at) => document.querySelector(at).getBoundingClientRect());
+  return title.bottom <= answer.top && reveal.bottom <= stage.top && stage.bottom <= bar.top;
+})()"""
 IN_ADDRESS = "(...parts) => parts.flat().every((part) => location.search.includes(part))"
 
 
@@ -145,6 +150,19 @@ def test_every_story_is_a_slide_in_a_lecture_room(page: Page, server: Server) ->
                 page.wait_for_function(FITS, timeout=LOAD_MS)
             expect(page.get_by_role("heading", level=1)).to_have_css("font-size", "36px")
             expect(page.get_by_role("navigation").or_(page.locator(".strip")).first).to_be_hidden()
+
+
+def test_a_slide_on_a_phone_covers_nothing_and_ends_with_exit(page: Page, server: Server) -> None:
+    page.set_viewport_size(PHONE)
+    for slug in ("dial", "left-behind"):
+        turn_to(page, f"{server.url}/?story={slug}&presenting=true")
+        expect(page).to_have_title(re.compile(re.escape(stories()[slug].short)), timeout=LOAD_MS)
+        page.get_by_role("button", name="Show the result").wait_for(timeout=LOAD_MS)
+        page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
+        page.wait_for_function(IN_A_COLUMN, timeout=LOAD_MS)
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    page.get_by_role("button", name="Exit").click()
+    page.wait_for_function("!location.search.includes('presenting')", timeout=LOAD_MS)
 
 
 def test_keys_lead_through_the_slides(page: Page, server: Server, page_problems: PageProblems) -> None:

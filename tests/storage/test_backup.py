@@ -163,6 +163,15 @@ def test_an_interrupted_backup_leaves_nothing_behind(full: Store, tmp_path: Path
     assert set(tmp_path.iterdir()) == before
 
 
+def test_it_replaces_a_backup_but_no_other_file(full: Store, tmp_path: Path) -> None:
+    (tmp_path / "experiment.yaml").write_text("name: mine")
+    with pytest.raises(StorageError, match="exists and is not a Fedscape backup; choose another path"):
+        full.back_up(tmp_path / "experiment.yaml", "1")
+    assert (tmp_path / "experiment.yaml").read_text() == "name: mine"
+    full.back_up(tmp_path / "b.zip", "1")
+    full.back_up(tmp_path / "b.zip", "2")
+
+
 def test_it_cannot_overwrite_the_database(full: Store) -> None:
     with pytest.raises(StorageError, match="another name"):
         full.back_up(Path(full.url.removeprefix("sqlite:///")), "1")

@@ -198,6 +198,8 @@ def test_the_last_answer_of_each_reader_counts(store: Store, room: RoomRecord) -
     ):
         assert store.rooms.answer(room.code, reader, "dial.2", answer)
     assert shown(store, room) == {"Alone": 1, "Together": 1}
+    assert store.rooms.answers(room.code, "one") == {"dial.2": "Together"}
+    assert store.rooms.answers(room.code, "three") == store.rooms.answers("ABCDEFGH", "one") == {}
     now_there = store.rooms.get(room.code)
     assert now_there is not None and (now_there.readers, now_there.answered) == (3, 2)
 

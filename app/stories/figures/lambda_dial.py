@@ -1,4 +1,4 @@
-"""Distance from the true model by lambda: both ends, the best and the adaptive lambda, and the reader's run."""
+"""Squared distance from the true model by lambda: both ends, the best and the adaptive lambda, and the reader's run."""
 
 from collections.abc import Sequence
 
@@ -74,7 +74,7 @@ def figure(df: pd.DataFrame, R: float) -> go.Figure:
         type="log",
         range=np.log10([0.24, 20]).tolist(),
         tickvals=[0.25, 0.5, 1, 2, 4, 8, 16],
-        title_text="distance from the true model",
+        title_text="squared distance from the true model",
         fixedrange=True,
     )
     return fig

@@ -120,7 +120,13 @@ def test_too_few_updates_for_krum_take_the_mean(name):
 
 @pytest.mark.parametrize(
     ("name", "options", "needed"),
-    [("trimmed_mean", {"trim": 0.3}, 4), ("median", {}, 3), ("krum", {"f": 1}, 5), ("multi_krum", {"keep": 5}, 6)],
+    [
+        ("trimmed_mean", {"trim": 0.3}, 4),
+        ("median", {}, 3),
+        ("krum", {"f": 1}, 5),
+        ("multi_krum", {"keep": 5}, 6),
+        ("norm_clip", {}, 2),
+    ],
 )
 def test_a_rule_falls_back_exactly_where_fewer_uploads_arrive_than_it_needs(name, options, needed):
     assert rule(name, **options).needs(0) == needed
@@ -130,9 +136,14 @@ def test_a_rule_falls_back_exactly_where_fewer_uploads_arrive_than_it_needs(name
 
 
 def test_rules_that_act_on_any_number_of_uploads_never_fall_back():
-    for name, options in (("mean", {}), ("norm_clip", {}), ("geometric_median", {}), ("trimmed_mean", {"trim": 0.0})):
+    for name, options in (("mean", {}), ("norm_clip", {"at": 1.0}), ("trimmed_mean", {"trim": 0.0})):
         assert rule(name, **options).needs(1) == 1
         assert not combined(name, [[1.0]], **options)[1].fell_back
+
+
+def test_the_geometric_median_of_two_is_the_one_with_the_larger_weight_so_it_needs_three():
+    assert combined("geometric_median", [[0.0], [9.0]], weights=[0.4, 0.6])[0].item() == pytest.approx(9, abs=1e-4)
+    assert rule("geometric_median").needs(0) == 3
 
 
 def test_of_equal_scores_krum_takes_the_client_with_the_lower_number():

@@ -51,6 +51,22 @@ def test_a_malicious_majority_needs_one_supporter_and_two_honest_clients_have_on
     assert covered(5, 4) == 0.0 and covered(6, 4) == 0.0
 
 
+@pytest.mark.parametrize(
+    ("uploads", "malicious", "z", "words"),
+    [
+        (10, 2, "max", "z is 0, so alie sends the benign mean; raise attack.share or set attack.z"),
+        (10, 1, "max", "z is -0.14, so alie sends about the benign mean"),
+        (20, 4, "max", None),
+        (10, 2, 1.5, None),
+        (1, 1, "max", None),
+    ],
+)
+def test_a_little_that_is_nothing_says_so(uploads, malicious, z, words):
+    entry = ATTACKS.get("alie")
+    found = entry.make(entry.options(z=z)).weakness(uploads, malicious)
+    assert found is None if words is None else found.startswith(words)
+
+
 def test_all_malicious_clients_send_the_same_little():
     given = exchange([[1.0, 0.0], [3.0, 4.0], [9.0, 9.0], [9.0, 9.0]], {2, 3})
     assert sent("alie", given, z=1).tolist() == [pytest.approx([2 - 2**0.5, 2 - 8**0.5])] * 2

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from engine.cli.broken_pipe import BrokenPipeStream
+from engine.cli.export_runs import format_of
+from engine.core.errors import InvalidConfig
 from storage import Store
 from tests.support.command_line import DIGITS, Call, make_call, write_config
 
@@ -72,7 +74,7 @@ def test_all_mistakes_are_reported_at_once_one_per_line(call: Call, tmp_path: Pa
     [
         ("- a list\n", "is a list, must be a mapping"),
         ("a: [1\n", "cannot be read as YAML or JSON: line 2, column 1"),
-        ("", "is a NoneType"),
+        ("", "is empty, must be a mapping"),
         (b"\x00\xff\xfe", "cannot be read (byte 1 is not valid UTF-8)"),
     ],
     ids=["list", "broken", "empty", "binary"],
@@ -219,6 +221,25 @@ def test_a_missing_database_is_named_and_not_created(call: Call, tmp_path: Path,
 def test_a_file_other_than_a_database_is_refused(call: Call, tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("nothing but text, and enough of it to be read as a header" * 20)
     assert "text.db" in refused(call, "export", 1, "--db", f"sqlite:///{tmp_path}/text.db")
+
+
+@pytest.mark.parametrize(
+    ("path", "chosen", "format"),
+    [
+        (None, None, "json"),
+        ("r.csv", None, "csv"),
+        ("r.ZIP", None, "bundle"),
+        ("r.txt", "csv", "csv"),
+        ("r", None, "json"),
+    ],
+)
+def test_the_ending_of_an_exported_file_gives_its_format(path: str | None, chosen: Any, format: str) -> None:
+    assert format_of(None if path is None else Path(path), chosen) == format
+
+
+def test_an_ending_and_a_format_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(InvalidConfig, match=r"x\.json: ends like json, but the format is csv; change one of them"):
+        format_of(Path("x.json"), "csv")
 
 
 def test_an_unknown_run_cannot_be_exported(call: Call, tmp_path: Path) -> None:

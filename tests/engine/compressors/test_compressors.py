@@ -44,6 +44,17 @@ def test_the_mean_of_qsgd_is_the_update_and_zeros_stay():
         assert not found.received[:, 3:].any()
 
 
+@pytest.mark.parametrize("norm", ["l2", "max"])
+def test_with_feedback_the_error_of_qsgd_is_never_longer_than_the_update_and_does_not_grow(norm):
+    update = torch.randn(1, 400, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    left = torch.zeros_like(update)
+    for step in range(60):
+        given = updates((update + left).tolist(), tensors=[300, 100], stream=step, dtype=torch.float64)
+        left = given.delta - compressed("qsgd", given, bits=2, norm=norm, feedback=True).received
+        assert left.norm() < given.delta.norm()
+    assert left.norm() < 60 * update.norm()
+
+
 def test_the_draws_of_a_client_do_not_depend_on_the_others():
     rows = torch.randn(3, 50, generator=torch.Generator().manual_seed(0)).tolist()
     stream = key(0, "quantize", 1)

@@ -118,6 +118,8 @@ def test_ten_local_steps_are_the_default():
         ({"seeds": [-1]}, ["seeds"]),
         ({"seeds": [2**32]}, ["seeds", "4294967295"]),
         ({1: 2}, ["1: 2", "unknown key"]),
+        ({"rounds": 5}, ["rounds: 5, unknown key; did you mean training.rounds?"]),
+        ({"algorithms": [{"name": "local_train", "lr": 1}]}, ["did you mean training.lr?; there are none here"]),
         ({"training": {1: 2}}, ["training.1: 2", "unknown key"]),
         ({"algorithms": [{"name": "ditto", "sweep": {1: [2]}}]}, ["algorithms.0.1", "unknown key"]),
         ({"evaluation": {"every": 0}}, ["evaluation.every"]),

@@ -51,6 +51,14 @@ def test_two_plugins_cannot_have_the_same_name(tmp_path: Path, monkeypatch: pyte
         ALGORITHMS.names()
 
 
+def test_the_options_of_a_plugin_must_be_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = PLUGIN.format(name="mine").replace("class Mine: ...", "class Mine:\n    hparams: int")
+    (tmp_path / "mine.py").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
+    with pytest.raises(PluginBroken, match=r"mine\.py.*'mine': <class 'int'> must be a subclass of .*Options"):
+        ALGORITHMS.names()
+
+
 def test_a_plugin_folder_that_is_missing_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDSCAPE_PLUGINS", os.pathsep.join([str(tmp_path), str(tmp_path / "plugin")]))
     with pytest.raises(PluginBroken, match=r"FEDSCAPE_PLUGINS: .*/plugin is not a folder; .*separated by ':'"):

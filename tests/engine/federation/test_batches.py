@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.federation.batches import Draw, make_plan, num_local_steps
+from engine.federation.batches import Draw, make_plan, num_local_samples, num_local_steps
 from tests.support.builders import SIZES, federation, simulation
 
 
@@ -33,6 +33,13 @@ def test_an_epoch_uses_every_sample_once_including_the_last_short_batch(sizes, b
             used = [r for t in range(e * per_epoch, (e + 1) * per_epoch) for r in rows_of(plan, i, t)]
             assert sorted(used) == list(range(starts[i], starts[i] + size))
         assert [plan.counts[t][i] for t in range(per_epoch)] == [min(batch, size - t * batch) for t in range(per_epoch)]
+
+
+@given(st.integers(1, 12), st.one_of(st.integers(1, 5), st.just("full")), st.integers(1, 9), st.booleans())
+def test_the_samples_of_a_client_are_counted_without_drawing_them(size, batch, count, are_epochs):
+    steps, epochs = (None, count) if are_epochs else (count, None)
+    plan = plan_of([size], [num_local_steps(size, batch, steps, epochs)], batch)
+    assert plan.samples == (num_local_samples(size, batch, steps, epochs),)
 
 
 def test_batches_of_a_client_do_not_depend_on_the_others():

@@ -8,7 +8,7 @@ import torch
 
 from engine.config.system import System
 from engine.core.errors import Unsupported
-from engine.core.streams import cohort_of_round, poisson_cohort
+from engine.core.streams import cohort_of_round
 from engine.federation.clients import ClientData
 from engine.federation.systems import systems_of
 from tests.support.builders import federation
@@ -121,6 +121,11 @@ def test_one_client_is_drawn_where_none_is_available():
     assert {len(found) for found in drawn} == {1} and {int(found[0]) for found in drawn} == {0, 1}
 
 
+def test_nobody_is_drawn_on_its_own_where_none_is_available():
+    found = devices(data=federation((3, 3)), availability=0.01)
+    assert {len(found.sampled(round, 1.0, is_poisson=True)) for round in range(50)} == {0}
+
+
 def test_over_selection_samples_more_clients_and_keeps_as_many():
     found = devices(over_select=1.5)
     assert len(found.sampled(1, 0.1)) == 6 and found.kept(6, 6, 0.1) == 4
@@ -131,7 +136,7 @@ def test_over_selection_samples_more_clients_and_keeps_as_many():
 
 def test_over_selection_keeps_as_many_where_each_client_is_drawn_on_its_own():
     found = devices(over_select=1.5)
-    drawn = [len(found.sampled(round, 0.1, poisson_cohort)) for round in range(50)]
+    drawn = [len(found.sampled(round, 0.1, is_poisson=True)) for round in range(50)]
     assert min(drawn) < 4 and max(drawn) > 6
     assert [found.kept(count, count, 0.1) for count in drawn] == [min(4, count) for count in drawn]
     assert devices().kept(9, 9, 0.1) == 9  # nobody is over-selected

@@ -72,6 +72,33 @@ def test_malicious_clients_are_the_same_for_every_attack_and_method():
     assert "malicious" not in federation().summary.to_dict()
 
 
+@pytest.mark.parametrize(("sizes", "share"), [(SIZES, 0.95), (SIZES[:1], 0.6)])
+def test_an_attack_that_leaves_no_benign_client_is_refused_before_training(sizes, share):
+    run = configured(attack={"name": "sign_flip", "share": share})
+    N = len(sizes)
+    words = rf"attack\.share={share} of {N} clients? leaves no benign client to measure; lower it"
+    with pytest.raises(Unsupported, match=words):
+        Simulation(run, data=federation(sizes))
+    with pytest.raises(InvalidConfig, match=words):
+        check_runs([run], build=lambda *_: federation(sizes))
+
+
+@pytest.mark.parametrize(
+    ("changed", "note"),
+    [
+        ({}, "attack: with 2 of 8 uploads malicious, z is 0, so alie sends the benign mean"),
+        ({"participation": 0.5}, "attack: with 1 of 4 uploads malicious, z is -0.43, so alie sends about the benign"),
+        ({"participation": 0.5, "system": {"over_select": 2}}, "attack: with 2 of 8 uploads malicious"),
+        ({"attack": {"name": "alie", "share": 0.25, "z": 1}}, None),
+        ({"attack": {"name": "sign_flip", "share": 0.25}}, None),
+        ({"algorithm": "local_train"}, None),
+    ],
+)
+def test_an_attack_that_sends_what_benign_clients_would_is_noted(changed, note):
+    run = Simulation(configured(**{"attack": {"name": "alie", "share": 0.25}} | changed), data=federation(SIZES))
+    assert [own.startswith(note or "") for own in run.task.notes if own.startswith("attack: ")] == [True] * bool(note)
+
+
 def test_only_training_labels_of_malicious_clients_are_poisoned():
     clean = federation(SIZES)
     data = with_malicious(clean, Labels(LabelOptions(how="next")), 0.5, seed=0)
@@ -183,21 +210,28 @@ def test_krum_with_too_few_uploads_takes_the_mean_and_counts_it():
 @pytest.mark.parametrize(
     ("rule", "changed", "needed"),
     [
-        ({"name": "krum", "f": 50}, {}, "103 uploads, and 8 are expected"),
-        ("multi_krum", {"participation": 0.5, "attack": {"name": "alie", "share": 0.25}}, "5 uploads, and 4 are"),
-        ("trimmed_mean", {"participation": 0.5}, "5 uploads, and 4 are expected"),
-        ("trimmed_mean", {"participation": 0.5, "system": {"over_select": 1.5}}, "5 uploads, and 4 are expected"),
-        ("trimmed_mean", {"system": {"drop_out": 0.5}}, "5 uploads, and 4 are expected"),
+        ({"name": "krum", "f": 50}, {}, "103 uploads to act, and 8 are expected"),
+        (
+            "multi_krum",
+            {"participation": 0.5, "attack": {"name": "alie", "share": 0.25}},
+            "5 uploads to act, and 4 are",
+        ),
+        ("trimmed_mean", {"participation": 0.5}, "5 uploads to act, and 4 are expected"),
+        ("trimmed_mean", {"participation": 0.5, "system": {"over_select": 1.5}}, "5 uploads to act, and 4 are"),
+        ("trimmed_mean", {"system": {"drop_out": 0.5}}, "5 uploads to act, and 4 are expected"),
+        ("geometric_median", {"participation": 0.25}, "3 uploads to act, and 2 are expected"),
+        ("norm_clip", {"participation": 0.125}, "2 uploads to act, and 1 is expected"),
     ],
 )
 def test_a_rule_that_expects_too_few_uploads_to_act_is_noted(rule, changed, needed):
     run = Simulation(configured(aggregator=rule, **changed), data=federation(SIZES))
     (note,) = [note for note in run.task.notes if note.startswith("aggregator: ")]
-    assert f"takes the mean of fewer than {needed}" in note
+    assert f"{run.config.aggregator.name} needs at least {needed}" in note
 
 
 def test_a_rule_that_gets_enough_uploads_is_not_noted():
-    for rule, attack in (("krum", None), ("trimmed_mean", None), ("multi_krum", {"name": "alie", "share": 0.25})):
+    malicious = {"name": "alie", "share": 0.25}
+    for rule, attack in (("krum", None), ("trimmed_mean", None), ("geometric_median", None), ("multi_krum", malicious)):
         run = Simulation(configured(aggregator=rule, attack=attack), data=federation(SIZES))
         assert not any("aggregator" in note for note in run.task.notes)
 

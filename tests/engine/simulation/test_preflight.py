@@ -69,7 +69,35 @@ def test_the_state_of_a_method_is_counted_before_it_is_created(algorithm: dict, 
             {"training": {"batch_size": 400}},
             "fedavg: batch_size=400: 4 of 4 clients have only 337 to 338 training samples",
         ),
-        ({"training": {"participation": 0.1}}, "fedavg: participation=0.1 of 4 clients is below one"),
+        ({"training": {"participation": 0.1}}, "fedavg: participation=0.1 of 4 clients is below one, so one takes"),
+        (
+            {"training": {"participation": 0.1}, "privacy": {"noise": 1.0}},
+            "participation=0.1 of 4 clients is below one: .* many rounds have no participant",
+        ),
+        (
+            {"training": {"participation": 0.1}, "privacy": {"noise": 1.0, "sampling": "fixed"}},
+            "participation=0.1 of 4 clients is below one, so one takes part",
+        ),
+        (
+            {"partition": {"name": "iid", "num_clients": 4, "test_fraction": 0}},
+            "no client has test samples, .* raise partition.test_fraction, or set evaluation.on: val",
+        ),
+        (
+            {"privacy": {"noise": 1.0, "covers": "all"}},
+            "^fedavg: privacy.covers=all has no effect with unit: client; it is for unit: sample$",
+        ),
+        (
+            {"privacy": {"noise": 1.0, "quantile": 0.7}},
+            "privacy.quantile=0.7 has no effect with clip: 1; it is for clip: adaptive",
+        ),
+        (
+            {"privacy": {"unit": "sample", "noise": 1.0, "sampling": "fixed"}},
+            "privacy.sampling=fixed has no effect with unit: sample; it is for unit: client",
+        ),
+        (
+            {"privacy": {"unit": "sample", "noise": 1.0, "count_noise": 3.0}},
+            "privacy.count_noise=3.0 has no effect with unit: sample; it is for unit: client with clip: adaptive",
+        ),
         (
             {"training": {"rounds": 5, "lr_schedule": "step"}},
             "lr_decay_rounds=20: the rate never decays within 5 rounds",
@@ -95,6 +123,21 @@ def test_options_with_a_different_effect_are_noted(changes: dict, words: str) ->
 
 def test_options_with_the_expected_effect_need_no_note() -> None:
     assert preflight.check_runs(parse_experiment(EXPERIMENT | {"algorithms": ["fedavg", "ditto"]}).runs()) == ()
+    only_val = {"partition": {"name": "iid", "num_clients": 4, "test_fraction": 0, "val_fraction": 0.2}}
+    raw = EXPERIMENT | {"algorithms": ["fedavg"], "evaluation": {"on": "val"}} | only_val
+    assert preflight.check_runs(parse_experiment(raw).runs()) == ()
+
+
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        {"clip": "adaptive", "noise": 0.2, "quantile": 0.7, "clip_lr": 0.1, "count_noise": 0.5, "sampling": "fixed"},
+        {"unit": "sample", "noise": 1.0, "covers": "all"},
+    ],
+)
+def test_options_of_privacy_that_act_are_not_noted(privacy: dict) -> None:
+    notes = preflight.check_runs(parse_experiment(EXPERIMENT | {"algorithms": ["fedavg"], "privacy": privacy}).runs())
+    assert not [note for note in notes if "has no effect" in note]
 
 
 def test_the_check_of_a_method_stops_before_it_evaluates_data(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,13 @@ def test_the_guarantee_of_a_run_is_known_before_it_starts():
     assert "privacy: without noise there is no guarantee" in without.task.notes
 
 
+@pytest.mark.parametrize(("delta", "is_large"), [("auto", True), (1e-5, False)])
+def test_a_large_delta_is_noted(delta, is_large):
+    run = Simulation(private(privacy={"noise": 2.0, "delta": delta}, rounds=1), data=federation(EQUAL))
+    (note,) = [note for note in run.task.notes if "guarantees" in note]
+    assert note.endswith("set privacy.delta, for instance to 1e-5") == is_large
+
+
 def test_epsilon_rises_from_round_to_round():
     _, rounds = finished(privacy={"noise": 1.0})
     spent = [scalar(r, "privacy.epsilon") for r in rounds]
@@ -91,8 +98,9 @@ def test_participants_are_drawn_on_their_own_or_in_a_fixed_number():
     assert len(set(counts)) > 5 and np.mean(counts) == pytest.approx(6, abs=0.6)
 
 
-def test_a_round_without_participants_still_releases_noise():
-    run = Simulation(private(privacy={"noise": 1.0}, participation=0.01, rounds=1), data=federation(EQUAL))
+@pytest.mark.parametrize("rare", [{"participation": 0.01}, {"system": {"availability": 0.01}}])
+def test_a_round_without_participants_still_releases_noise(rare):
+    run = Simulation(private(privacy={"noise": 1.0}, rounds=1, **rare), data=federation(EQUAL))
     assert run.task.is_empty_draw(1) and len(run.task.participants(1)) == 1
     before = run.task.initial_model()
     _, result = run.rounds()

@@ -238,6 +238,23 @@ def test_settings_without_effect_are_noted(system, note):
     assert [own for own in run.task.notes if note in own]
 
 
+@pytest.mark.parametrize(
+    ("system", "seconds"),
+    [
+        ({"compute_s": 1, "compute_spread": 0, "deadline_s": 8.9}, "9"),  # of 9 samples, in 3 batches of 4
+        ({"compute_s": 1, "compute_spread": 0, "deadline_s": 9}, None),
+        ({"down_mbit": 1e-3, "link_spread": 0, "deadline_s": 1}, "1.15"),  # 18 numbers of 64 bits
+        ({"compute_s": 1, "down_mbit": 1e-3, "compute_spread": 0, "link_spread": 0, "deadline_s": 10}, "10.2"),
+    ],
+)
+def test_a_deadline_that_no_client_can_meet_is_noted_before_training(system, seconds):
+    run, rounds = finished("fedavg", system)
+    notes = [note for note in run.task.notes if note.startswith("system.deadline_s=")]
+    assert len(notes) == (seconds is not None)
+    assert all(f"the fastest client needs {seconds} s to receive the model and compute" in note for note in notes)
+    assert any(r.arrays["diagnostics.arrived"].any() for r in rounds[1:]) == (seconds is None)
+
+
 def test_a_method_that_sends_nothing_says_so():
     run = Simulation(configured("local_train", DEVICES | {"deadline_s": 1}), data=federation(SIZES))
     assert any(note.startswith("local_train: nothing is sent; deadline_s") for note in run.task.notes)
