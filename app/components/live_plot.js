@@ -256,6 +256,7 @@ class LiveView {
   // Ends the axis of the losses, unless somebody zooms, and says so.
   cutLosses() {
     const spec = this.data.figures.loss;
+    if (!spec) return;
     const lines = spec.data.map(({ meta }) => ({ y: meta.y, values: known(this.drawnOf(meta.run)?.[meta.y]) }));
     const first = lines.flatMap(({ y, values }) => (y === "loss" ? values.slice(0, 1) : []));
     const end = LOSSES_SHOWN * Math.max(...first);
