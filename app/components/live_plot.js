@@ -253,7 +253,7 @@ class LiveView {
     this.cutLosses();
   }
 
-  // Ends the axis of the losses, unless somebody zooms, and says so.
+  // Ends the axis of the losses, unless somebody zooms, and says so in the corner.
   cutLosses() {
     const spec = this.data.figures.loss;
     if (!spec) return;
@@ -261,10 +261,15 @@ class LiveView {
     const first = lines.flatMap(({ y, values }) => (y === "loss" ? values.slice(0, 1) : []));
     const end = LOSSES_SHOWN * Math.max(...first);
     const isCut = first.length > 0 && lines.some(({ values }) => values.some((value) => value > end));
-    const title = isCut ? `${spec.layout.title.text}, up to ${Number(end.toPrecision(2))}` : spec.layout.title.text;
     const figure = this.figure("loss");
-    if (figure.layout.title.text === title) return;
-    window.Plotly.relayout(figure, { "title.text": title, "yaxis.autorangeoptions.clipmax": isCut ? end : null });
+    const text = isCut ? `axis ends at ${Number(end.toPrecision(2))}` : "";
+    if ((figure.layout.annotations?.[0]?.text ?? "") === text) return;
+    const size = 0.85 * spec.layout.font.size;
+    const place = { x: 1, y: 1, xref: "paper", yref: "paper", xanchor: "right", yanchor: "top", showarrow: false };
+    window.Plotly.relayout(figure, {
+      annotations: isCut ? [{ text, ...place, font: { size }, bgcolor: this.data.paper }] : [],
+      "yaxis.autorangeoptions.clipmax": isCut ? end : null,
+    });
   }
 
   redrawClients() {
