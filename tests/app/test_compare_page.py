@@ -156,7 +156,7 @@ def test_rows_can_be_settings_instead_of_methods(filled_store: Store) -> None:
     page = opened(experiment="1,2", by="training.lr")
     assert "for η = 0.05" in words(page) and "for η = 0.01" in words(page)
     table = page.dataframe[-1].value
-    assert table[["method", "seeds"]].to_numpy().tolist() == [["η = 0.05", 8], ["η = 0.01", 4]]
+    assert table[["method", "pooled runs"]].to_numpy().tolist() == [["η = 0.05", 8], ["η = 0.01", 4]]
 
 
 def test_different_settings_are_listed(read_store: Store) -> None:
