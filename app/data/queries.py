@@ -4,6 +4,7 @@ Every function may be called before the database exists and then returns nothing
 """
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -47,7 +48,7 @@ def store() -> Store:
 def problem() -> str | None:
     """Why the database cannot be read now, for the reader; None if it can."""
     try:
-        _prepare(os.environ.get("DATABASE_URL", ""))
+        _prepare(os.environ.get("DATABASE_URL", ""), int(time.monotonic() / CHECK_S))
     except StorageError as error:
         return str(error)
     return None
@@ -212,9 +213,12 @@ def _open(url: str) -> Store:
     return Store(url or Store.default_url(ROOT), writing=permits.checked_writes, before_commit=permits.before_commit)
 
 
-@st.cache_resource(show_spinner=False, ttl=CHECK_S)
-def _prepare(url: str) -> bool:
-    """Success is cached for a moment, an error is not."""
+@st.cache_resource(show_spinner=False, max_entries=4)
+def _prepare(url: str, period: int) -> bool:
+    """Success is cached for a ``period`` of CHECK_S, an error is not.
+
+    Not by ``ttl``: reading an entry that expires in that moment raises KeyError in Streamlit 1.67's cache.
+    """
     with permits.of_the_app():
         _open(url).ensure_schema()
     return True

@@ -102,3 +102,16 @@ def test_a_page_reads_during_a_write_and_names_who_blocks_reading(store, short_t
     with locked(store, "PRAGMA locking_mode = EXCLUSIVE"):
         assert "locked by another process" in words(open_page("live"))
     assert "locked by another process" not in words(open_page("live"))
+
+
+def test_a_page_checks_the_database_again_after_a_moment(store, monkeypatch):
+    now, checks = 1000.0, []
+    monkeypatch.setattr("app.data.queries.time.monotonic", lambda: now)
+    monkeypatch.setattr(store, "ensure_schema", lambda: checks.append(now))
+    monkeypatch.setattr(queries, "_open", lambda url: store)
+    queries._prepare.clear()
+    for passed in (0.0, 0.5 * queries.CHECK_S, queries.CHECK_S, 1.5 * queries.CHECK_S):
+        now = queries.CHECK_S * 1000 + passed
+        assert queries.problem() is None
+    assert checks == [queries.CHECK_S * 1000, queries.CHECK_S * 1001]
+    queries._prepare.clear()
