@@ -120,7 +120,7 @@ def import_runs(
                 created.append(experiment_id)
                 added[experiment_id] = [run.id for run in _runs_of(store, experiment_id)]
             elif further := store.experiments.add_finished(experiment_id, new_runs(found)):
-                added[experiment_id] = further
+                added[experiment_id] = [*added.get(experiment_id, ()), *further]  # one may occur twice in a file
             if found.config.tune is not None:
                 notes += _add_choices(store, experiment_id, found)
         completed = [
