@@ -41,9 +41,14 @@ def test_the_library_lists_runs_and_the_other_pages_open(store: Store) -> None:
         assert open_page(page, runs=f"{oldest},{newest}", run=newest).title
 
 
-def test_a_page_reports_a_stopped_server_and_recovers(postgres_server: Server, store: Store) -> None:
+@pytest.mark.parametrize("check_s", [pytest.param(1e-3, id="in its check"), pytest.param(1e9, id="while it reads")])
+def test_a_page_reports_a_stopped_server_and_recovers(
+    postgres_server: Server, store: Store, monkeypatch: pytest.MonkeyPatch, check_s: float
+) -> None:
+    monkeypatch.setattr(queries, "CHECK_S", check_s)
     page = AppTest.from_file(str(VIEWS.parent / "main.py"), default_timeout=90).run()
-    assert not page.exception
+    page.switch_page("views/library.py").run()
+    assert not page.exception and "2 runs" in words(page)
     with postgres_server.stopped():
         page.run()
         assert not page.exception and "does not answer" in words(page)
