@@ -1,6 +1,7 @@
 """What is exported can be imported, and what is backed up can be restored, with the same numbers."""
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,10 @@ import pytest
 
 from engine import run
 from engine.exchange.bundle import write_bundle
-from engine.exchange.import_runs import import_file
+from engine.exchange.import_runs import import_file, import_runs, open_export
 from engine.exchange.records import check_documents, export_config, load_result
 from engine.export.document import export_text
-from storage import RunRecord, Store
+from storage import FinishedRun, RunRecord, Store
 
 SMALL: dict[str, Any] = {
     "name": "first",
@@ -125,6 +126,25 @@ def test_further_runs_of_an_experiment_are_added_to_it(store: Store, tmp_path: P
     assert [one.seed for one in every] == [0, 1, 2] and done.new_runs == {
         first.experiment_id: [r.id for r in every[1:]]
     }
+
+
+def test_an_import_that_fails_leaves_nothing_of_an_experiment_that_its_file_has_twice(
+    store: Store, tmp_path: Path
+) -> None:
+    whole = json.loads(run(SMALL | {"seeds": [0, 1]}).to_json())
+    (first,) = imported(store, tmp_path, json.dumps(whole | {"runs": whole["runs"][:1]}))
+    runs = [one | {"experiment_index": index} for index in (0, 1) for one in whole["runs"]]
+    twice = whole | {"config": {"experiments": [whole["config"]] * 2}, "runs": runs}
+    (tmp_path / "twice.json").write_text(json.dumps(twice))
+
+    def add_or_fail(number: int, found: FinishedRun) -> FinishedRun:
+        if number == len(runs) - 1 and len(store.queue.runs()) == 3:  # both have been added
+            raise KeyboardInterrupt
+        return found
+
+    with open_export(tmp_path / "twice.json") as file, pytest.raises(KeyboardInterrupt):
+        import_runs(store, replace(file, add_attachments=add_or_fail))
+    assert [one.id for one in store.queue.runs()] == [first.id]
 
 
 def test_runs_of_an_experiment_with_another_configuration_become_a_new_one(store: Store, tmp_path: Path) -> None:
