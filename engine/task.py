@@ -1,7 +1,7 @@
 """The input of a method: data, model, training settings and random streams. A method changes nothing but its notes."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -238,6 +238,10 @@ class Task:
     def plan(self, cohort: Cohort, stream: str, steps: int) -> Plan:
         """Extra batches for the same participants from a separate stream, ``steps`` for each."""
         return self._plan(cohort.clients, cohort.numbers, [steps] * cohort.size, stream, cohort.round)
+
+    def steps(self, plans: Sequence[Plan]) -> Iterator[tuple[Batch, ...]]:
+        """Yields the batches of each local step, one of each plan."""
+        return zip(*(plan.batches(self.data.train) for plan in plans), strict=True)
 
     def same_batches(self, cohort: Cohort, steps: int | str) -> Plan:
         """The first ``steps`` batches of the cohort's stream; ``"training"`` takes its existing plan."""

@@ -37,9 +37,11 @@ def finding(partition: Mapping[str, Any], client: int) -> str:
     counts = np.asarray(partition["class_counts"], dtype=np.int64)
     own, total = counts[client], counts.sum(axis=0)
     train, test = (count(partition[f"{part}_sizes"][client]) for part in ("train", "test"))
+    val = partition["val_sizes"][client] if partition.get("val_sizes") else 0
+    parts = names(filter(None, [f"{train} training", f"{count(val)} validation" if val else "", f"{test} test"]))
     samples = "sample" if partition["test_sizes"][client] == 1 else "samples"
     classes = f"{(own > 0).sum()} of {plural(len(own), 'class', 'classes')}"
-    held = f"{train} training and {test} test {samples} of {classes}"
+    held = f"{parts} {samples} of {classes}"
     if not own.sum():
         return f"{held}."
     titles = partition.get("class_names") or [str(c) for c in range(len(own))]

@@ -81,18 +81,18 @@ def finding(df: pd.DataFrame, arrays: Mapping[str, np.ndarray], *, by: str, at: 
     """``In round 40 clients are 0.21 from the mean of their cluster on average, and these means 4.61 from ...``"""
     rounds = arrays["rounds"]
     index = int(np.abs(rounds - at).argmin())
-    now = df[df["round"] == rounds[index]]
+    now = df[(df["round"] == rounds[index]) & ~df["is_malicious"]]
     shown = f"the plane shows {percent(float(arrays['shown'][index]), 0)} of the differences between clients"
     middles = now.groupby(by)[["x", "y"]].mean()
-    head = f"In round {rounds[index]}"
+    head = f"In round {rounds[index]} {'benign clients' if df['is_malicious'].any() else 'clients'} are"
     if len(middles) < 2:
         around = np.hypot(*(now[["x", "y"]] - now[["x", "y"]].mean()).to_numpy().T).mean()
-        return f"{head} clients are {number(float(around))} from their mean on average; {shown}."
+        return f"{head} {number(float(around))} from their mean on average; {shown}."
     inside = np.hypot(*(now[["x", "y"]].to_numpy() - middles.loc[now[by]].to_numpy()).T).mean()
     gaps = np.hypot(*(middles.to_numpy()[:, None] - middles.to_numpy()[None]).transpose(2, 0, 1))
     apart = gaps[np.triu_indices(len(gaps), 1)].mean()
     return (
-        f"{head} clients are {number(float(inside))} from the mean of their {GROUPS[by]} on average, and these means "
+        f"{head} {number(float(inside))} from the mean of their {GROUPS[by]} on average, and these means "
         f"{number(float(apart))} from one another; {shown}."
     )
 

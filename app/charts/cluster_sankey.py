@@ -10,7 +10,7 @@ from app.charts.cluster_raster import letter
 from app.charts.plot.annotations import annotate
 from app.charts.plot.palette import base_layout, cluster_colors, ground, translucent
 from app.data.thinning import evenly
-from app.wording import plural
+from app.wording import names, plural
 
 MAX_STOPS = 6
 
@@ -86,12 +86,13 @@ def figure(df: pd.DataFrame, chosen: int) -> go.Figure:
 
 
 def finding(df: pd.DataFrame) -> str:
-    """``40 clients from round 1 to 40: 12 moves between clusters.``"""
-    first, last = df["round"].min(), df["next_round"].max()
+    """``40 clients, compared in rounds 1, 21 and 40: 12 moves between clusters.`` Other rounds are not counted."""
+    rounds = sorted({*df["round"], *df["next_round"]})
     moves = int(df.loc[df["before"] != df["after"], "clients"].sum())
-    clients = int(df.loc[df["round"] == first, "clients"].sum())
-    what = "no client changes cluster" if not moves else f"{plural(moves, 'move')} between clusters"
-    return f"{plural(clients, 'client')} from round {first} to {last}: {what}."
+    clients = int(df.loc[df["round"] == rounds[0], "clients"].sum())
+    compared = names(map(str, rounds), limit=MAX_STOPS)
+    what = f"{plural(moves, 'move')} between clusters" if moves else "all are in the same clusters"
+    return f"{plural(clients, 'client')}, compared in rounds {compared}: {what}."
 
 
 def _nodes(df: pd.DataFrame, rounds: list[int], letters: list[str]) -> dict[tuple[int, str], tuple[int, float]]:

@@ -9,13 +9,21 @@ from scipy.stats import spearmanr
 
 from app.charts.plot.palette import base_layout, ground
 from app.data.thinning import quantile_note, quantiles
-from app.wording import number, percent, plural
+from app.wording import clients, number, percent
 
 
 def data(
-    eigenvalue: np.ndarray, rise: np.ndarray, loss: np.ndarray, accuracy: np.ndarray, samples: Sequence[float] = ()
+    eigenvalue: np.ndarray,
+    rise: np.ndarray,
+    loss: np.ndarray,
+    accuracy: np.ndarray,
+    test_sizes: Sequence[float] = (),
+    malicious: Sequence[int] = (),
 ) -> pd.DataFrame:
-    """[N] each -> a row per client with finite measures: the same columns and ``client``, the sharpest first."""
+    """[N] each -> [client, eigenvalue, rise, loss, accuracy, test_size, is_malicious], the sharpest first.
+
+    Clients without finite measures are omitted.
+    """
     df = pd.DataFrame(
         {
             "client": np.arange(len(eigenvalue)),
@@ -23,7 +31,8 @@ def data(
             "rise": rise,
             "loss": loss,
             "accuracy": accuracy,
-            "samples": np.asarray(samples, float) if len(samples) else np.nan,
+            "test_size": np.asarray(test_sizes, float) if len(test_sizes) else np.nan,
+            "is_malicious": np.isin(np.arange(len(eigenvalue)), malicious),
         }
     )
     whole = df[np.isfinite(df[["eigenvalue", "accuracy"]]).all(axis=1)]
@@ -31,16 +40,17 @@ def data(
 
 
 def finding(df: pd.DataFrame) -> str:
-    """Name the client with the sharpest model, and the rank correlation with accuracy."""
-    if df.empty:
+    """Name the client with the sharpest model, and the rank correlation with accuracy. Benign clients only."""
+    own = df[~df["is_malicious"]]
+    if own.empty:
         return "No client has a model with finite curvature."
-    first = df.iloc[0]
-    top, accuracy = number(first["eigenvalue"]), percent(first["accuracy"], samples=first["samples"])
+    first, who = own.iloc[0], clients(len(own), len(own) < len(df))
+    top, accuracy = number(first["eigenvalue"]), percent(first["accuracy"], samples=first["test_size"])
     sharpest = f"Sharpest: client {first['client']:.0f}, eigenvalue {top}, {accuracy}"
-    if len(df) < 3 or df[["eigenvalue", "accuracy"]].nunique().min() < 2:
-        return f"{sharpest} ({plural(len(df), 'client')})."
-    rho = float(spearmanr(df["eigenvalue"], df["accuracy"]).statistic)
-    return f"{sharpest}. Rank correlation with accuracy: {rho:+.2f} ({plural(len(df), 'client')}).".replace("-", "−")
+    if len(own) < 3 or own[["eigenvalue", "accuracy"]].nunique().min() < 2:
+        return f"{sharpest} ({who})."
+    rho = float(spearmanr(own["eigenvalue"], own["accuracy"]).statistic)
+    return f"{sharpest}. Rank correlation with accuracy: {rho:+.2f} ({who}).".replace("-", "−")
 
 
 def figure(df: pd.DataFrame, client: int | None = None) -> go.Figure:
@@ -52,10 +62,14 @@ def figure(df: pd.DataFrame, client: int | None = None) -> go.Figure:
         x=df["eigenvalue"].to_numpy(np.float32),
         y=100 * df["accuracy"].to_numpy(np.float32),
         mode="markers",
-        marker={"size": 9, "color": shade.accent},
+        marker={
+            "size": 9,
+            "color": shade.accent,
+            "symbol": ["circle-open" if hollow else "circle" for hollow in df["is_malicious"]],
+        },
         cliponaxis=False,
         customdata=np.stack([df["client"], df["loss"], df["rise"]], axis=1).astype(np.float32),
-        text=[percent(row.accuracy, samples=row.samples) for row in df.itertuples()],
+        text=[percent(row.accuracy, samples=row.test_size) for row in df.itertuples()],
         hovertemplate="client %{customdata[0]:.0f}: eigenvalue %{x:.3g}, %{text}<br>loss %{customdata[1]:.3g}, worst "
         "nearby +%{customdata[2]:.3g}<extra></extra>",
     )

@@ -16,14 +16,14 @@ from app.data.thinning import evenly
 from app.wording import number, plural
 
 
-def data(rounds: np.ndarray, values: np.ndarray) -> pd.DataFrame:
-    """Rounds [R], values [R, N] -> [row, client, round, value]; row 0 has the lowest mean. NaN: it did not take part.
+def data(rounds: np.ndarray, values: np.ndarray, is_total: bool = False) -> pd.DataFrame:
+    """Rounds [R], values [R, N] -> [row, client, round, value]. NaN: the client did not take part.
 
-    Clients without any value are omitted. More than 200 clients or 300 rounds are thinned evenly.
+    Row 0 has the lowest mean over rounds, or the lowest last value if ``is_total``, for totals such as ε. Clients
+    without any value are omitted. More than 200 clients or 300 rounds are thinned evenly.
     """
     known = np.flatnonzero(np.isfinite(values).any(axis=0))
-    means = mean_of_known(values[:, known].T)
-    ranked = known[np.argsort(means, kind="stable")]
+    ranked = known[np.argsort(_of_clients(values[:, known], is_total), kind="stable")]
     shown, at = ranked[evenly(len(ranked), MAX_CLIENTS)], evenly(len(rounds), MAX_ROUNDS)
     return pd.DataFrame(
         {
@@ -35,10 +35,11 @@ def data(rounds: np.ndarray, values: np.ndarray) -> pd.DataFrame:
     )
 
 
-def finding(values: np.ndarray, title: str, malicious: Sequence[int] = ()) -> str:
+def finding(values: np.ndarray, title: str, malicious: Sequence[int] = (), is_total: bool = False) -> str:
     """``Update norm, mean over rounds: from 0.21 (client 3) to 1.9 (client 17); malicious 4.1, benign 0.8.``"""
-    means = mean_of_known(values.T)
-    own = benign(means, malicious)
+    of_clients = _of_clients(values, is_total)
+    own = benign(of_clients, malicious)
+    subject = f"{title} after the last round" if is_total else f"{title}, mean over rounds"
     ranked = np.flatnonzero(np.isfinite(own))
     if not len(ranked):
         return f"{title}: no client has a value."
@@ -48,14 +49,23 @@ def finding(values: np.ndarray, title: str, malicious: Sequence[int] = ()) -> st
     else:
         ends = f"from {number(own[low])} (client {low}) to {number(own[high])} (client {high})"
     if not len(malicious):
-        return f"{title}, mean over rounds: {ends}."
-    others = means[list(malicious)]
+        return f"{subject}: {ends}."
+    others = of_clients[list(malicious)]
     bad = f"malicious {number(float(np.mean(others[np.isfinite(others)])))}" if np.isfinite(others).any() else ""
     both = "; ".join(filter(None, [f"benign clients {ends}", bad and f"mean of {bad}"]))
-    return f"{title}, mean over rounds: {both}."
+    return f"{subject}: {both}."
 
 
-def figure(df: pd.DataFrame, at: int, title: str, malicious: Sequence[int] = ()) -> go.Figure:
+def _of_clients(values: np.ndarray, is_total: bool) -> np.ndarray:
+    """[R, N] -> [N]: the mean of each client's known values, or its last one; NaN without any."""
+    if not is_total:
+        return mean_of_known(values.T)
+    known = np.isfinite(values)
+    last = len(values) - 1 - known[::-1].argmax(axis=0)
+    return np.where(known.any(axis=0), values[last, np.arange(values.shape[1])], np.nan)
+
+
+def figure(df: pd.DataFrame, at: int, title: str, malicious: Sequence[int] = (), is_total: bool = False) -> go.Figure:
     """The heat map with a line at round ``at``; cells without a value show the background."""
     grid = df.pivot(index="row", columns="round", values="value")
     client_of = df.drop_duplicates("row").sort_values("row")["client"].to_numpy()
@@ -80,7 +90,7 @@ def figure(df: pd.DataFrame, at: int, title: str, malicious: Sequence[int] = ())
     step = -(-len(client_of) // MAX_NAMED)
     named = {row: str(client_of[row]) for row in range(0, len(client_of), step)}
     fig.update_yaxes(
-        title_text="client, by its mean",
+        title_text="client, by its last value" if is_total else "client, by its mean",
         tickvals=list(named),
         ticktext=list(named.values()),
         showgrid=False,

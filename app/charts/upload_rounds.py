@@ -1,4 +1,4 @@
-"""What became of the uploads of a run, round by round: a small panel for each quantity that the run recorded."""
+"""What happened to the uploads of a run, round by round: a small panel for each quantity that the run recorded."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from app.charts.plot.palette import base_layout, cluster_colors, ground, group_dash
-from app.wording import number
+from app.wording import number, plural
 
 PANEL_PX, GAP_PX, ENDS_PX = 96, 34, 60
 DASHES = {"solid": "solid", "dash": "dashed", "dot": "dotted"}
@@ -112,11 +112,12 @@ def figure(df: pd.DataFrame, at: int) -> go.Figure:
 
 
 def finding(df: pd.DataFrame) -> str:
-    """``Over 40 rounds: arrived 19.5 a round, late 20.5; wasted 1.2 MB ...``: totals and last values in a sentence."""
-    if df.empty:
+    """``Over 40 rounds: 19.5 uploads arrived per round; ...``: means, totals, first and last values in a sentence."""
+    computed = df[df["round"] > 0]  # some quantities have a value before the first round
+    if computed.empty:
         return "Nothing was recorded about uploads."
-    parts = [_in_words(str(line), own.sort_values("round")) for line, own in df.groupby("line", sort=False)]
-    return f"Over {df['round'].nunique()} rounds: {'; '.join(parts)}."
+    parts = [_in_words(str(line), own.sort_values("round")) for line, own in computed.groupby("line", sort=False)]
+    return f"Over {plural(computed['round'].nunique(), 'round')}: {'; '.join(parts)}."
 
 
 def _in_words(line: str, own: pd.DataFrame) -> str:
@@ -125,9 +126,10 @@ def _in_words(line: str, own: pd.DataFrame) -> str:
         return f"{number(own['value'].mean())} uploads {line} per round"
     if line.startswith(("wasted", "mean taken")):
         return f"{number(own['value'].sum())} {line}"
+    unit = " %" if own["panel"].iloc[0].endswith("%") else ""
     if len(own) == 1:
-        return f"{line} {number(last)}"
-    return f"{line} {number(first)} in the first round, {number(last)} in the last"
+        return f"{line} {number(last)}{unit}"
+    return f"{line} {number(first)}{unit} in the first round, {number(last)}{unit} in the last"
 
 
 def _name_lines(fig: go.Figure, own: pd.DataFrame, row: int) -> None:

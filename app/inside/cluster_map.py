@@ -26,7 +26,7 @@ def clients_on_a_map(view: RunView, cells: pd.DataFrame) -> None:
         "client_map",
         {},
         verb="Map client models",
-        cost=f"Retrains the run, {plural(view.run.round, 'round')}: about {duration(spent)} on one core.",
+        cost=f"Retrains the run, {plural(view.run.round, 'round')}, which took {duration(spent)}.",
     )
     if found is not None:
         drawn(view, cells, found)
@@ -61,6 +61,6 @@ def ending(difference: float) -> str:
     if difference <= MAX_DIFFERENCE:
         return f"The recomputed rounds end at the stored models up to rounding ({number(difference, 2)})."
     return (
-        "Caution: the code or data have changed, so the recomputed rounds do not end at the stored models (relative "
-        f"distance {number(difference, 2)}). Rerun the run to see its own rounds."
+        "Caution: the code, the data or the machine differ, so the recomputed rounds do not end at the stored models "
+        f"(relative distance {number(difference, 2)}). Rerun the run to see its own rounds."
     )

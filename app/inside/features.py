@@ -1,4 +1,4 @@
-"""Features of one run: the output of the clients' bodies, and their training data."""
+"""Features of one run: the output of the clients' bodies, and the clients' data."""
 
 from typing import Any, cast
 
@@ -95,5 +95,5 @@ def learned_from(view: RunView) -> None:
         split.sentence(table),
         key="features_split",
         name="split",
-        title="Training data by client",
+        title="Data by client",
     )

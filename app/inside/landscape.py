@@ -208,7 +208,6 @@ def sharp_clients(view: RunView, options: dict[str, Any], client: int) -> None:
     if found is None:
         return
     eigenvalue, rise, loss, accuracy = (np.asarray(found.arrays[n]) for n in ("eigenvalue", "rise", "loss", "accuracy"))
-    sizes = view.partition.get(f"{options.get('data', 'test')}_sizes") or ()
-    points = sharpness.data(eigenvalue, rise, loss, accuracy, sizes)
+    points = sharpness.data(eigenvalue, rise, loss, accuracy, view.test_sizes, view.malicious)
     fig, finding = sharpness.figure(points, client), sharpness.finding(points)
     page.finding_chart(fig, points, finding, key="sharp_clients", name="sharpness")

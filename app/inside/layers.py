@@ -1,4 +1,4 @@
-"""Layers of one run: in which do clients differ from the shared model, and which are personal?"""
+"""Layers of one run: in which do clients differ from the shared model, which are personal, which move most?"""
 
 import numpy as np
 import streamlit as st
@@ -17,6 +17,10 @@ MEANING = (
     "client: a client's scores add up to 1, and a high score marks a layer in which the client differs most. "
     "Sharpness-aware training perturbs each layer in proportion to its score."
 )
+MEANING_OF_STEP = (
+    "A layer's score is how far one training step of the body moved it, per parameter, as a share of all layers of "
+    "the body: a client's scores add up to 1. Sharpness-aware training perturbs each layer in proportion to its score."
+)
 
 
 def applies(view: RunView) -> bool:
@@ -31,7 +35,7 @@ def panel(view: RunView) -> None:
         return
     _, kept = queries.client_series(view.run.id, "diagnostics.personal_layers")
     names = layer_names(view, scores.shape[2])
-    st.header("Which layers are personal?", anchor=False)
+    st.header("Which layers are personal?" if len(kept) else "Which layers does training move most?", anchor=False)
     left, right = st.columns(2) if len(names) <= FEW_LAYERS else (st.container(), st.container())
     with left:
         by_client(view, rounds, scores, kept if len(kept) else None, names)
@@ -48,7 +52,7 @@ def by_client(view: RunView, rounds: np.ndarray, scores: np.ndarray, kept: np.nd
     at = max(view.round, int(rounds[0]))
     cells = layer_scores.data(rounds, scores, at, names, kept)
     old = int((cells["round"] < at).groupby(cells["client"]).first().sum())
-    notes = [f"Before training in round {at}."]
+    notes = [f"Before training in round {at}." if kept is not None else f"After one step of the body in round {at}."]
     notes += [f"{old} of them did not participate; their latest earlier scores are shown."] if old else []
     notes += ["Diamond: personal layer."] if kept is not None else []
     page.finding_chart(
@@ -60,7 +64,7 @@ def by_client(view: RunView, rounds: np.ndarray, scores: np.ndarray, kept: np.nd
         title="Score of each layer by client",
         also=" ".join(notes),
     )
-    terms.caption(MEANING)
+    terms.caption(MEANING if kept is not None else MEANING_OF_STEP)
 
 
 def over_rounds(view: RunView, rounds: np.ndarray, scores: np.ndarray, names: list[str]) -> None:

@@ -109,11 +109,11 @@ def clocks(found: Findings) -> tuple[list[int], dict[str, np.ndarray]]:
 
 
 def pace(found: Findings) -> str:
-    """Samples per second, and how often and how long an evaluation runs."""
+    """Gradient evaluations per second, and how often and how long an evaluation runs."""
     every, once = found.values["evaluation_every"], seconds(found.values["evaluation_seconds"])
     often = "Every round is evaluated" if every == 1 else f"Only every {ordinal(every)} round is evaluated"
     speed = count(float(np.median(found.arrays["samples_per_second"])))
-    return f"Median: {speed} training samples per second. {often}; one evaluation takes {once}."
+    return f"Median: {speed} gradient evaluations per second. {often}; one evaluation takes {once}."
 
 
 def operators(found: Findings) -> pd.DataFrame:

@@ -18,13 +18,14 @@ from app.inside.view import RunView
 from app.state import widgets
 from engine.core.vocabulary import DIAGNOSTICS, add_prefix
 
+EPSILON = "privacy.epsilon"  # a total, unlike the other arrays
 ARRAYS = {
     "update_norm": "Update norm",
     "update_cosine": "Cosine with the update",
     "aggregator.weight": "Share in the update",
     "arrived": "Arrived",
     "residual_norm": "Not sent yet, norm",
-    "privacy.epsilon": "ε",
+    EPSILON: "ε",
 }
 MEANING = {
     "update_norm": "The length of what a client sent, before the server combined it; empty: it did not take part.",
@@ -32,7 +33,7 @@ MEANING = {
     "aggregator.weight": "The share of a client's upload in the server's update; 0: it had no part in it.",
     "arrived": "1: the server used its upload; 0: it came late, was dropped, or the client was not sampled.",
     "residual_norm": "The length of what a client left out of its uploads and will add later.",
-    "privacy.epsilon": "The privacy that a client has spent so far; smaller is more private.",
+    EPSILON: "The privacy that a client has spent so far; smaller is more private.",
 }
 
 
@@ -72,11 +73,12 @@ def by_round(view: RunView, table: pd.DataFrame) -> None:
 def by_client(view: RunView, found: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> None:
     name = widgets.pick("Show", {name: ARRAYS[name] for name in found}, "upload", next(iter(found)))
     rounds, values = found[name]
-    cells = upload_clients.data(rounds, values)
+    is_total = name == EPSILON
+    cells = upload_clients.data(rounds, values, is_total)
     page.finding_chart(
-        figure_cache.figure(upload_clients.figure, cells, view.round, ARRAYS[name], view.malicious),
+        figure_cache.figure(upload_clients.figure, cells, view.round, ARRAYS[name], view.malicious, is_total),
         cells,
-        upload_clients.finding(values, ARRAYS[name], view.malicious),
+        upload_clients.finding(values, ARRAYS[name], view.malicious, is_total),
         key="upload_clients",
         name=f"uploads-{name.replace('.', '-')}",
         title=f"{ARRAYS[name]} of each client",
@@ -111,13 +113,14 @@ def _lines(view: RunView, name: str, values: np.ndarray) -> list[tuple[str, np.n
     """The lines of ``upload_rounds.PANELS`` that an array [R, N] has."""
     if name == "arrived":
         return [(name, np.nansum(values, axis=1))]
-    if name == "privacy.epsilon":
+    if name == EPSILON:
         rows = [row[np.isfinite(row)] for row in values]
         ends = np.array([(row.max(), np.median(row)) if len(row) else (np.nan, np.nan) for row in rows])
         return [("largest_epsilon", ends[:, 0]), ("median_epsilon", ends[:, 1])]
     malicious = values[:, list(view.malicious)]
     if name == "aggregator.weight":
-        return [("malicious_weight", malicious.sum(axis=1))] if view.malicious else []
+        of_all = np.maximum(values.sum(axis=1), 1.0)  # weights of each cluster sum to 1
+        return [("malicious_weight", malicious.sum(axis=1) / of_all)] if view.malicious else []
     means = mean_of_known(view.benign(values))
     _, _, kind = name.partition("update_")
     if not view.malicious or not kind:

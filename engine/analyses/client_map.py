@@ -20,6 +20,7 @@ from engine.analyses.model_pca import Plane, fit, spread
 from engine.analyses.support.directions import norm
 from engine.analyses.support.layouts import Layout, Values
 from engine.analyses.support.loaded_run import Subject
+from engine.core.errors import Unsupported
 from engine.core.findings import Findings
 from engine.core.params import SharedParams, row
 from engine.core.registry import ANALYSES
@@ -68,10 +69,10 @@ class ClientMap:
         )
 
     def compute(self, subject: Subject) -> Findings:
-        plane, replay_rounds = (
-            fit(subject.models.different),
-            chosen_rounds(subject.config.evaluation.every, subject.round),
-        )
+        if subject.models.is_common:
+            raise Unsupported("all clients use the same model, so there are no differences to map")
+        plane = fit(subject.models.different)
+        replay_rounds = chosen_rounds(subject.config.evaluation.every, subject.round)
         replayed, models = ReplayedRounds(), subject.models
         for simulation in replay(subject):
             if simulation.round in replay_rounds:
@@ -130,8 +131,6 @@ def _shared(plane: Plane, models: Models) -> np.ndarray:
 def difference(stored: Models, again: Models) -> float:
     """max_i ||again_i - stored_i|| / max_i ||stored_i||."""
     pairs = zip(again.personalized, stored.personalized, strict=True)
-    if stored.is_common and again.is_common:
-        pairs = zip(again.different, stored.different, strict=True)
     gaps = [{n: p.double() - old[n].double() for n, p in new.items()} for new, old in pairs]
     return max(map(norm, gaps)) / (max(map(norm, stored.different)) or 1.0)
 

@@ -109,16 +109,21 @@ def _corners(subject: Subject, client: int) -> dict[str, SharedParams]:
     shared, names = subject.global_model, subject.task.model.names
     candidates = {} if shared is None else {"global": shared.of_client(client)}
     candidates |= {"personalized": subject.movable_network_of(client), "alone": trained_alone(subject, client)}
+    candidates |= {"initial": subject.models.initial}
+    moving = {name: {n: params[n] for n in names} for name, params in candidates.items()}
     chosen: dict[str, SharedParams] = {}
-    for name, params in (candidates | {"initial": subject.models.initial}).items():
-        moving = {n: params[n] for n in names}
-        if len(chosen) < 3 and not _is_among(moving, list(chosen.values())):
-            chosen[name] = moving
+    for name, params in moving.items():
+        if len(chosen) < 3 and not _is_among(params, list(chosen.values())):
+            chosen[name] = params
     if len(chosen) < 3:
-        raise Unsupported(
-            f"a plane needs three distinct models, but client {client} has {len(chosen)}: in this method its "
-            "model and the one trained alone are the same; choose the run of another method"
-        )
+        if _is_among(moving["alone"], [moving["initial"]]):
+            why = (
+                f"it took part in no round up to {subject.round}, so the model trained alone is the initial one; "
+                "choose another client"
+            )
+        else:
+            why = "in this method its model and the one trained alone are the same; choose the run of another method"
+        raise Unsupported(f"a plane needs three distinct models, but client {client} has {len(chosen)}: {why}")
     return chosen
 
 

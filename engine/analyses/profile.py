@@ -24,7 +24,6 @@ from engine.core.findings import Findings
 from engine.core.registry import ANALYSES
 from engine.core.run_json import Name
 from engine.federation.batches import Batch, Cohort, Plan
-from engine.federation.clients import ClientData
 from engine.simulation.simulate import Simulation
 from engine.task import Task
 
@@ -66,31 +65,26 @@ class Stopwatch:
 
 
 @dataclass(frozen=True)
-class ClockedPlan(Plan):
-    """Batches with timing: local steps are computed between two batches."""
+class ClockedTask(Task):
+    """A task with a stopwatch: local steps are computed between two batches."""
 
     watch: Stopwatch | None = None
 
-    def batches(self, data: ClientData) -> Iterator[Batch]:
+    def steps(self, plans: Sequence[Plan]) -> Iterator[tuple[Batch, ...]]:
         assert self.watch is not None
         before = self.watch.now(GATHERING)
-        for batch in super().batches(data):
+        for batches in super().steps(plans):
             self.watch.now(TRAINING)
-            yield batch
+            yield batches
             self.watch.now(GATHERING)
         self.watch.now(before)
-
-
-@dataclass(frozen=True)
-class ClockedTask(Task):
-    watch: Stopwatch | None = None
 
     def _plan(self, ids: Tensor, clients: Sequence[int], steps: list[int], stream: str, round: int) -> Plan:
         assert self.watch is not None
         before = self.watch.now(CHOOSING)
         plan = super()._plan(ids, clients, steps, stream, round)
         self.watch.now(before)
-        return ClockedPlan(**_fields(Plan, plan), watch=self.watch)
+        return plan
 
     def cohort(self, round: int) -> Cohort:
         assert self.watch is not None
@@ -107,12 +101,12 @@ class ClockedSimulation(Simulation):
         self.share = 0.0
         super().__init__(subject.config, data=subject.task.data, tick=lambda: subject.progress(self.share))
         self.watch = Stopwatch(self.task.device)
-        self.task = ClockedTask(**_fields(Task, self.task), watch=self.watch)
+        self.task = ClockedTask(**_fields_of(self.task), watch=self.watch)
 
     def _for_final_models(self) -> tuple[Task, Algorithm]:
         """The task and method without timing, because training of final models counts as evaluation."""
         task, algorithm = super()._for_final_models()
-        return Task(**_fields(Task, task)), algorithm
+        return Task(**_fields_of(task)), algorithm
 
     def _evaluate(self) -> dict[str, np.ndarray]:
         before = self.watch.now(EVALUATION)
@@ -202,26 +196,32 @@ class _EnoughSteps(Exception):
     """Raised to stop once the profiler has enough steps."""
 
 
+@dataclass(frozen=True)
+class _CountedTask(Task):
+    """Counts its local steps, and raises _EnoughSteps before there are more than PROFILED_STEPS."""
+
+    counted: list[int] = field(default_factory=lambda: [0])
+
+    def steps(self, plans: Sequence[Plan]) -> Iterator[tuple[Batch, ...]]:
+        for batches in super().steps(plans):
+            if self.counted[0] == PROFILED_STEPS:
+                raise _EnoughSteps
+            self.counted[0] += 1
+            yield batches
+
+
 def _operators(simulation: ClockedSimulation) -> tuple[list[dict[str, Any]], int]:
     """The most expensive operators of one more round, which is discarded, and its number of profiled steps."""
-    steps = 0
-
-    def tick() -> None:
-        nonlocal steps
-        simulation.task.tick()
-        if steps == PROFILED_STEPS:
-            raise _EnoughSteps
-        steps += 1
-
     prepared, _ = simulation.prepare(simulation.round + 1)
-    task = Task(**_fields(Task, prepared) | {"tick": tick})
+    task = _CountedTask(**_fields_of(prepared))
     cohort = task.cohort(simulation.round + 1)
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # silences its messages
     with profile(activities=[ProfilerActivity.CPU]) as profiler, suppress(_EnoughSteps):
         simulation.train(cohort, task)
     found = sorted(profiler.key_averages(), key=lambda event: -event.self_cpu_time_total)[:MAX_OPERATORS]
-    return [{"name": e.key, "calls": e.count, "self_ms": e.self_cpu_time_total / 1000} for e in found], steps
+    operators = [{"name": e.key, "calls": e.count, "self_ms": e.self_cpu_time_total / 1000} for e in found]
+    return operators, task.counted[0]
 
 
-def _fields(kind: type[Plan] | type[Task], of: Plan | Task) -> dict[str, Any]:
-    return {f.name: getattr(of, f.name) for f in fields(kind)}
+def _fields_of(task: Task) -> dict[str, Any]:
+    return {f.name: getattr(task, f.name) for f in fields(Task)}

@@ -134,14 +134,9 @@ class Plan:
         drawn = self.drawn
         if drawn is not None:
             drawn = replace(drawn, numbers=repeated(drawn.numbers), expected=repeated(drawn.expected))
-        return Plan(
-            self.rows.repeat_interleave(times, 0),
-            tuple(map(repeated, self.counts)),
-            repeated(self.steps),
-            self.is_full,
-            augmentation,
-            drawn,
-        )
+        rows, counts = self.rows.repeat_interleave(times, 0), tuple(map(repeated, self.counts))
+        steps = repeated(self.steps)
+        return replace(self, rows=rows, counts=counts, steps=steps, augmentation=augmentation, drawn=drawn)
 
     def batches(self, data: ClientData) -> Iterator[Batch]:
         """Yields one batch per step."""

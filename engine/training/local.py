@@ -381,7 +381,7 @@ def _train_chunk(
         chunk.loss[: c.size] += step(c, *batches)
 
     run = train if graphs is None else graphs.repeated(train, plans)
-    for batches in zip(*(plan.batches(task.data.train) for plan in plans), strict=True):
+    for batches in task.steps(plans):
         task.tick()
         if batches[0].size != c.size:
             c = Live(task, begin, batches[0].size, chunk)

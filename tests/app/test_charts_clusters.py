@@ -102,7 +102,8 @@ def test_bands_count_clients_between_two_shown_rounds() -> None:
         ["A", "A", 3],
         ["B", "B", 2],
     ]
-    assert cluster_sankey.finding(ways) == "5 clients from round 1 to 3: 1 move between clusters."
+    assert cluster_sankey.finding(ways) == "5 clients, compared in rounds 1, 2 and 3: 1 move between clusters."
+    assert cluster_sankey.finding(cluster_sankey.data(cells(), [2, 3])).endswith("all are in the same clusters.")
 
 
 def test_shown_rounds_are_few_and_include_the_chosen_one() -> None:

@@ -59,6 +59,10 @@ def test_the_finding_distinguishes_near_and_far() -> None:
         "the plane shows 75 % of the differences between clients."
     )
     assert client_map.finding(table, ARRAYS, by="cluster", at=1).startswith("In round 0 clients are 0 from their mean")
+    attacked = client_map.data(ARRAYS, CELLS, malicious=[0, 2, 3])
+    assert client_map.finding(attacked, ARRAYS, by="cluster", at=8).startswith(
+        "In round 8 benign clients are 0 from their mean on average"
+    )
 
 
 @pytest.mark.parametrize("trails", [False, True])

@@ -145,6 +145,8 @@ def test_a_clients_classes_are_shown_as_shares_next_to_all_clients() -> None:
         "6 training and 2 test samples of 2 of 3 classes; mostly cat and dog (50 % each)."
     )
     assert client_data.finding(PARTITION, 1).endswith("mostly eel (75 %, 25 % among all clients).")
+    validated = PARTITION | {"train_sizes": [5, 3], "val_sizes": [1, 0]}
+    assert client_data.finding(validated, 0).startswith("5 training, 1 validation and 2 test samples of 2 of 3 classes")
 
 
 def test_with_many_classes_the_clients_largest_are_shown() -> None:

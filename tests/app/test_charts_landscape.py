@@ -70,6 +70,9 @@ def test_the_sharpest_client_is_first_and_the_rank_correlation_reported() -> Non
     df = sharpness.data(np.array([1.0, 4.0, 2.0, nan]), np.ones(4), np.ones(4), np.array([0.9, 0.5, 0.7, 0.8]))
     assert df["client"].tolist() == [1, 2, 0]
     assert "client 1" in sharpness.finding(df) and "−1.00" in sharpness.finding(df)
+    attacked = sharpness.data(*df[df.columns[1:5]].to_numpy().T, [22, 22, 22], malicious=[0])
+    assert sharpness.finding(attacked) == "Sharpest: client 1, eigenvalue 2, 70 % (2 benign clients)."
+    assert list(sharpness.figure(attacked).data[0].marker.symbol) == ["circle-open", "circle", "circle"]
     fig = sharpness.figure(df, client=2)
     assert fig.layout.xaxis.type == "log" and fig.data[1].x[0] == 2
     assert sharpness.figure(df.assign(eigenvalue=[-1, 2, 3])).layout.xaxis.type == "linear"

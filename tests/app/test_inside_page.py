@@ -395,7 +395,7 @@ def test_a_profile_is_drawn_once_it_is_computed(filled_store: Store) -> None:
     page = opened(id=DITTO, tab="profile")
     text = words(page)
     assert "Local training takes 75 % of a round of 0.4 s, evaluation 25 %." in text
-    assert "Median: 500 training samples per second" in text and "one evaluation takes 2.0 s." in text
+    assert "Median: 500 gradient evaluations per second" in text and "one evaluation takes 2.0 s." in text
     assert page.dataframe[-1].value.to_numpy().tolist() == [["aten::mm", 4, 1.5]]
 
 

@@ -67,7 +67,7 @@ def test_privacy_budgets_of_clients_are_their_median_and_largest(empty_store: St
     run = stored(empty_store, arrays={"diagnostics.privacy.epsilon": own})
     assert lines_of(run) == {"largest ε": [9.0] * 3, "median ε": [4.5] * 3}
     text = words(open_page("run", id=str(run.id), tab="uploads"))
-    assert "ε, mean over rounds: from 0 (client 0) to 9 (client 9)." in text
+    assert "ε after the last round: from 0 (client 0) to 9 (client 9)." in text
 
 
 @pytest.mark.slow
@@ -100,6 +100,29 @@ def test_rows_are_sorted_by_their_mean_and_gaps_stay_empty() -> None:
     assert upload_clients.finding(VALUES, "Update norm", [2]) == (
         "Update norm, mean over rounds: benign clients 2 for all of 2 clients; mean of malicious 9."
     )
+
+
+def test_totals_are_those_after_the_last_round() -> None:
+    spent = np.array([[0.0, 0.0, np.nan], [3.0, 1.0, np.nan], [3.0, np.nan, np.nan]])
+    assert upload_clients.finding(spent, "ε", is_total=True) == (
+        "ε after the last round: from 1 (client 1) to 3 (client 0)."
+    )
+    assert upload_clients.data(np.arange(3), spent, is_total=True).drop_duplicates("row")["client"].tolist() == [1, 0]
+
+
+def test_weights_of_several_clusters_are_a_share_of_all_of_them(empty_store: Store) -> None:
+    run = stored(empty_store, attack={"name": "sign_flip", "share": 0.2, "scale": 5})
+    view = RunView(run)
+    weights = np.full((1, 10), 0.1)
+    for clusters in (1, 3):
+        found = uploads.over_clients(view, {"aggregator.weight": (np.array([1]), clusters * weights)})
+        assert found["value"].tolist() == pytest.approx([0.2])
+
+
+def test_the_sentence_counts_computed_rounds_and_has_units() -> None:
+    values = pd.DataFrame({"round": [0, 1, 0, 1], "name": ["privacy.epsilon"] * 2 + ["privacy.clipped"] * 2})
+    table = upload_rounds.data(values.assign(value=[0.0, 0.5, 0.0, 0.25]))
+    assert upload_rounds.finding(table) == "Over 1 round: ε 0.5; clipped updates 25 %."
 
 
 @pytest.mark.parametrize("count", [1, 3])

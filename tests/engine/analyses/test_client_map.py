@@ -1,7 +1,6 @@
 """The client map: distances on the plane match those of the models, and the replay ends at the stored models."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ import torch
 
 from engine.analyses import AnalysisOptions, client_map
 from engine.analyses.client_map import ClientMap, chosen_rounds
-from engine.analyses.model_pca import Plane, fit
+from engine.analyses.model_pca import fit
 from engine.analyses.support.loaded_run import Subject
 from engine.config.schema import RunConfig, parse_experiment
 from engine.core.errors import Unsupported
@@ -119,23 +118,9 @@ def test_context_models_have_a_point_per_client_and_a_global_model_has_one() -> 
     assert "shared" not in found(finished(config(name="local_train"))).arrays
 
 
-def test_the_map_of_a_model_that_all_clients_share_reads_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    subject = finished(config(name="fedavg"))
-    fitted: list[int] = []
-
-    def fit_of(models: Any) -> Plane:
-        fitted.append(len(models))
-        return fit(models)
-
-    monkeypatch.setattr(client_map, "fit", fit_of)
-    placed: list[int] = []
-    place = Plane.place
-    monkeypatch.setattr(Plane, "place", lambda self, params: placed.append(1) or place(self, params))
-    answer = found(subject)
-    assert fitted == [1] and len(placed) == 4 * 2 + 1  # in each round for all clients, and the global model
-    assert answer.arrays["clients"].shape == (4, 3, 2) and not answer.arrays["clients"][-1].any()
-    assert answer.arrays["explained"].tolist() == [0, 0] and answer.arrays["shown"].tolist() == [1] * 4
-    assert answer.values == {"difference": 0.0}
+def test_a_model_that_all_clients_use_has_no_map() -> None:
+    with pytest.raises(Unsupported, match="all clients use the same model"):
+        found(finished(config(name="fedavg")))
 
 
 def test_a_replay_that_misses_the_stored_models_reports_their_difference() -> None:

@@ -96,5 +96,12 @@ def test_collinear_models_span_no_plane() -> None:
 
 
 def test_two_models_have_no_plane() -> None:
-    with pytest.raises(Unsupported, match="three distinct models"):
+    with pytest.raises(Unsupported, match=r"three distinct models.*in this method its model and the one trained alone"):
         plane(subject_of("local_train"))
+
+
+def test_a_client_that_never_took_part_has_no_plane() -> None:
+    run = subject_of("fedavg", rounds=1, participation=0.25)
+    away = next(c for c in range(4) if c not in run.task.participants(1))
+    with pytest.raises(Unsupported, match=r"took part in no round up to 1, .*choose another client"):
+        plane(run, client=away)
