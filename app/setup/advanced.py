@@ -64,6 +64,8 @@ class Advanced:
         with self._place:
             st.subheader("Local training", anchor=False)
             chosen = training_fields(self._form, values, "training", USUAL, draw)
+            for unit in UNITS.keys() - chosen.keys():
+                swept.drop(f"{OF_TRAINING}{unit}")
             chosen |= self._form.options(Training, values, "training", only=RARER, draw=draw)
             if chosen["lr_schedule"] == "step":
                 return chosen | self._form.options(Training, values, "training", only=SCHEDULED)

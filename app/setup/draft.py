@@ -12,10 +12,10 @@ from app.setup.dial_options import options_of
 from app.state import url_state
 from app.state.links import pack_config, unpack_config
 from app.wording import plain
-from engine.config.schema import DIAL_KEYS, DIALS, OPTION_DIALS, Machine, parse_experiment
+from engine.config.schema import DIAL_KEYS, DIALS, OPTION_DIALS, Evaluation, Machine, Training, parse_experiment
 from engine.config.tune import Tune
 from engine.core.errors import InvalidConfig, cut, shown
-from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Registry
+from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Options, Registry
 from engine.partitioners import PartitionOptions
 
 DRAFT, LINK, UNTOUCHED, IDS, COUNTER = (f"setup.{name}" for name in ("draft", "link", "untouched", "ids", "counter"))
@@ -179,23 +179,25 @@ def drawable(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         if draft[section]["name"] not in registry:
             dropped.append(f"no {registry.kind} named {shown(draft[section]['name'])}; using {fallback}")
             draft[section] = {"name": fallback}
+        options = registry.get(draft[section]["name"]).options
+        draft[section] = _known(draft[section], options, section, dropped, "name")
     entries = config.get("algorithms", [])
     if not isinstance(entries, list):
         dropped.append(_no("list of methods", "algorithms", entries))
         entries = []
     if len(entries) > MAX_DRAWN:
-        dropped.append(f"algorithms: only the first {MAX_DRAWN} of {len(entries):,} methods are shown")
+        dropped.append(f"algorithms: only the first {MAX_DRAWN} of {len(entries):,} methods were loaded")
     draft["algorithms"] = [_method(entry, place, dropped) for place, entry in enumerate(entries[:MAX_DRAWN])]
     unknown = [entry["name"] for entry in draft["algorithms"] if entry["name"] not in ALGORITHMS]
     dropped += [f"no algorithm named {shown(name)}; it was ignored" for name in unknown]
     draft["algorithms"] = [entry for entry in draft["algorithms"] if entry["name"] in ALGORITHMS]
-    for section in ("training", "evaluation"):
-        draft[section] = _mapping(config.get(section, {}), section, dropped)
+    for section, options in (("training", Training), ("evaluation", Evaluation)):
+        draft[section] = _known(_mapping(config.get(section, {}), section, dropped), options, section, dropped)
     draft["seeds"] = config.get("seeds", [0])
     if config.get("splits") is not None:
         draft["splits"] = config["splits"]
     if config.get("tune") is not None:
-        draft["tune"] = _mapping(config["tune"], "tune", dropped)
+        draft["tune"] = _known(_mapping(config["tune"], "tune", dropped), Tune, "tune", dropped)
     if len(dropped) > MAX_WARNINGS:
         dropped[MAX_WARNINGS:] = [f"and {len(dropped) - MAX_WARNINGS:,} more problems"]
     return draft, dropped
@@ -252,7 +254,10 @@ def _dials(config: Mapping[str, Any], dropped: list[str]) -> dict[str, dict[str,
             found[dial] = named
         else:
             dropped.append(f"no {DIALS[dial].kind} named {shown(named['name'])}; {dial} is off")
-    return found
+    return {
+        dial: _known(values, options_of(dial, values), dial, dropped, *(["name"] if dial in DIALS else []))
+        for dial, values in found.items()
+    }
 
 
 def _named(raw: Any) -> dict[str, Any]:
@@ -266,11 +271,23 @@ def _method(raw: Any, place: int, dropped: list[str]) -> dict[str, Any]:
         if isinstance(given, Mapping) and len(given) > MAX_DRAWN:
             dropped.append(f"algorithms.{place}.{part}: {len(given):,} options are too many; it was ignored")
             del entry[part]
-    parts = ("sweep", "training", "tune")
-    own = {part: entry[part] for part in parts if entry.get(part) is not None}
-    return {k: v for k, v in entry.items() if k not in parts} | {
-        part: _mapping(given, f"algorithms.{place}.{part}", dropped) for part, given in own.items()
-    }
+    path, parts = f"algorithms.{place}", ("sweep", "training", "tune")
+    own = {part: _mapping(entry[part], f"{path}.{part}", dropped) for part in parts if entry.get(part) is not None}
+    if "training" in own:
+        own["training"] = _known(own["training"], Training, f"{path}.training", dropped)
+    rest = {key: value for key, value in entry.items() if key not in parts}
+    if entry["name"] in ALGORITHMS:
+        rest = _known(rest, ALGORITHMS.get(entry["name"]).options, path, dropped, "name", "label", *DIAL_KEYS)
+    return rest | own
+
+
+def _known(
+    values: Mapping[str, Any], options: type[Options], path: str, dropped: list[str], *further: str
+) -> dict[str, Any]:
+    """The values of these ``options``, and ``further`` keys."""
+    known = {*options.model_fields, *further}
+    dropped += [f"{path}.{cut(str(key), 40)} is unknown and was ignored" for key in values if key not in known]
+    return {key: value for key, value in values.items() if key in known}
 
 
 def _mapping(raw: Any, path: str, dropped: list[str]) -> dict[str, Any]:

@@ -88,7 +88,11 @@ def _method(
             st.caption(
                 plain(f"For this method only: {'; '.join(dial_in_words(dial, own) for dial, own in dials.items())}.")
             )
-        given = {option: swept for option, swept in (values.get("sweep") or {}).items() if option not in shared}
+        given = {
+            option: swept
+            for option, swept in (values.get("sweep") or {}).items()
+            if option not in shared or sweeps.has_own(values, option)
+        }
         options, key = ALGORITHMS.get(name).options, f"{uid}.{name}"
         tuned = Tuned(options, values) if "tune" in draft else None
         in_study, what_is_tuned = (tuned.options if tuned else []), st.empty()

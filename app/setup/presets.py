@@ -6,6 +6,7 @@ from app import wording
 from app.access import permits
 from app.actions import launch
 from app.components import page
+from app.data.preset_catalog import SCALES
 from app.data.preset_catalog import known as known_presets
 from app.forms import Form
 from app.setup import draft as drafts
@@ -16,7 +17,6 @@ from engine.core.errors import InvalidConfig
 from storage import StorageError
 
 FIRST = "digits-first"  # needs no download and a minute
-SCALES = {"quick": "Quick (minutes)", "paper": "Full (as published)"}
 
 
 def presets_panel(form: Form) -> None:
@@ -64,7 +64,7 @@ def _queue_all(preset: Preset, scale: str) -> None:
     try:
         number, refused = num_runs(preset, scale), permits.refusal("queue")
         if st.button(
-            f"Queue all {wording.plural(number, 'run')}",
+            "Queue study" if preset.is_study else f"Queue all {wording.plural(number, 'run')}",
             key=f"queue.{preset.name}.{scale}",
             type="primary",
             width="stretch",

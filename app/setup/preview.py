@@ -28,7 +28,7 @@ from engine.config.study import Study
 from engine.core.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig
 from engine.core.registry import DATASETS
 from engine.partitioners.measures import label_entropy, mean_js_distance
-from engine.simulation.preflight import labeled, study_notes
+from engine.simulation.preflight import labeled, study_notes, validation_notes
 from storage import StorageError
 
 
@@ -79,7 +79,7 @@ def split_panel(run: RunConfig | None) -> list[str]:
         st.info(plain(f"{wording.capital(note)}."))
     if partition["unseen"]:
         count = len(partition["unseen"]["clients"])
-        terms.caption(f"{wording.plural(count, 'more client')} held out: they join after the last round.")
+        terms.caption(f"Not shown: {wording.plural(count, 'held-out client')}, evaluated after the last round.")
     measure_panel(run)
     return []
 
@@ -97,25 +97,36 @@ def dial_problems(raw: Mapping[str, Any], experiment: ExperimentConfig) -> list[
 
 def cost_panel(experiment: ExperimentConfig) -> list[str]:
     """Number of runs, time, memory and disk; returns problems that would prevent a method's start."""
-    planned, problems = _planned(experiment), list[str]()
+    planned, each = _planned(experiment), list[costs.Cost]()
     slots = sum(engine.slots for engine in queries.engines()) or 1
     if must_download(planned[0][0]):
         st.html(_facts(planned, None, slots, 0))
         return []
-    try:
-        with queue_position(), st.spinner("Timing each method"):
+    with queue_position(), st.spinner("Timing each method"):
+        problems = _refused_methods(experiment, [run for run, _ in planned])
+        if not problems:
             planned = _planned(experiment, lambda run: costs.cost_of(run).gradients)
             each = [costs.cost_of(run) for run, _ in planned]
-            for run, _ in planned:  # those as a whole may not be allowed what short rounds are
-                costs.notes_of(run)
-    except FedscapeError as error:
-        each, problems = [], [at_dial(str(error), experiment.raw) or f"algorithms: {error}"]
     repeated = [cost for cost, (_, count) in zip(each, planned, strict=False) for _ in range(count)]
     total = costs.together(repeated, min(slots, len(repeated))) if each else None
     st.html(_facts(planned, total, slots, sum(cost.seconds is None for cost in each)))
     if experiment.tune:
         st.caption(plain(study_size(planned, experiment.tune, all(cost.gradients for cost in each))))
     return problems
+
+
+def _refused_methods(experiment: ExperimentConfig, runs: Sequence[RunConfig]) -> list[str]:
+    """Why methods cannot be trained, with their labels."""
+    found = dict[str, None]()
+    for run in runs:
+        try:
+            costs.cost_of(run)
+            costs.notes_of(run, experiment.tune)  # the whole run may not be allowed what a short round is
+        except FedscapeError as error:
+            name, why = run.study.entry if run.study else run.label, str(error)
+            of_method = why if why.startswith(name) else f"{name}: {why}"
+            found[at_dial(why, experiment.raw) or f"algorithms: {of_method}"] = None
+    return list(found)
 
 
 def notes_panel(form: Form, experiment: ExperimentConfig) -> None:
@@ -125,10 +136,13 @@ def notes_panel(form: Form, experiment: ExperimentConfig) -> None:
     """
     runs, by_note = _one_seed(experiment.runs()), dict[str, list[RunConfig]]()
     at_dials: dict[str, list[str]] = {}
-    for note in study_notes(experiment):
+    of_study = list(study_notes(experiment))
+    if experiment.tune and not must_download(runs[0]):
+        of_study += validation_notes(pools.split_of(runs[0])["val_sizes"], runs[0].split)
+    for note in of_study:
         st.caption(plain(f"Note: {note}."))
     for run in runs:
-        for note in costs.notes_of(run):
+        for note in costs.notes_of(run, experiment.tune):
             by_note.setdefault(note.removeprefix(f"{run.algorithm.name}: "), []).append(run)
     for note, own in by_note.items():
         dial = dial_of(note, experiment.raw)
@@ -260,8 +274,8 @@ def _located(error: FedscapeError, run: RunConfig) -> str:
 def _heterogeneity(counts: np.ndarray) -> str:
     """Cached, since the distance takes a while for many clients."""
     return (
-        f"Label entropy of a client {label_entropy(counts).mean():.2f} of {np.log2(counts.shape[1]):.2f} bits, "
-        f"mean Jensen–Shannon distance {mean_js_distance(counts):.2f} (0 alike, 1 disjoint)."
+        f"Mean label entropy per client: {label_entropy(counts).mean():.2f} of at most {np.log2(counts.shape[1]):.2f} "
+        f"bits. Mean Jensen–Shannon distance: {mean_js_distance(counts):.2f} (0: identical, 1: disjoint)."
     )
 
 

@@ -98,7 +98,7 @@ def training_section(
     with right:
         about = f"Comma-separated whole numbers. Each method runs once with every seed. {definition('Seed')}"
         seeds = form.text("Seeds", listed(draft["seeds"]), "seeds", help=about)
-        about = "Seeds of the data and their split; every split is run with all seeds. Empty: each seed draws its own."
+        about = "Seeds of the data and the split. Each split runs with every seed. If empty, each seed draws a split."
         splits = form.text("Splits", listed(draft.get("splits", "")), "splits", placeholder="same as seeds", help=about)
     values, options = drafts.chosen(form, draft, "model"), MODELS.get(name).options
     model = advanced.options("Model", options, values, "model", options.model_fields, key=f"model.{name}")

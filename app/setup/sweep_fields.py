@@ -54,13 +54,13 @@ class Sweeps:
             self._values(name, label_of(parameter), parameter.description, offered(parameter, value, stand_in), path)
             return value
         first = first_values(parameter, value, stand_in)
-        about = f"Run several values of {name_in_words(parameter)}"
+        about = f"Try several values: {name_in_words(parameter)}"
         button = partial(self._button, "Sweep", about, drafts.begin_sweep, name, first)
         return self._form.field(parameter, value, path, key=key, scale=scale, stand_in=stand_in, beside=button)
 
     def _values(self, name: str, label: str, about: str, choices: Sequence[Any], *paths: str) -> None:
         state, given = f"{self._form.prefix}.{self._key}.sweep.{name}", self.given[name]
-        help = plain(" ".join(filter(None, [about, "A run for each value. Other values can be typed."])))
+        help = plain(" ".join(filter(None, [about, "One run per value and seed. You can also type other values."])))
         with row():
             if _are_chips(given):
                 started = self._form.start(state, [text_of(one) for one in given])

@@ -17,8 +17,8 @@ from engine.core.registry import Options
 from engine.core.spaces import SCALES, Space, names_of
 
 LABEL = (
-    "**Tune all methods alike** · Each gets the same number of settings, chosen on validation data. Only the final "
-    "runs, with fresh seeds, are evaluated on test data."
+    "**Tune all methods alike** · Tries the same number of settings for each method and selects the best on validation "
+    "data. Only the final runs, with new seeds, are evaluated on test data."
 )
 NOT_USED = "Not used, since the budget is in gradients."
 MAX_LETTERS = 40  # of a name in a label

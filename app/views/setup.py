@@ -22,7 +22,7 @@ from engine.config.schema import parse_experiment
 from engine.simulation.preflight import sampler_problems
 
 STYLE = Path(sections.__file__).with_name("setup.css")
-LEAD = "All methods use the same data split, initial model, batches and participants of each round."
+LEAD = "All methods share the data split and the initial model, and in each round the participants and their batches."
 
 
 def render() -> None:

@@ -10,6 +10,7 @@ import itertools
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, mode
 from engine.config.privacy import Privacy
 from engine.config.system import System
 from engine.config.tune import StudyRun, Tune
-from engine.config.yaml_text import MAX_LEVELS, problem_in, read_text, read_yaml
+from engine.config.yaml_text import MAX_LEVELS, as_plain, problem_in, read_text, read_yaml
 from engine.core.errors import MAX_PROBLEMS, MAX_SHOWN, InvalidConfig, UnknownName, cut, shown, suggestion
 from engine.core.registry import (
     AGGREGATORS,
@@ -61,7 +62,11 @@ class Training(Options):
     rounds: int = Field(50, ge=1, le=1_000_000, title="T", description="Communication rounds.")
     participation: float = Field(1.0, gt=0, le=1, description="Share of clients that participate in a round.")
     local_steps: int | None = Field(
-        None, ge=1, le=1_000_000, title="E", description="Local SGD steps per round (10 if neither is set)."
+        None,
+        ge=1,
+        le=1_000_000,
+        title="E",
+        description="Local SGD steps per round. Default: 10, unless local_epochs is set.",
     )
     local_epochs: int | None = Field(
         None, ge=1, le=1_000_000, description="Passes over the local data per round, instead of local_steps."
@@ -454,7 +459,7 @@ def _known_keys(raw: Mapping[Any, Any], sections: Sequence[str], problems: list[
     """The configuration with its keys as text; those that are neither a section nor of ``Machine`` are problems."""
     if reason := problem_in(raw):
         raise InvalidConfig([f"the configuration cannot be used: {reason}"])
-    raw, known = _mapping(raw, "", problems), (*sections, *Machine.model_fields)
+    raw, known = _mapping(as_plain(raw), "", problems), (*sections, *Machine.model_fields)
     unknown = [key for key in raw if key not in known]
     problems += [_unknown_key(key, raw[key], known) for key in unknown[:_MAX_COLLECTED]]
     return raw
@@ -542,9 +547,13 @@ def _unfold(raw: Any, path: str, base: Mapping[str, Any], problems: list[str]) -
         if not isinstance(values, list) or not values:
             problems.append(f"{path}.sweep.{cut(key, 40)}: {shown(values)}, must be a list of at least one value")
             sweep[key] = []
+        elif repeated := [value for value, n in Counter(map(_hashable, values)).items() if n > 1]:
+            problems.append(f"{path}.sweep.{cut(key, 40)}: {shown(repeated[0])} is listed twice; remove one")
+            sweep[key] = []
     if math.prod(map(len, sweep.values())) > _MAX_RUNS:
         problems.append(f"{path}.sweep: more than {_MAX_RUNS} combinations; sweep fewer values")
         return []
+    is_short = {key: len(set(map(_plain, values))) == len(values) for key, values in sweep.items()}
     unfolded = []
     for values in itertools.product(*sweep.values()):
         if len(problems) >= _MAX_COLLECTED:
@@ -558,7 +567,7 @@ def _unfold(raw: Any, path: str, base: Mapping[str, Any], problems: list[str]) -
             problems += [f"{path}.sweep: {problem}" for problem in error.problems]
             return []
         name = label or str(varied.get("name", ""))
-        text = " ".join([name, *(f"{_short(k)}={_plain(v)}" for k, v in point.items())])
+        text = " ".join([name, *(f"{_short(k)}={_plain(v) if is_short[k] else v}" for k, v in point.items())])
         if len(text) > _MAX_LINE:
             advice = "set a shorter `label`, or sweep fewer options"
             problems.append(f"{path}.sweep: {shown(text)} is too long for a label; {advice}")
@@ -718,6 +727,10 @@ def _short(key: str) -> str:
     """The name of a swept option in a label."""
     section, _, name = key.partition(".")
     return name if name and section in ("training", *OPTION_DIALS) else key
+
+
+def _hashable(value: Any) -> Any:
+    return value if isinstance(value, int | float | str) else str(value)
 
 
 def _plain(value: Any) -> str:

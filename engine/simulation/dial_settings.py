@@ -114,7 +114,7 @@ def _system_notes(system: System, participation: float) -> Iterator[str]:
         yield f"system.over_select={system.over_select:g}: all clients participate already, so it has no effect"
     is_alike = system.availability == 1 or system.availability <= LEAST_AVAILABLE
     if system.tie != "none" and is_alike and not (system.compute_s and system.compute_spread):
-        yield f"system.tie={system.tie}: all clients are equally fast and available; set compute_s or availability"
+        yield f"system.tie={system.tie}: no client computes slower or is available less; set compute_s or availability"
 
 
 def _deadline_notes(
@@ -137,7 +137,7 @@ def _deadline_notes(
 
 
 def _attack_notes(config: RunConfig, dials: Dials) -> Iterator[str]:
-    uploads = max(1, round(_sampled(config, dials.num_clients)))
+    uploads = max(1, round(num_sampled(config, dials.num_clients)))
     malicious = dials.expected_malicious(uploads)
     if dials.attack is not None and malicious and (weakness := dials.attack.weakness(uploads, malicious)):
         yield f"attack: with {malicious:,} of {uploads:,} uploads malicious, {weakness}"
@@ -158,10 +158,10 @@ def _expected_uploads(config: RunConfig, num_clients: int) -> int:
     """How many uploads the server is expected to use in a round, if none is late."""
     wanted = max(1, round(config.training.participation * num_clients))
     reporting = 1 - (config.system.drop_out if config.system else 0.0)
-    return min(wanted, max(1, round(_sampled(config, num_clients) * reporting)))
+    return min(wanted, max(1, round(num_sampled(config, num_clients) * reporting)))
 
 
-def _sampled(config: RunConfig, num_clients: int) -> float:
+def num_sampled(config: RunConfig, num_clients: int) -> float:
     """How many clients are expected to be sampled in a round."""
     available = config.system.availability if config.system else 1.0
     return min(config.sampled_share, available) * num_clients

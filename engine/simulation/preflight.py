@@ -22,7 +22,7 @@ FEW_OF_CLIENT, FEW_IN_ALL = 5, 200  # validation samples
 SECTIONS = {DataUnavailable: "dataset", ImpossiblePartition: "partition"}
 ON_CPU = {
     "tf32": "training.dtype: tf32 needs an NVIDIA GPU; there is none here, so it is float32",
-    "bfloat16": "training.dtype: bfloat16 is meant for an NVIDIA GPU; here is none, and most CPUs are slower with it",
+    "bfloat16": "training.dtype: bfloat16 is meant for an NVIDIA GPU; there is none here, and it is slow on most CPUs",
 }
 
 

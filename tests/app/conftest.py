@@ -64,7 +64,7 @@ def _rounds_are_not_timed(request: pytest.FixtureRequest, monkeypatch: pytest.Mo
     if file.startswith("test_setup") and file != "test_setup_cost.py":
         from app.setup import cost  # imports torch
 
-        monkeypatch.setattr(cost, "_one_round", lambda run, data: cost.Timed(0.01, 1000, 1e6))
+        monkeypatch.setattr(cost, "_one_round", lambda run, data, evaluated: cost.Timed(0.01, 1000, 1e6, 0.001))
 
 
 @pytest.fixture(scope="session")

@@ -32,7 +32,7 @@ def with_newcomers(empty_store: Store) -> Store:
 
 def test_set_up_shows_the_number_of_newcomers(empty_store: Store):
     page = setup.opened(HELD_OUT)
-    assert "3 more clients held out: they join after the last round." in compare.words(page)
+    assert "Not shown: 3 held-out clients, evaluated after the last round." in compare.words(page)
     assert setup.written(page)["partition"]["holdout_clients"] == 0.3
     assert not setup.messages(page)
 

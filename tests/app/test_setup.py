@@ -121,7 +121,7 @@ def test_how_much_clients_differ_is_computed_once(empty_store: Store, monkeypatc
     computed = []
     monkeypatch.setattr(preview, "mean_js_distance", lambda counts: computed.append(counts) or 0.25)
     page = opened(DIGITS | {"partition": DIGITS["partition"] | {"num_clients": 19}})  # clients of this test alone
-    assert "mean Jensen–Shannon distance 0.25" in words(page)
+    assert "Mean Jensen–Shannon distance: 0.25" in words(page)
     page.run()
     assert len(computed) == 1
 

@@ -29,11 +29,11 @@ def a_run(**changes: object) -> RunConfig:
 
 
 def test_two_short_rounds_give_the_cost_per_round_and_per_gradient():
-    assert cost._round_seconds(Timed(0.03, 100, 0), Timed(0.04, 200, 0), 1000) == pytest.approx(0.12)
+    assert cost._extrapolated(1000, (100, 0.03), (200, 0.04)) == pytest.approx(0.12)
 
 
 def test_noise_never_gives_gradients_zero_cost():
-    assert cost._round_seconds(Timed(0.05, 100, 0), Timed(0.04, 200, 0), 1000) > 0.04
+    assert cost._extrapolated(1000, (100, 0.05), (200, 0.04)) > 0.04
 
 
 def test_epochs_are_counted_in_steps():
@@ -76,6 +76,23 @@ def test_gradients_are_those_that_a_run_computes():
     run = a_run()
     computed = [result.scalars["gradient_evaluations"] for result in Simulation(run).rounds()]
     assert cost.cost_of(run).gradients == sum(computed) == 5 * 10 * 5 * 20, "rounds, clients, steps, samples"
+
+
+@pytest.mark.parametrize(
+    ("participation", "system", "expected"),
+    [(1.0, {"availability": 0.2}, 0.2), (0.2, {"over_select": 2.0}, 0.4), (0.2, {"availability": 0.5}, 0.2)],
+)
+def test_gradients_follow_how_many_clients_are_sampled(participation: float, system: dict[str, float], expected: float):
+    run = a_run(training=DIGITS["training"] | {"participation": participation}, system=system)
+    clients = run.partition.options.num_clients
+    assert cost.cost_of(run).gradients == 5 * round(expected * clients) * 5 * 20
+
+
+def test_training_at_evaluation_takes_time():
+    plain, tuned = (
+        cost.measure(a_run(algorithms=[{"name": "fedavg", "finetune_steps": steps}])).evaluation_s for steps in (0, 100)
+    )
+    assert tuned > 3 * plain
 
 
 def test_a_budget_of_gradients_is_shown_as_trials(empty_store: Store):
@@ -151,9 +168,9 @@ def test_r_hat_of_a_file_that_changes_is_computed_anew(own_data: Callable[[int],
 def test_a_method_is_timed_once_for_readers_who_need_it_at_once(monkeypatch: pytest.MonkeyPatch):
     timed: list[RunConfig] = []
 
-    def one_round(run: RunConfig, data: object) -> Timed:
+    def one_round(run: RunConfig, data: object, evaluated: int) -> Timed:
         timed.append(run)
-        return Timed(cost.SHORT_S, 1.0, 1.0)
+        return Timed(cost.SHORT_S, 1.0, 1.0, 0.01)
 
     monkeypatch.setattr(cost, "_one_round", one_round)
     monkeypatch.setattr(cost, "_moments", Lru(1))

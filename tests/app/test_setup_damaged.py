@@ -72,7 +72,19 @@ def test_a_damaged_link_opens_a_page_with_the_problems(empty_store: Store, name:
 def test_a_link_with_thousands_of_methods_fills_one_page() -> None:
     draft, dropped = drawable(GOOD | {"algorithms": [{"name": "fedavg", "label": str(i)} for i in range(3000)]})
     assert len(draft["algorithms"]) == MAX_DRAWN
-    assert dropped == [f"algorithms: only the first {MAX_DRAWN} of 3,000 methods are shown"]
+    assert dropped == [f"algorithms: only the first {MAX_DRAWN} of 3,000 methods were loaded"]
+
+
+def test_unknown_keys_of_a_link_are_named() -> None:
+    changes = {
+        "training": {"lrr": 0.5},
+        "partition": {"name": "iid", "num_clients": 4, "alpha": 1},
+        "algorithms": [{"name": "ditto", "lambda": 3, "training": {"momentun": 0.9}}],
+    }
+    draft, dropped = drawable(GOOD | changes)
+    keys = ("algorithms.0.training.momentun", "algorithms.0.lambda", "partition.alpha", "training.lrr")
+    assert sorted(dropped) == sorted(f"{key} is unknown and was ignored" for key in keys)
+    assert draft["algorithms"] == [{"name": "ditto", "training": {}}]
 
 
 def test_a_link_with_thousands_of_options_in_a_sweep_fills_one_page() -> None:

@@ -257,7 +257,7 @@ def test_a_note_belongs_to_the_dial_that_it_names():
     on = {"attack": ATTACK, "system": SYSTEM}
     assert dial_of("nothing is sent; attack has no effect", on) == "attack"
     assert dial_of("nothing is sent; aggregator has no effect", on) is None
-    assert dial_of("system.tie=size: all clients are equally fast", on) == "system"
+    assert dial_of("system.tie=size: no client computes slower", on) == "system"
     assert dial_of("batch_size=400: 3 of 4 clients have only 9 attackers", on) is None
     assert at_dial("system.tie: 'context', but ...", on) == "system.tie: 'context', but ..."
     assert at_dial("system.tie=size, but ...", on) == "system.tie: system.tie=size, but ..."

@@ -8,7 +8,7 @@ from app.setup.sweeps import shared, together
 from engine.core.registry import ALGORITHMS, Parameter
 from storage import Store
 from tests.app.samples import DIGITS
-from tests.app.test_setup import messages, opened, queue_button, written
+from tests.app.test_setup import expand, messages, opened, queue_button, written
 
 
 def parameter(method: str, name: str) -> Parameter:
@@ -78,6 +78,21 @@ def test_sweeps_keep_their_order():
     assert list(together(entry, LR, ["training.lr", "lam"])["sweep"]) == ["training.lr", "lam"]
     assert list(together(entry, LR, [])["sweep"]) == ["lam", "training.lr"]
     assert "sweep" not in together({"name": "ditto", "training": {"lr": 1}}, LR, [])
+
+
+def test_a_method_keeps_its_own_sweep_of_an_option_that_the_others_share(empty_store: Store):
+    own = {"name": "ditto", "training": {"lr": 0.3}, "sweep": {"training.lr": [0.3, 0.6]}}
+    page = opened(DIGITS | {"algorithms": [{"name": "fedavg", "sweep": LR}, own]})
+    assert [entry["sweep"] for entry in written(page)["algorithms"]] == [LR, own["sweep"]]
+    assert "Queue 4 runs" in {button.label for button in page.button}
+
+
+def test_a_sweep_of_steps_ends_when_epochs_are_chosen(empty_store: Store):
+    steps = {"training.local_steps": [5, 10]}
+    page = expand(opened(DIGITS | {"algorithms": [{"name": "fedavg", "sweep": steps}]}))
+    assert written(page)["algorithms"][0]["sweep"] == steps
+    page.segmented_control(key="setup_form.training.work").set_value("local_epochs").run()
+    assert "sweep" not in written(page)["algorithms"][0] and "local_epochs" in written(page)["training"]
 
 
 def test_a_sweep_of_no_parameter_is_shown_and_can_be_ended(empty_store: Store):

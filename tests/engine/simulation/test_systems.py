@@ -229,8 +229,8 @@ def test_a_tie_to_missing_contexts_is_reported_by_the_checks_before_a_run():
     [
         ({"deadline_s": 1}, "nothing takes time, so no upload is late"),
         ({"over_select": 1.5}, "all clients participate already"),
-        ({"tie": "labels", "up_mbit": 1}, "all clients are equally fast and available"),
-        ({"tie": "labels", "availability": 0.02}, "all clients are equally fast and available"),
+        ({"tie": "labels", "up_mbit": 1}, "no client computes slower or is available less"),
+        ({"tie": "labels", "availability": 0.02}, "no client computes slower or is available less"),
     ],
 )
 def test_settings_without_effect_are_noted(system, note):
