@@ -44,9 +44,10 @@ def late_gains(df: pd.DataFrame) -> pd.Series:
 
 def finding(df: pd.DataFrame) -> str:
     """``The last 8 of 16 trials added at most 0.1 points (Ditto): more trials would change little.``"""
-    gains, most = late_gains(df), int(df["trials"].max()) if len(df) else 0
-    if gains.empty or most < 2:
+    gains, counts = late_gains(df), df.groupby("method")["trials"].max()
+    if gains.empty or counts.max() < 2:
         return "With one trial per method nothing was tuned."
+    most = int(counts[gains.index[0]])
     half = most - (most + 1) // 2
     amount = points(gains.iloc[0])
     gain = f"The last {half} of {most} trials added {amount if amount.startswith('less') else f'at most {amount}'}"

@@ -17,7 +17,7 @@ from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout
 from app.charts.plot.point_labels import Point, name_points
 from app.data.comparison import doubt, per_method, ranking, unit_of
-from app.wording import count, names, number, plural
+from app.wording import capital, count, names, number, plural
 
 Spent = Literal["rounds", "megabytes", "simulated_s"]
 TITLES: dict[Spent, str] = {
@@ -115,13 +115,19 @@ def figure(df: pd.DataFrame, spent: Spent, target: str) -> go.Figure:
     return fig.update_layout(showlegend=False)
 
 
-def finding(df: pd.DataFrame, spent: Spent, target: str) -> str:
-    """Name the method with the least of each cost, among those that reach the target with every run."""
+def finding(df: pd.DataFrame, spent: Spent, target: str, is_ranked: bool = True) -> str:
+    """Name the method with the least of each cost, among those that reach the target with every run.
+
+    Methods that are not ranked are listed.
+    """
     whole = df[df["is_complete"]]
     if df.empty:
         return f"No method reaches {target}."
     if whole.empty:
         return f"No method reaches {target} with every {_counted(df)}."
+    if not is_ranked:
+        each = names((f"{m} ({number(v)})" for m, v in zip(whole["method"], whole[spent], strict=True)), MAX_NAMED)
+        return f"{capital(TITLES[spent])} to {target}: {each}."
     fewest = f"Fewest {TITLES[spent]} to {target}: {_least(whole, spent, number)}"
     return f"{fewest}. Fewest gradient evaluations: {_least(whole, 'gradient_evaluations', count)}."
 

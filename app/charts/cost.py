@@ -1,6 +1,6 @@
 """Accuracy against cost: the mean over clients by megabytes, gradient evaluations, seconds or simulated seconds."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pandas as pd
@@ -73,10 +73,11 @@ def named_methods(df: pd.DataFrame, front: str, gain: str) -> dict[str, str]:
     return {name: name for name in first}
 
 
-def heading(df: pd.DataFrame, tied: Sequence[str], cost: Cost) -> str:
-    """``CGPFL K=4 gains 1.3 points over LocalTrain, the cheapest``; ``tied`` are the methods that may be the best.
+def heading(df: pd.DataFrame, tied: Sequence[str], surpassed: Collection[str], cost: Cost) -> str:
+    """``CGPFL K=4 gains 1.3 points over LocalTrain, the cheapest``.
 
-    A question if the cost of the best is unknown, or that of all others.
+    ``tied`` are the methods that may be the best, ``surpassed`` those that another one is clearly better than. A
+    question if the cost of the best is unknown, or that of all others.
     """
     best = df.loc[df["mean"].idxmax()]
     if pd.isna(best["cost"]) or df["cost"].count() < 2:
@@ -88,7 +89,7 @@ def heading(df: pd.DataFrame, tied: Sequence[str], cost: Cost) -> str:
         is_clear = not is_few and len(tied) == 1
         most = "is the most accurate" if is_clear else "has the highest mean accuracy"
         return f"{best['method']} {most} at the lowest cost{over}"
-    if not is_few and cheapest["method"] in tied:
+    if not is_few and cheapest["method"] not in surpassed:
         return f"No method is clearly more accurate than {cheapest['method']}, the cheapest"
     gain, more = points(best["mean"] - cheapest["mean"], float(df["samples"].min())), best["cost"] - cheapest["cost"]
     price = f"{count(more) if more >= 1000 else number(more)} {UNITS[cost]}"

@@ -3,7 +3,6 @@
 import textwrap
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -12,7 +11,7 @@ from app.charts.plot.bands import whiskers
 from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout
 from app.data.comparison import per_method, per_run
-from app.wording import percent, percent_pm, points
+from app.wording import percent, percent_pm, signed_points
 
 MAX_LINES = 12
 LETTERS = 15  # in a line of a tick label
@@ -130,5 +129,4 @@ def change(df: pd.DataFrame, method: str, setting: str, off: str) -> str:
 
 def _signed(row: pd.Series, name: str, samples: str) -> str:
     gap = float(row[name] - row[f"{name}_off"])
-    sign = "+" if gap > 0 else "−" if gap < 0 else "±"
-    return f"{sign}{points(np.abs(gap), float(row[samples]))}" if gap else "unchanged"
+    return f"{signed_points(gap, float(row[samples]))} points" if gap else "unchanged"

@@ -38,9 +38,12 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame, chosen: Sequ
             marker_opacity=np.where(is_lit, 1, paired.FADED) if len(chosen) else 1,
             marker_color=np.where(points > 0, look[a].color, look[b].color),
             customdata=df[["client"]].to_numpy(),
-            text=[signed_points(r.difference, r.samples) for r in df.itertuples()],
+            text=[
+                f"{name}: {signed_points(r.difference, r.samples)} points"
+                for name, r in zip(paired.who(df), df.itertuples(), strict=True)
+            ],
             textposition="none",
-            hovertemplate="client %{customdata[0]}: %{text} points<extra></extra>",
+            hovertemplate="%{text}<extra></extra>",
         )
     )
     if len(ranks):

@@ -10,7 +10,7 @@ from app.charts.plot.bands import whiskers
 from app.charts.plot.method_styles import Look, looks
 from app.charts.plot.palette import base_layout, ground, translucent
 from app.data.comparison import doubt, per_method, per_run, ranking, unit_of
-from app.wording import decimals, names, percent, percent_pm, plural
+from app.wording import capital, decimals, names, percent, percent_pm, plural, points
 
 MAX_ROOMY = 14  # with more methods, the means have no numbers above them
 LINE_PX = 3
@@ -64,10 +64,16 @@ def data(clients: pd.DataFrame, share: float, by: SortKey = "mean", other: pd.Da
     return rows.sort_values(by, ascending=by == "spread", kind="stable")[columns].reset_index(drop=True)
 
 
-def finding(df: pd.DataFrame, by: SortKey = "mean", share: float = 0.05) -> str:
-    """``Highest mean: Ditto with 97.41 %; CGPFL may be as good.``, also for screen readers."""
+def finding(df: pd.DataFrame, by: SortKey = "mean", share: float = 0.05, is_ranked: bool = True) -> str:
+    """``Highest mean: Ditto with 97.41 %; CGPFL may be as good.``, also for screen readers.
+
+    ``Mean: Ditto 97.41 % to CGPFL 61.20 %.`` of methods that are not ranked.
+    """
     first, what = df.iloc[0], MEANING[by].format(share=f"{100 * share:g}").capitalize()
-    value = percent(first[by], samples=first["samples" if by == "mean" else "tail_samples"])
+    value = _value(first, by)
+    if not is_ranked:
+        last, measure = df.iloc[-1], capital(what.partition(" ")[2])
+        return f"{measure}: {first['method']} {value} to {last['method']} {_value(last, by)}."
     others = list(df.loc[df["may_be_best"], "method"])[1:]
     unsure = doubt(int(df["seeds"].max()), others, unit=first["unit"]) if len(df) > 1 else ""
     return f"{what}: {first['method']} with {value}{unsure}."
@@ -239,6 +245,11 @@ def _chosen(df: pd.DataFrame, clients: pd.DataFrame, is_dense: bool) -> go.Scatt
         ],
         marker={"symbol": "circle", "size": 6, "color": ground().ink},
     )
+
+
+def _value(row: pd.Series, by: SortKey) -> str:
+    samples = row["samples" if by == "mean" else "tail_samples"]
+    return points(row[by], samples) if by == "spread" else percent(row[by], samples=samples)
 
 
 def _hover(row: Any, share: float) -> list[str]:

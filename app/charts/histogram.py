@@ -103,4 +103,6 @@ def finding(df: pd.DataFrame) -> str:
     best = floors[floors == floors.max()]
     others = len(best) - 1
     many = f" and {others} other{'s' if others > 1 else ''}" if others else ""
-    return f"Under {best.index[0]}{many} no client is below {percent(best.iloc[0], 0)}."
+    if not best.iloc[0]:
+        return f"Under every method, some client is below {percent(df['end'].min(), 0)}."
+    return f"Under {best.index[0]}{many}, no client is below {percent(best.iloc[0], 0)}."

@@ -71,8 +71,8 @@ class Verdict:
         ties = f", {self.tied} tied share their ranks" if self.tied else ""
         return (
             f"Wilcoxon signed-rank {p}, effect r = {r} (two-sided, {how}, n = {n}{left}{ties}): the chance of a "
-            "difference this large if the methods were equal. Clients share training runs, so this holds for these "
-            "runs, not for new ones."
+            "difference at least this large if the methods were equal. Clients share training runs, so this holds for "
+            "these runs, not for new ones."
         )
 
 
@@ -92,6 +92,13 @@ def data(clients: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     pairs["difference"] = (pairs["a"] - pairs["b"]).astype(float).round(round(-np.log10(ROUNDING)))
     order = pairs.sort_values(["difference", "split", "client"], ascending=[False, True, True])
     return order.reset_index(drop=True)
+
+
+def who(df: pd.DataFrame) -> list[str]:
+    """``client 3``; with several splits ``client 3 of split 1``, since they have different clients."""
+    clients = [f"client {client}" for client in df["client"]]
+    several = df["split"].nunique() > 1
+    return [f"{one} of split {s}" for one, s in zip(clients, df["split"], strict=True)] if several else clients
 
 
 def verdict(df: pd.DataFrame, are_benign: bool = False) -> Verdict:
@@ -159,11 +166,18 @@ def _hover(row: Any, a: str, b: str) -> str:
 
 def _stacked(df: pd.DataFrame) -> pd.DataFrame:
     """Clients at the same point become one larger marker: small test sets give few distinct accuracies."""
-    points = df.groupby(["a", "b", "difference"], as_index=False).agg(
-        client=("client", "first"), clients=("client", list), count=("client", "size"), samples=("samples", "min")
+    points = (
+        df.assign(who=who(df))
+        .groupby(["a", "b", "difference"], as_index=False)
+        .agg(
+            client=("client", "first"),
+            clients=("client", list),
+            count=("client", "size"),
+            samples=("samples", "min"),
+            who=("who", list),
+        )
     )
     points["who"] = [
-        "<br>".join([*(f"client {c}" for c in own[:4]), *([f"and {len(own) - 4} more here"] if len(own) > 4 else [])])
-        for own in points["clients"]
+        "<br>".join([*own[:4], *([f"and {len(own) - 4} more here"] if len(own) > 4 else [])]) for own in points["who"]
     ]
     return points

@@ -59,7 +59,8 @@ def finding(df: pd.DataFrame, symbol: str, method: str) -> str:
     words = f"Spearman's ρ of {symbol} and accuracy is {rho:+.2f}; ".replace("-", "−") if np.isfinite(rho) else ""
     gain = df.loc[df["is_chosen"], "value"].max() - df.loc[df["is_default"], "value"].max()
     worth = f"; tuning gained {points(gain)} over the defaults on validation" if gain > 0 else ""
-    return f"{method}: {words}{near} of {plural(all_of, 'setting')} within a point of the best{worth}."
+    are_near = f"{near} of {plural(all_of, 'setting')} {'is' if near == 1 else 'are'} within a point of the best"
+    return f"{method}: {words}{are_near}{worth}."
 
 
 def figure(df: pd.DataFrame, axis: Axis, look: Look) -> go.Figure:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.charts import differences
+from app.charts import differences, paired
 from app.charts.paired import FADED, SIGNIFICANT
 from app.charts.plot.palette import base_layout, ground
 from app.charts.plot.segments import joined
@@ -102,7 +102,7 @@ def figure(df: pd.DataFrame, touched: Touched | None, color: str, chosen: Sequen
     ``color`` is that of marks where the trait is a flag or unknown. Of more than 2,000 clients the marks are quantiles.
     """
     whole, fig = len(df), go.Figure()
-    everyone, df = df, df.iloc[quantiles(len(df))]
+    everyone, df = df, df.assign(who=paired.who(df)).iloc[quantiles(len(df))]
     y = 100 * df["difference"]
     nothing = [None] * len(df)
     fig.add_scatter(
@@ -162,7 +162,7 @@ def _filled(own: pd.DataFrame, touched: Touched | None, color: str) -> dict[str,
 
 def _hover(row: Any, touched: Touched | None) -> str:
     before, now = (percent(value, samples=row.samples) for value in (row.off, row.on))
-    lines = [f"client {row.client}: {signed_points(row.difference, row.samples)} points", f"{before} → {now}"]
+    lines = [f"{row.who}: {signed_points(row.difference, row.samples)} points", f"{before} → {now}"]
     if row.is_malicious:
         lines.append("malicious, not counted")
     if touched is not None and not touched.is_flag and np.isfinite(row.touched):

@@ -84,7 +84,7 @@ def low_mean_top(view: View, by: dumbbell.SortKey, clients: Sequence[int]) -> Sh
     rows = view.keep(
         ("low, mean, top", by),
         lambda: dumbbell.data(view.clients(), view.share, by, view.clients(view.other_model)),
-    )
+    ).assign(unit=view.spread.removesuffix("s"))
     ring = f"; ring: mean of the {view.other_model} model" if rows["other"].notna().any() else ""
     dots = "; dots: the chosen clients" if clients else ""
     return Shown(
@@ -92,9 +92,9 @@ def low_mean_top(view: View, by: dumbbell.SortKey, clients: Sequence[int]) -> Sh
             dumbbell.figure, rows, view.share, view.other_model, chosen_clients.accuracies(view, clients)
         ),
         tables.for_download(rows),
-        dumbbell.finding(rows, by, view.share),
+        dumbbell.finding(rows, by, view.share, view.is_ranked),
         f"Lowest {view.tail} % ◂ mean ▸ top {view.tail} %",
-        f"{view.tail_words(rows).capitalize()}; {view.rule}; whisker: ± over {view.spread}{ring}{dots}.",
+        f"{view.tail_words(rows).capitalize()}; {view.rule}; whisker: {view.whisker}{ring}{dots}.",
         key="dumbbell",
         name="low-mean-top",
         heads={"seeds": Head(capital(view.spread))},

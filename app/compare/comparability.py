@@ -172,7 +172,7 @@ def _state(run: RunRecord) -> str:
     if run.status == "diverged":
         reason = f" ({run.error})" if run.error else ""
         return f"diverged at round {run.round}{reason}; its means are over clients whose models are still finite"
-    return f"{run.status} at round {run.round} of {run.rounds}; its last stored round is used"
+    return f"{run.status} at round {run.round} of {run.rounds}; its last evaluated round is used"
 
 
 def _json(value: Any) -> str:

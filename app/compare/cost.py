@@ -14,7 +14,7 @@ from app.compare.view import View, more
 from app.components import page
 from app.components.shown import Shown, with_finding
 from app.data import column_heads
-from app.data.comparison import ranking
+from app.data.comparison import ranking, surpassed
 from app.data.costs import AXIS_CHOICES, AXIS_TITLES, COST_CHOICES, Axis, Cost, offered
 from app.state import url_state
 from app.state.choice import Choice, Choices
@@ -61,7 +61,7 @@ def heading(view: View, price: Cost) -> str:
     runs = view.with_costs()
     if not view.is_ranked or runs["method"].nunique() < 2:
         return "How fast, and at what cost?"
-    return cost.heading(_points(view, price), ranking(runs, "mean").tied, price)
+    return cost.heading(_points(view, price), ranking(runs, "mean").tied, surpassed(runs, "mean"), price)
 
 
 def against_cost(view: View, price: Cost) -> Shown:
@@ -94,7 +94,8 @@ def curves(view: View, x: Axis) -> Shown:
         lines,
         f"{view.model} accuracy over {AXIS_TITLES[x]} for {names(drawn, 12)}",
         f"Mean accuracy{dashed}",
-        f"{view.model.capitalize()} model, mean over clients and {view.spread}. {_left_out(view, x)}",
+        f"{view.model.capitalize()} model, mean over clients and {view.spread}. {_left_out(view, x)}"
+        f"{_cut_short(view, x)}",
         key="curves",
         name=f"accuracy-over-{x}",
         heads={
@@ -102,6 +103,15 @@ def curves(view: View, x: Axis) -> Shown:
             "seeds": column_heads.Head(capital(view.spread)),
         },
     )
+
+
+def _cut_short(view: View, x: Axis) -> str:
+    """The methods of which a run ended sooner than others, and with it the curve."""
+    lines, evaluated = view.curves(x), view.last_evaluated
+    ends = lines.groupby("method")["round"].max()
+    longest = {m.name: max((evaluated.get(i, 0) for i in m.run_ids), default=0) for m in view.methods if m.name in ends}
+    short = [f"{name} at round {ends[name]} of {last}" for name, last in longest.items() if ends[name] < last]
+    return f" A curve ends with the shortest run of its method: {names(short)}." if short else ""
 
 
 def _left_out(view: View, x: Axis) -> str:
@@ -115,4 +125,8 @@ def _left_out(view: View, x: Axis) -> str:
     if count > curves_over_seeds.MAX_BANDS:
         return f"Bands over {view.spread} are shown for up to {curves_over_seeds.MAX_BANDS} methods."
     has_band = lines["mean_pm"].notna().any()
-    return f"Band: ± one standard deviation over {view.spread}." if has_band else "One seed each."
+    return (
+        f"Band: ± one standard deviation over {view.spread}."
+        if has_band
+        else f"One {view.spread.removesuffix('s')} each."
+    )

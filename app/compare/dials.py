@@ -56,7 +56,7 @@ def figure(view: View, parameter: str) -> Shown:
         key="sweep",
         name=f"sweep-{parameter}",
         title=f"Accuracy by {symbol}; ★ best, chosen on {rows['chosen_on'].iloc[0]}; dashed: lowest {view.tail} %",
-        also=f"{meaning} {view.rule.capitalize()}, whisker: ± over {view.spread}.".strip(),
+        also=f"{meaning} {view.rule.capitalize()}, whisker: {view.whisker}.".strip(),
         heads={"value": Head(symbol), "seeds": Head(capital(view.spread))},
     )
 

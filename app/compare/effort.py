@@ -93,7 +93,7 @@ def figure(view: View, goal: Goal, spent: communication.Spent, target: str) -> S
     shown = goal.target.titles[target]
     points = view.keep(("effort", goal.name, target), lambda: points_of(view, goal, target))
     words = f"{'a mean accuracy of' if goal.name == 'accuracy' else 'an error of'} {shown}"
-    finding = communication.finding(points, spent, words)
+    finding = communication.finding(points, spent, words, view.is_ranked)
     if points.empty:
         return finding
     return with_finding(

@@ -31,7 +31,7 @@ def title(runs: pd.DataFrame, column: str = "mean", samples: str = "samples") ->
     found, few = part.found, part.found.seeds < MIN_BLOCKS
     first, tied = found.first, found.methods[:1] if few else found.tied
     percents = part.in_percent([first, *(rivals := _rivals(runs, found.methods, tied))])
-    if few and (doubt := part.against_second()):
+    if doubt := part.against_first() if few else part.ahead_of_first():
         return f"{first} is highest at {percents[first]}, but {doubt}"
     if few and not found.lead.mean > ROUNDING:
         same = part.in_percent([first])[first]
@@ -82,7 +82,9 @@ def headline(runs: pd.DataFrame, share: float, clients: pd.DataFrame, are_benign
     if mean.found.seeds < MIN_BLOCKS:
         return _too_few(mean, tail, worst, clients, are_benign)
     first, seeds = mean.found.first, mean.found.over
-    if mean.found.is_clear:
+    if doubt := mean.ahead_of_first():
+        lead = f"{first} has the highest mean accuracy, but {doubt} ({seeds})"
+    elif mean.found.is_clear:
         lead = f"{first} leads by {mean.lead} on mean accuracy ({mean.reach(mean.found.lead)}, {seeds})"
     else:
         lead = f"{capital(mean.tied('on mean accuracy'))}, {seeds})"
@@ -130,15 +132,21 @@ class Part:
         """``3.2 points``: how far the first is ahead of the second."""
         return points(self.found.lead.mean, self.samples)
 
-    def against_second(self) -> str:
-        """What speaks against the first, since the second has other seeds; empty if nothing does."""
+    def ahead_of_first(self) -> str:
+        """The methods that are ahead of the first where both have results, as they have other seeds; empty if none."""
+        gaps = zip(self.found.methods[1:], self.found.standing.gaps, strict=True)
+        ahead = [method for method, gap in gaps if gap.n and gap.mean < -ROUNDING]
+        return f"{_several(ahead)} {'is' if len(ahead) == 1 else 'are'} ahead where both have results" if ahead else ""
+
+    def against_first(self) -> str:
+        """What speaks against the first, since other methods have other seeds; empty if nothing does."""
         found, gap = self.found, self.found.lead
         if not found.seeds:
             return f"the methods have no {found.unit} in common"
         if not gap.n:
             return f"it has no {found.unit} in common with {found.second}"
-        if gap.mean < -ROUNDING:
-            return f"{found.second} is ahead where both have results"
+        if ahead := self.ahead_of_first():
+            return ahead
         if gap.mean <= ROUNDING < self.means[found.first] - self.means[found.second]:
             return f"{found.second} is level where both have results"
         return ""
@@ -168,8 +176,8 @@ def _too_few(mean: Part, tail: Part, worst: str, clients: pd.DataFrame, are_beni
     found, gap = mean.found, mean.found.lead
     won, contested = mean.won()
     if not gap.n:
-        return f"{found.first} has the highest mean accuracy, but {mean.against_second()}."
-    if doubt := mean.against_second():
+        return f"{found.first} has the highest mean accuracy, but {mean.against_first()}."
+    if doubt := mean.against_first():
         seen = f"{found.first} has the highest mean accuracy, but {doubt}"
     elif not gap.mean > ROUNDING:
         seen = f"{found.first} and {found.second} have the same mean accuracy"

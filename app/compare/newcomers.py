@@ -33,7 +33,7 @@ def part(view: View, choices: Choices) -> Part | None:
 def figure(view: View, by: str) -> Shown:
     unseen = view.unseen_clients()
     rows = dumbbell.data(unseen, view.share, cast(dumbbell.SortKey, by), view.clients("personalized", "last"))
-    found = finding(rows, ranking(per_run(unseen, view.share), "mean"))
+    found = finding(rows, ranking(per_run(unseen, view.share), "mean"), view.is_ranked)
     return with_finding(
         dumbbell.figure(rows, view.share, "trained clients'"),
         tables.for_download(rows),
@@ -47,10 +47,12 @@ def figure(view: View, by: str) -> Shown:
     )
 
 
-def finding(rows: pd.DataFrame, by_mean: Ranking) -> str:
+def finding(rows: pd.DataFrame, by_mean: Ranking, is_ranked: bool = True) -> str:
     """``3 clients were held out; Ditto is best for them: 91.2 %, against 93.0 % for clients that trained.``"""
     best = rows.loc[rows["method"] == by_mean.first].iloc[0]
     held_out = plural(int(best["clients"]), "client was held out", "clients were held out")
+    if not is_ranked:
+        return f"{held_out}. {dumbbell.finding(rows.sort_values('mean', ascending=False), is_ranked=False)}"
     value = percent(best["mean"], samples=best["samples"])
     trained = percent(best["other"], samples=best["other_samples"])
     score = f"{value}, against {trained} for clients that trained" if pd.notna(best["other"]) else value

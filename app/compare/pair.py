@@ -128,8 +128,8 @@ def figures(view: View, pairs: pd.DataFrame, a: str, b: str, clients: Sequence[i
 
 def _gains(pairs: pd.DataFrame, clients: Sequence[int], a: str, b: str) -> str:
     """``CGPFL K=4 minus Ditto: client 3 +2.10 and client 7 −0.35 points.``"""
-    own = pairs[pairs["client"].isin(clients)]
-    each = (f"client {row.client} {signed_points(row.difference, row.samples)}" for row in own.itertuples())
+    own = pairs.assign(who=paired.who(pairs))[pairs["client"].isin(clients)]
+    each = (f"{row.who} {signed_points(row.difference, row.samples)}" for row in own.itertuples())
     return f"{a} minus {b}: {names(each, MAX_NAMED)} points."
 
 

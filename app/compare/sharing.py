@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from app.data.comparison import ranking
+from app.data.comparison import ranking, surpassed
 from engine.core.statistics import MIN_BLOCKS
 
 ALONE = "local_train"
@@ -19,5 +19,5 @@ def sharing(runs: pd.DataFrame) -> str:
     found = ranking(runs, "mean")
     if found.seeds < MIN_BLOCKS:
         return f"No method beats {found.first}, which shares nothing, in these runs." if found.first in alone else ""
-    best = {found.first} if found.is_clear else set(found.tied)
-    return "Sharing does not help here: no method is clearly better than training alone." if best & alone else ""
+    is_helpful = alone <= surpassed(runs, "mean")
+    return "" if is_helpful else "Sharing does not help here: no method is clearly better than training alone."

@@ -79,7 +79,7 @@ def _by_spread(view: View, rows: pd.DataFrame, solved: pd.Series, shown: str) ->
         key="error_over_R",
         name="error-over-R",
         title="Distance from the true model by R; ★ lowest",
-        also=f"Squared distance of {whose}, whisker: ± over {view.spread}.{solution if shown == 'statistical' else ''}",
+        also=f"Squared distance of {whose}, whisker: {view.whisker}.{solution if shown == 'statistical' else ''}",
         heads={"seeds": Head(capital(view.spread))},
     )
 
@@ -100,7 +100,7 @@ def _over_classes(view: View) -> Iterator[Part]:
             key=f"errors_{model}",
             name=f"error-over-classes-{model}",
             title="Error on the common test set by classes per client; ★ lowest",
-            also=f"In percent, mean over the clients' models of the {view.rule}; whisker: ± over {view.spread}.",
+            also=f"In percent, mean over the clients' models of the {view.rule}; whisker: {view.whisker}.",
             heads={"seeds": Head(capital(view.spread))},
         )
         yield Part(f"When does sharing help with {model}?", (shown,))

@@ -120,6 +120,11 @@ class View:
             return "splits"
         return "seeds" if self.by == METHOD else "pooled runs"
 
+    @property
+    def whisker(self) -> str:
+        """What whiskers show."""
+        return f"± one standard deviation over {self.spread}"
+
     def clients(self, model: ModelKind | None = None, when: When | None = None) -> pd.DataFrame:
         """[run, method, algorithm, split, seed, client, accuracy, test_size]."""
         model, when = model or self.model, when or self.when
@@ -171,12 +176,19 @@ class View:
         until, broken = {}, []
         for run_id, run in self.runs.items():
             best = queries.best_round(run, model or self.model) if (when or self.when) == "best" else None
-            until[run_id] = run.round if best is None else best
+            until[run_id] = self.last_evaluated.get(run_id, run.round) if best is None else best
             if best is None and run.status == "diverged":
                 broken.append(run_id)
         costs = self.costs_until(until).set_index("run")
         costs.loc[costs.index.isin(broken)] = np.nan
         return self.per_run(model, when).merge(costs.reset_index(), on="run", how="left")
+
+    @property
+    def last_evaluated(self) -> dict[int, int]:
+        """run -> its last round with accuracies, which may not be the last one before it has ended."""
+        series = self.series()
+        known = series[(series["name"] == f"{self.model}.mean") & series["value"].notna()]
+        return known.groupby("run")["round"].max().to_dict()
 
     def costs_until(self, until: Mapping[int, int]) -> pd.DataFrame:
         """[run, megabytes, gradient_evaluations, seconds] up to round ``until[run]``; simulated_s if some have it."""

@@ -129,7 +129,9 @@ class Panel:
         clients = " or ".join(dict.fromkeys(self._words(count) for count in table["clients"]))
         tails = " or ".join(dict.fromkeys(f"{row.tail} of {self._words(row.clients)}" for row in table.itertuples()))
         lines = f" No line: {names(left_out)}." if left_out else ""
-        spread = f" Whisker: ± over {self.view.spread}." if table["mean_pm"].notna().any() else ""
+        spread = (
+            f" Whisker: ± one standard deviation over {self.view.spread}." if table["mean_pm"].notna().any() else ""
+        )
         return with_finding(
             figure_cache.figure(dial_settings.figure, table, self.view.share),
             table.drop(columns=["samples", "tail_samples"]),

@@ -11,7 +11,7 @@ import pandas as pd
 
 from app.wording import names, plural
 from engine.core.registry import ALGORITHMS
-from engine.core.statistics import MIN_BLOCKS, Interval, StatisticalRanking, rank_methods
+from engine.core.statistics import MIN_BLOCKS, Interval, StatisticalRanking, rank_methods, t_interval
 from engine.metrics import tail_size
 from storage import RunRecord
 
@@ -211,6 +211,24 @@ def ranking(runs: pd.DataFrame, column: str, is_higher_better: bool = True) -> R
     table = runs.pivot_table(index="split", columns="method", values=column).reindex(columns=methods)
     found = rank_methods(table.to_numpy(float), is_higher_better)
     return Ranking(tuple(methods[place] for place in found.order), found, unit_of(runs))
+
+
+def surpassed(runs: pd.DataFrame, column: str) -> set[str]:
+    """[method, split, <column>] -> the methods that another one is clearly better than.
+
+    That is, the 95 % interval of their difference over three splits or more is above 0.
+    """
+    table = runs.pivot_table(index="split", columns="method", values=column)
+    return {
+        str(method)
+        for method in table
+        if any(map(_is_clearly_above, table.drop(columns=method).sub(table[method], axis=0).to_numpy(float).T))
+    }
+
+
+def _is_clearly_above(differences: np.ndarray) -> bool:
+    found = t_interval(differences[np.isfinite(differences)])
+    return found.n >= MIN_BLOCKS and found.is_above_zero
 
 
 def unit_of(runs: pd.DataFrame) -> str:

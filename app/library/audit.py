@@ -24,7 +24,7 @@ def expander() -> None:
             st.caption("Nothing yet. Everything that people queue, change or delete is listed here.")
             return
         newest = f"The newest {wording.count(MAX_ENTRIES)} entries. " if len(entries) == MAX_ENTRIES else ""
-        st.caption(f"{newest}Entries stay when their runs are deleted.")
+        st.caption(f"{newest}Entries are kept when their runs are deleted.")
         st.dataframe(
             table(entries),
             hide_index=True,

@@ -35,13 +35,16 @@ def _write(run_ids: Sequence[int]) -> None:
 
 
 def take_rows(key: str, table: pd.DataFrame) -> None:
-    """Select the runs of the selected rows; selected runs that the table does not show stay selected."""
+    """Select the runs of the selected rows.
+
+    Selected runs that the table does not show stay selected, and those of rows that are selected only in part.
+    """
     if not key.endswith(f".{turn()}"):  # the table has been replaced since
         return
-    ids = [run_id for own in table["runs"] for run_id in own]
-    rows = st.session_state[key]["selection"]["rows"]
+    rows, before = st.session_state[key]["selection"]["rows"], set(selected_rows(table))
     picked = [run_id for own in table["runs"].iloc[rows] for run_id in own]
-    _write([*(run_id for run_id in url_state.ids("runs") if run_id not in ids), *picked])
+    dropped = {run_id for i in before.difference(rows) for run_id in table["runs"].iloc[i]}
+    _write([*(run_id for run_id in url_state.ids("runs") if run_id not in {*dropped, *picked}), *picked])
 
 
 def panel(runs: Mapping[int, RunRecord], listed: Sequence[int]) -> list[RunRecord]:

@@ -36,4 +36,4 @@ def panel(runs: Sequence[RunRecord]) -> None:
 def drop(run_ids: Sequence[int]) -> Notice:
     with permits.allow("delete", queries.store(), "Drop models", run_ids=run_ids):
         freed = queries.store().artifacts.drop_models(run_ids)
-    return Notice(f"Dropped the models of {wording.plural(len(run_ids), 'run')}, freeing {wording.size_bytes(freed)}.")
+    return Notice(f"Dropped models, freeing {wording.size_bytes(freed)}.")

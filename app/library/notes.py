@@ -87,7 +87,7 @@ def write(
             )
     except NoteChanged as error:
         now = wording.plain(wording.names((f"“{note}”" for note in error.notes), limit=len(error.notes)))
-        text = f"Not saved: the note was changed meanwhile. It is now {now}; yours is still in the form."
+        text = f"Not saved: the note has changed since you opened it. It is now {now}; yours is still in the form."
         return Notice(text, "error", (Offer("Replace it", write, (things, note, add, remove, kind, error.notes)),))
     except ValueError as error:
         return Notice(wording.plain(f"Not saved: {error}."), "error")

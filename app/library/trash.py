@@ -86,7 +86,7 @@ def restore(run_ids: Sequence[int]) -> Notice:
     back = [run.id for run in queries.runs(run_ids=run_ids, include_archived=True)]
     choose(back)
     if not back:
-        return Notice("These runs were permanently deleted meanwhile.", "error")
+        return Notice("These runs have since been permanently deleted.", "error")
     return Notice(f"Restored {wording.plural(len(back), 'run')}.")
 
 

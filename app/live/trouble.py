@@ -206,7 +206,7 @@ def _advice(kind: str, run: RunRecord, events: Sequence[EventRecord]) -> tuple[s
             )
         case "killed":
             return (
-                "It was in an operation that cannot be interrupted.",
+                "The operation in progress could not be interrupted.",
                 "No stored data is lost: completed rounds are kept.",
             )
         case "unattended":
@@ -217,10 +217,10 @@ def _advice(kind: str, run: RunRecord, events: Sequence[EventRecord]) -> tuple[s
             )
         case "silent":
             return (
-                "Its process sends no heartbeat: the computer may be overloaded, a single round may take very long, or "
+                "There is no heartbeat: the computer may be overloaded, a single round may take very long, or "
                 "the process hangs.",
-                "Wait: after a long silence the process is terminated and the run resumes from its last checkpoint. Or "
-                "cancel it; completed rounds are kept.",
+                "Wait: after a long silence the process is terminated, and training resumes from the last checkpoint. "
+                "Or cancel; completed rounds are kept.",
             )
         case _:
             return (

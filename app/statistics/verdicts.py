@@ -70,19 +70,14 @@ def blocks_needed(comparisons: int, alpha: float = ALPHA) -> int:
 
 
 def too_few_blocks(blocks: int, methods: int, comparisons: int, alpha: float = ALPHA) -> str:
-    """Why no pair can be significant, or nothing if one can.
-
-    ``5 splits of 10 methods are too few for any pair to differ significantly; at least 11 are needed.``
-    """
+    """Why Wilcoxon's test cannot be significant for any pair, or nothing if it can."""
     needed = blocks_needed(comparisons, alpha) if comparisons else 0
     if blocks >= needed:
         return ""
     if blocks == 1:
         return "One split: what follows is about these clients, not about the methods."
-    return (
-        f"{blocks} splits of {plural(methods, 'method')} are too few for any pair to differ significantly; at least "
-        f"{needed} are needed."
-    )
+    few = f"{blocks} splits are too few for Wilcoxon's test to be significant for any pair"
+    return f"{few} of {plural(methods, 'method')}: it needs at least {needed}."
 
 
 def tail_in_words(lowest: float, floor: Interval) -> str:

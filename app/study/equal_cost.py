@@ -117,7 +117,7 @@ def cost_of(axis: str) -> Cost:
 def about(study: Study, cost: Cost) -> str:
     splits = shared_splits(tuned_runs(study))
     left = f" Only {names(f'split {split}' for split in splits)}: the others lack results of some methods."
-    parts = ", ".join("all" if share == 1 else f"{100 * share:g} %" for share in SHARES)
+    parts = names((f"{100 * share:g} %" for share in SHARES), last="or")
     return (
         f"Mean test accuracy at the last evaluated round within the budget: {parts} of what the cheapest method spends "
         f"in its most expensive run ({AXIS_TITLES[cost]}). Settings were chosen at full length."

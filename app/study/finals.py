@@ -114,11 +114,11 @@ def heading(runs: pd.DataFrame, reference: str | None) -> str:
 def about(study: Study) -> str:
     reference = study.reference or "the reference"
     of_one = "over seeds and clients of this split only, too short with few seeds"
-    over = "over splits (seeds averaged in each)" if len(study.splits) > 1 else of_one
+    over = "over splits (seeds averaged in each)" if numbers.num_splits(study) > 1 else of_one
     return (
         f"Test accuracy in percent; 95 % interval of the difference to the tuned {reference} {over}. Hurt, helped: "
-        f"clients with a lower or higher accuracy than under it. Chance floor: the lowest 10 % if all clients had the "
-        "same true accuracy."
+        f"clients with a lower or higher accuracy than under {reference}. Chance floor: the lowest 10 % if all clients "
+        "had the same true accuracy."
     )
 
 

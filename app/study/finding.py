@@ -26,10 +26,17 @@ class Finding:
 
 
 def of(study: Study) -> Finding:
-    table, compared, splits = numbers.table(study), numbers.compared(study), len(study.splits)
+    table, compared, splits = numbers.table(study), numbers.compared(study), numbers.num_splits(study)
     return Finding(
         title(table, compared, study.reference, splits),
-        procedure(len(study.entries), study.budget, len(study.seeds), splits, SELECT[study.select]),
+        procedure(
+            len(study.entries),
+            study.budget,
+            len(study.seeds),
+            len(study.splits),
+            SELECT[study.select],
+            is_limit=study.plan.tune.gradients is not None,
+        ),
         tuple(sentences(table, compared, study.reference, splits, data_in_words(study))),
     )
 
@@ -94,7 +101,7 @@ def _verdicts(differences: Mapping[str, Difference], reference: str, samples: fl
         what = f"{_verb(known, 'is', 'are')} not clearly different from {reference}"
         found.append(f"{_named(known)} {what} (between {reach} points).")
     if behind:
-        found.append(f"{_with_intervals(behind, samples)} {_verb(behind, 'is', 'are')} behind.")
+        found.append(f"{_with_intervals(behind, samples)} {_verb(behind, 'is', 'are')} behind {reference}.")
     for splits, shared in ((1, "only one split"), (0, "no split")):
         if group := [one for one in unclear if one.interval.n == splits]:
             found.append(f"{_named(group)} {_verb(group, 'has', 'have')} {shared} in common with {reference}.")
@@ -142,9 +149,13 @@ def _scope(splits: int, data: str) -> str:
     return f"This generalizes only to {what}, divided in this way ({data})."
 
 
-def procedure(methods: int, trials: int, seeds: int, splits: int, select: str) -> str:
-    """``10 methods, 16 settings each, chosen by ..., retrained with 3 fresh seeds on 5 splits.``"""
-    tried = f"{plural(trials, 'setting')} each, chosen by {select}" if trials > 1 else "defaults only"
+def procedure(methods: int, trials: int, seeds: int, splits: int, select: str, is_limit: bool = False) -> str:
+    """``10 methods, 16 settings each, chosen by ..., retrained with 3 fresh seeds on 5 splits.``
+
+    ``is_limit``: ``trials`` is the most of any method, since the budget is in gradients.
+    """
+    tried = f"{'up to ' if is_limit else ''}{plural(trials, 'setting')} each, chosen by {select}"
+    tried = tried if trials > 1 else "defaults only"
     again = f"retrained with {plural(seeds, 'fresh seed')}" if trials > 1 else f"trained with {plural(seeds, 'seed')}"
     return f"{plural(methods, 'method')}, {tried}, {again} on {plural(splits, 'split')}."
 

@@ -38,6 +38,11 @@ def blocks(runs: pd.DataFrame, column: str, setting: str = TUNED) -> pd.DataFram
     return own.pivot_table(index="split", columns="method", values=column).reindex(columns=methods)
 
 
+def num_splits(study: Study) -> int:
+    """The number of splits on which a tuned method has results."""
+    return len(blocks(study.final_runs, "mean"))
+
+
 def below(runs: pd.DataFrame, reference: str, setting: str) -> tuple[int, int]:
     """How many methods are below the reference with this setting, of how many that share a split with it."""
     table = blocks(runs, "mean", setting)
@@ -63,8 +68,10 @@ def differences(runs: pd.DataFrame, clients: pd.DataFrame, reference: str) -> di
 def _difference(
     method: str, pair: Pair, clients: pd.DataFrame, reference: str, samples: float, splits: int
 ) -> Difference:
-    interval = pair.interval if splits > 1 else of_one_split(clients, method, reference)
-    return Difference(method, interval, pair.p, pair.holm, relation(pair), difference_in_words(pair, samples))
+    interval, words = pair.interval, difference_in_words(pair, samples)
+    if splits == 1:
+        interval, words = of_one_split(clients, method, reference), "One split: interval for these clients only"
+    return Difference(method, interval, pair.p, pair.holm, relation(pair), words)
 
 
 def of_one_split(clients: pd.DataFrame, method: str, reference: str) -> Interval:

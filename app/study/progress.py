@@ -94,5 +94,9 @@ def seen_before(study: Study, runs: Sequence[RunRecord]) -> str:
 
 
 def _data(run: RunRecord) -> str:
-    """Equal for runs with the same test data: data set, partition and split."""
-    return repr((sorted(run.config["dataset"].items()), sorted(run.config["partition"].items()), run.split))
+    """Equal for runs with the same test data: data set, partition and split.
+
+    Test samples are chosen before validation samples, so ``val_fraction`` does not matter.
+    """
+    partition = sorted((name, value) for name, value in run.config["partition"].items() if name != "val_fraction")
+    return repr((sorted(run.config["dataset"].items()), partition, run.split))

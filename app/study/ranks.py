@@ -13,7 +13,7 @@ from app.statistics.bayesian import MIN_BLOCKS, ROPE, signed_rank_posterior
 from app.statistics.critical_difference import ALPHA
 from app.statistics.pairs import all_pairs, to_reference
 from app.statistics.verdicts import difference_in_words, too_few_blocks
-from app.study.numbers import TUNED, blocks, known_ends
+from app.study.numbers import TUNED, blocks, known_ends, num_splits
 from app.study.study import Study
 from app.wording import plural
 
@@ -107,10 +107,10 @@ def about(study: Study, rows: pd.DataFrame, family: str) -> str:
     """The family, and whether any pair can be significant with so many splits."""
     count = plural(len(rows), "comparison")
     what = f"{count} with {study.reference}" if family == REFERENCE else f"all {plural(len(rows), 'pair')}"
-    few = too_few_blocks(len(study.splits), len(study.entries), len(rows))
+    few = too_few_blocks(num_splits(study), len(study.entries), len(rows))
     significant = int((rows["holm"] <= ALPHA).sum())
     result = few or f"{significant} of {count} significant at 5 % after Holm's correction."
-    over = f"over {plural(len(study.splits), 'split')} of this data set"
+    over = f"over {plural(num_splits(study), 'split')} of this data set"
     return (
         f"{result} Wilcoxon's signed-rank test {over}; Holm over {what}. Intervals are 95 % for each pair; verdicts "
         "use the corresponding t-tests, after Holm's correction."
@@ -145,7 +145,7 @@ def panel(study: Study) -> None:
     caption = about(study, rows, family)
     terms.caption(caption, "pairs")
     page.files(rows, key="pairs", name="pairs", caption=caption, heads=HEADS)
-    if study.reference is not None and len(study.splits) >= MIN_BLOCKS:
+    if study.reference is not None and num_splits(study) >= MIN_BLOCKS:
         probabilities(study)
 
 
@@ -165,7 +165,7 @@ def probabilities(study: Study) -> None:
 
 def about_posterior(study: Study, rope: str) -> str:
     return (
-        f"Bayesian signed-rank test over {plural(len(study.splits), 'split')} against {study.reference}: the "
+        f"Bayesian signed-rank test over {plural(num_splits(study), 'split')} against {study.reference}: the "
         f"probability that better, equal within {rope} points, or worse is the most frequent outcome."
     )
 

@@ -38,10 +38,10 @@ def budget(study: Study, axis: str) -> Shown:
     """The best of the first trials on validation data: in their order if they depend on results, else expected."""
     in_order = study.plan.tune.sampler == "tpe"
     rows = best_so_far.data(study.trial_values, axis, in_order)
-    best, trials = "best" if in_order else "expected best", study.budget
-    met = {share: f"{100 * chance_to_meet(share, trials):.0f} %" for share in (0.05, 0.2)}
+    best, draws = "best" if in_order else "expected best", study.budget - 1  # trial 0 has the defaults
+    met = {share: f"{100 * chance_to_meet(share, draws):.0f} %" for share in (0.05, 0.2)}
     chance = (
-        f"With {plural(trials, 'independent draw')}, the chance to find one of the best 5 % of all settings is "
+        f"With {plural(draws, 'independent draw')}, the chance to find one of the best 5 % of all settings is "
         f"{met[0.05]}, and {met[0.2]} for the best 20 %."
     )
     return with_finding(

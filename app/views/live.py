@@ -23,6 +23,7 @@ from app.live.requests import perform, refusal
 from app.live.trouble import retry_links, what_went_wrong
 from app.live.up_next import up_next
 from app.state import url_state, widgets
+from engine.simulation.evaluation import evaluated_clients
 from storage import ExperimentRecord, RunRecord
 
 KEY = "live"
@@ -196,13 +197,27 @@ def how_many(runs: Sequence[RunRecord]) -> None:
     if on_validation:
         these = "These runs" if on_validation == len(runs) else f"{on_validation} of these {len(runs)} runs"
         terms.caption(f"{these} are evaluated on validation data.")
-    partition = queries.partition(next((run.id for run in runs if run.round >= 0), runs[0].id))
-    if partition:
-        malicious = malicious_of(partition)
-        sizes = partition["val_sizes" if on_validation == len(runs) else "test_sizes"]
-        tested = sum(size > 0 for i, size in enumerate(sizes) if i not in set(malicious))
-        note = wording.tail_note(tested, are_benign=bool(malicious))
-        terms.caption(f"Lowest 5 % = {note}, the least accurate in that round.")
+    of_clients = {_what_is_evaluated(run): run for run in runs if run.round >= 0} or {"": runs[0]}
+    notes = dict.fromkeys(filter(None, map(_tail_note, of_clients.values())))
+    if notes:
+        terms.caption(f"Lowest 5 % = {' or '.join(notes)}, the least accurate in that round.")
+
+
+def _what_is_evaluated(run: RunRecord) -> str:
+    """Equal for runs with the same evaluated clients."""
+    return repr([run.config.get(name) for name in ("dataset", "partition", "evaluation", "attack")] + [run.split])
+
+
+def _tail_note(run: RunRecord) -> str:
+    """``2 of 40 clients``; empty if the run has no data yet."""
+    partition = queries.partition(run.id)
+    if not partition:
+        return ""
+    malicious = set(malicious_of(partition))
+    sizes = partition["test_sizes" if run.is_tested else "val_sizes"]
+    evaluated = evaluated_clients(run.config.get("evaluation", {}).get("clients"), run.split, len(sizes)).tolist()
+    tested = sum(sizes[client] > 0 for client in evaluated if client not in malicious)
+    return wording.tail_note(tested, are_benign=bool(malicious))
 
 
 def inside(runs: Sequence[RunRecord]) -> None:

@@ -4,12 +4,21 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from jaxtyping import Int
 
 from engine.algorithms import Algorithm
+from engine.core.streams import numpy_stream
 from engine.core.vocabulary import add_prefix
 from engine.task import Predictor, Task
 from engine.training import statistical_error
 from engine.training.evaluate import evaluate, evaluate_common
+
+
+def evaluated_clients(count: int | None, split: int, num_clients: int) -> Int[np.ndarray, "n"]:
+    """The clients that are evaluated: all, or ``count`` of them, drawn once from the seed of the data's split."""
+    if count is None or count >= num_clients:
+        return np.arange(num_clients)
+    return np.sort(numpy_stream(split, "evaluated clients").choice(num_clients, count, replace=False))
 
 
 def score(algorithm: Algorithm, state: Any, task: Task, on: Literal["both", "val"] = "both") -> dict[str, np.ndarray]:

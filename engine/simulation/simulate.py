@@ -28,7 +28,6 @@ from engine.core.params import SharedParams, all_finite
 from engine.core.paths import default_data_dir
 from engine.core.registry import ALGORITHMS
 from engine.core.results import Provenance, RoundResult
-from engine.core.streams import numpy_stream
 from engine.core.vocabulary import COSTS, DIAGNOSTICS, MODEL_KINDS, UNSEEN, When, add_prefix
 from engine.federation.augmentation import require_images
 from engine.federation.batches import Cohort
@@ -39,7 +38,7 @@ from engine.models.tokens import require_fitting_tokens
 from engine.privacy.samples import Releases, Spent
 from engine.simulation import checkpoint_codec as states
 from engine.simulation import dial_settings, newcomers, option_notes, sample_privacy
-from engine.simulation.evaluation import score, stored_dtype
+from engine.simulation.evaluation import evaluated_clients, score, stored_dtype
 from engine.simulation.provenance import provenance_of
 from engine.simulation.refusals import refuse
 from engine.task import Diagnostics, Predictor, Task
@@ -496,11 +495,8 @@ def check(config: RunConfig, data_dir: Path | None = None) -> Simulation:
 
 def _sample(config: RunConfig, task: Task) -> Tensor | None:
     """The clients that ``evaluation.clients`` evaluates: the same for every method and round. None: all."""
-    count, N = config.evaluation.clients, task.num_clients
-    if count is None or count >= N:
-        return None
-    drawn = np.sort(numpy_stream(config.split, "evaluated clients").choice(N, count, replace=False))
-    return torch.from_numpy(drawn).to(task.device)
+    drawn = evaluated_clients(config.evaluation.clients, config.split, task.num_clients)
+    return torch.from_numpy(drawn).to(task.device) if len(drawn) < task.num_clients else None
 
 
 def _method(task: Task, config: RunConfig) -> Algorithm:

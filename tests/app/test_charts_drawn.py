@@ -55,7 +55,10 @@ def test_a_dumbbell_names_the_leader_if_it_is_significant() -> None:
     spread = dumbbell.data(clear, 0.05, "spread")
     of_splits = dumbbell.finding(dumbbell.data(few.assign(seed=7), 0.05))
     assert of_splits.endswith("; 1 split is too few to distinguish methods.")
-    assert dumbbell.finding(spread, "spread") == "Smallest gap between the two tails: b with 20.00 %."
+    assert dumbbell.finding(spread, "spread") == "Smallest gap between the two tails: b with 20.0 points."
+    assert dumbbell.finding(spread, "spread", is_ranked=False) == (
+        "Gap between the two tails: b 20.0 points to a 40.0 points."
+    )
 
 
 def test_a_dumbbell_names_hovered_clients_and_styles_each_method() -> None:

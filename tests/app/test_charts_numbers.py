@@ -276,7 +276,7 @@ def test_the_histogram_counts_clients_in_bins_of_five_points() -> None:
     bins = histogram.data(clients(a=[[float(np.float32(0.7)), 0.74, 0.75, 1.0]]))
     counted = bins[bins["clients"] > 0]
     assert (len(bins), counted["start"].tolist(), counted["clients"].tolist()) == (20, [0.7, 0.75, 0.95], [2, 1, 1])
-    assert histogram.finding(bins) == "Under a no client is below 70 %."
+    assert histogram.finding(bins) == "Under a, no client is below 70 %."
 
 
 def test_the_error_over_R_averages_seeds_and_marks_each_minimum() -> None:
@@ -461,7 +461,7 @@ def test_a_method_of_unknown_cost_is_not_drawn_and_not_on_the_front() -> None:
 def test_the_title_of_unknown_costs_compares_none(unknown: list[str]) -> None:
     runs = per_run(clients(best=[[0.9]] * 3, other=[[0.8]] * 3), 0.05)
     runs["megabytes"] = [np.nan if method in unknown else 10.0 for method in runs["method"]]
-    assert cost.heading(cost.data(runs, "megabytes"), ["best"], "megabytes") == "How fast, and at what cost?"
+    assert cost.heading(cost.data(runs, "megabytes"), ["best"], {"other"}, "megabytes") == "How fast, and at what cost?"
 
 
 def test_an_adaptive_method_is_drawn_at_its_parameter() -> None:

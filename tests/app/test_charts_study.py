@@ -208,7 +208,7 @@ def test_the_rank_correlation_is_spearmans() -> None:
 def test_the_finding_of_sensitivity_has_correlation_share_and_gain() -> None:
     df = sensitivity.data(trials([0.90, 0.91, 0.92, 0.95], chosen=3, lam=[1.0, 2, 3, 4]), LAM)
     assert sensitivity.finding(df, "λ", "Ditto") == (
-        "Ditto: Spearman's ρ of λ and accuracy is +1.00; 1 of 4 settings within a point of the best; tuning gained "
+        "Ditto: Spearman's ρ of λ and accuracy is +1.00; 1 of 4 settings is within a point of the best; tuning gained "
         "5.0 points over the defaults on validation."
     )
     lost = sensitivity.data(trials([np.nan, np.nan], lam=[1, 2]), LAM)

@@ -5,7 +5,7 @@ import pytest
 
 from app.charts import cost, paired, sweep
 from app.compare.headline import by_value, headline, title, title_by_value
-from app.data.comparison import per_run, ranking
+from app.data.comparison import per_run, ranking, surpassed
 from tests.app.frames import clients
 
 
@@ -51,6 +51,22 @@ def test_equal_means_are_tied_and_a_missing_common_seed_is_reported() -> None:
     apart = runs(A=[[0.8]], B=[[0.7]])
     apart.loc[apart["method"] == "B", ["split", "seed"]] = 5
     assert title(apart) == "A is highest at 80 %, but the methods have no seed in common"
+
+
+def test_with_unequal_seeds_a_method_that_wins_all_shared_ones_is_named() -> None:
+    accuracies = {"A": [[0.80], [0.80], [0.80], [0.95], [0.95]], "B": [[0.85], [0.851], [0.849]]}
+    assert title(runs(**accuracies)) == "A is highest at 86 %, but B is ahead where both have results"
+    text = headline(runs(**accuracies), 0.05, clients(1000, **accuracies))
+    assert text.startswith("A has the highest mean accuracy, but B is ahead where both have results (3 seeds); ")
+
+
+def test_a_noisy_third_method_does_not_hide_that_the_cheapest_is_surpassed() -> None:
+    rows = runs(
+        A=[[0.80], [0.81], [0.82], [0.80], [0.81]],
+        Cheap=[[0.779], [0.791], [0.801], [0.778], [0.79]],
+        Noisy=[[0.60], [0.95], [0.70], [0.90], [0.72]],
+    )
+    assert set(ranking(rows, "mean").tied) == {"A", "Cheap", "Noisy"} and surpassed(rows, "mean") == {"Cheap"}
 
 
 @pytest.mark.parametrize(("of_b", "doubt"), [(0.80, "B is ahead"), (0.70, "B is level")])
@@ -115,7 +131,9 @@ def test_the_title_of_costs_compares_the_best_with_the_cheapest() -> None:
     def title_of(**accuracies: list[list[float]]) -> str:
         rows = runs(**accuracies)
         rows = rows.assign(megabytes=rows["method"].map({"Dear": 30.0}).fillna(10.0), gradient_evaluations=1, seconds=1)
-        return cost.heading(cost.data(rows, "megabytes"), ranking(rows, "mean").tied, "megabytes")
+        return cost.heading(
+            cost.data(rows, "megabytes"), ranking(rows, "mean").tied, surpassed(rows, "mean"), "megabytes"
+        )
 
     assert (
         title_of(Dear=[[0.9]] * 3, Cheap=[[0.8]] * 3)

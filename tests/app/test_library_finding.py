@@ -4,10 +4,11 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
+import pandas as pd
 import pytest
 
 from app.data import run_table
-from app.library import saved
+from app.library import chosen, saved
 from app.library.finding import Filter, window
 from storage import RunRecord, Store
 
@@ -88,6 +89,17 @@ def test_a_group_has_the_mean_and_the_spread_of_its_runs(runs: list[RunRecord]) 
     assert table["mean"].tolist() == pytest.approx([80, 60])
     assert table["std"].tolist() == pytest.approx([0, 14.142136])
     assert table["runs"].tolist() == [[4, 3], [2, 1]]
+
+
+def test_ticking_a_group_keeps_runs_that_were_selected_singly(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[list[int]] = []
+    table = pd.DataFrame({"runs": [[3, 4], [5, 6]]})
+    monkeypatch.setattr(chosen, "_write", written.append)
+    for before, rows in ([3], [1]), ([3, 5, 6], [1]), ([3, 5, 6], []), ([3, 4, 9], []):
+        monkeypatch.setattr(chosen.url_state, "ids", lambda name, ids=before: ids)
+        monkeypatch.setattr(chosen.st, "session_state", {"table.0": {"selection": {"rows": rows}}})
+        chosen.take_rows("table.0", table)
+    assert written == [[3, 5, 6], [3, 5, 6], [3], [9]]
 
 
 def test_experiments_with_equal_names_are_separate_groups(runs: list[RunRecord]) -> None:

@@ -10,7 +10,7 @@ from engine.config.schema import parse_experiment
 from engine.exchange.records import new_run
 from storage import Status, StorageError, Store
 from tests.app.pages import open_page, words
-from tests.app.samples import DIGITS
+from tests.app.samples import DIGITS, store_experiment
 from tests.support.signing_in import MEMBER, as_person, people_sign_in
 
 opened = partial(open_page, "live")
@@ -47,6 +47,13 @@ def test_without_running_runs_the_last_experiment_is_shown(read_store: Store) ->
 
 
 @pytest.mark.slow
+def test_the_lowest_clients_are_counted_among_those_that_are_evaluated(empty_store: Store) -> None:
+    one = DIGITS | {"algorithms": [{"name": "fedavg"}], "seeds": [0], "training": DIGITS["training"] | {"rounds": 1}}
+    store_experiment(empty_store, one)
+    store_experiment(empty_store, one | {"evaluation": {"every": 1, "clients": 3}})
+    assert "Lowest 5 % = 1 of 10 clients or 1 of 3 clients, the least accurate" in words(opened(runs="1,2"))
+
+
 def test_every_run_has_a_mean_and_a_lowest_line(read_store: Store) -> None:
     charts = opened().get("plotly_chart")
     assert len(charts) == 5

@@ -21,6 +21,12 @@ def test_sharing_does_not_help_if_training_alone_leads_or_may_be_the_best(alone:
     assert sharing(runs(alone, ditto)).startswith("Sharing does not help here")
 
 
+def test_a_noisy_method_does_not_hide_that_sharing_helps() -> None:
+    noisy = pd.DataFrame({"method": "C", "algorithm": "cfl", "split": range(4), "mean": [0.5, 0.99, 0.6, 0.9]})
+    both = runs(0.80, 0.82)
+    assert sharing(both) == "" and sharing(pd.concat([both, noisy.assign(seed=noisy["split"])])) == ""
+
+
 def test_there_is_no_sentence_if_sharing_helps_or_training_alone_was_not_tried() -> None:
     assert sharing(runs(0.8, 0.9)) == ""
     assert sharing(runs(0.9, 0.8, algorithm="fedavg")) == ""

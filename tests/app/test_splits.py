@@ -10,7 +10,7 @@ from app.compare import accuracy, dials, newcomers, tables, truth
 from app.compare import cost as compare_cost
 from app.compare.view import View
 from app.data import queries
-from app.data.comparison import Method, doubt, methods_of, per_run, ranking
+from app.data.comparison import Method, doubt, methods_of, per_run, ranking, surpassed
 from storage import Store
 from tests.app.frames import clients
 from tests.app.pages import open_page
@@ -115,14 +115,14 @@ def test_the_finding_about_errors_counts_splits() -> None:
 def test_the_title_of_costs_counts_splits() -> None:
     rows = per_run(of_splits(clients(1000, Dear=[[0.9]] * 2, Cheap=[[0.8]] * 2)), 0.05)
     rows = rows.assign(megabytes=rows["method"].map({"Dear": 30.0, "Cheap": 10.0}))
-    found = cost.heading(cost.data(rows, "megabytes"), ranking(rows, "mean").tied, "megabytes")
+    found = cost.heading(cost.data(rows, "megabytes"), ranking(rows, "mean").tied, surpassed(rows, "mean"), "megabytes")
     assert found.endswith("for 20 MB more, over two splits")
 
 
 def test_captions_of_swept_settings_name_splits(empty_store: Store) -> None:
     swept = [{"name": "ditto", "sweep": {"lam": [0.1, 1, 10]}}]
     shown = dials.figure(view_of(empty_store, DIGITS | ONE_SPLIT | {"algorithms": swept}), "lam")
-    assert shown.caption is not None and "whisker: ± over splits." in shown.caption
+    assert shown.caption is not None and "whisker: ± one standard deviation over splits." in shown.caption
     assert "; 1 split is too few to distinguish values." in shown.caption
     assert shown.heads["seeds"].title == "Splits"
 
@@ -164,5 +164,8 @@ def test_captions_about_the_distance_of_true_models_name_splits(empty_store: Sto
     view = view_of(empty_store, *({"name": f"R = {R}", "dataset": data | {"R": R}, **generated} for R in (0, 2)))
     (part,) = truth.parts(view, {})
     (shown,) = part.figures
-    assert "whisker: ± over splits." in (shown.caption or "") and shown.heads["seeds"].title == "Splits"
+    assert (
+        "whisker: ± one standard deviation over splits." in (shown.caption or "")
+        and shown.heads["seeds"].title == "Splits"
+    )
     assert not set(shown.table) & {"unit", "may_be_best"}

@@ -92,7 +92,7 @@ def test_with_one_split_the_interval_is_about_its_clients() -> None:
         found = numbers.differences(runs_of(everyone), everyone, "LocalTrain")["A"]
         ends = (found.interval.low, found.interval.high)
         assert found.interval.mean == pytest.approx(0.1) and ends == pytest.approx((0.0625, 0.1375), abs=0.006)
-    assert (found.relation, found.words) == ("unclear", "One split: no interval")
+    assert (found.relation, found.words) == ("unclear", "One split: interval for these clients only")
 
 
 def test_the_chance_floor_is_that_of_the_mean_over_splits() -> None:
@@ -144,7 +144,7 @@ def test_the_sentences_sort_methods_by_what_their_interval_allows() -> None:
         "LG-FedAvg is level with LocalTrain, within half a point.",
         "IFCA (+1.2 ± 1.1 points) differs from LocalTrain, but not significantly after correction for 6 comparisons.",
         "Ditto and CGPFL are not clearly different from LocalTrain (between −1.2 and +1.7 points).",
-        "FedAvg (−3.4 ± 2.0 points) is behind.",
+        "FedAvg (−3.4 ± 2.0 points) is behind LocalTrain.",
         "Tuning raised CGPFL by 42.0 points and LocalTrain by 1.5 points.",
         "Under every method, chance alone could explain how low the lowest 10 % of the clients are.",
         "This generalizes only to new splits of this data set, divided in this way (Digits · 20 clients).",
@@ -172,7 +172,9 @@ def test_an_interval_without_ends_has_unknown_ones() -> None:
 
 
 def test_one_split_speaks_of_its_clients_only() -> None:
-    own = Difference("A", Interval(0.02, 0.01, 0.03, 20), 1.0, 1.0, "unclear", "One split: no interval")
+    own = Difference(
+        "A", Interval(0.02, 0.01, 0.03, 20), 1.0, 1.0, "unclear", "One split: interval for these clients only"
+    )
     found = finding.sentences(table(A=0.0), {"A": own}, "LocalTrain", 1, "Digits")
     assert found[:2] == [
         "One split: what follows is about these clients, not about the methods.",

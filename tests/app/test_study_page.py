@@ -138,7 +138,7 @@ def test_with_three_splits_no_pair_can_be_significant(study: Study) -> None:
     rows = ranks.pairs(study, "reference")
     assert len(rows) == 2 and (rows["p"] >= 0.25).all() and set(rows["b"]) == {"LocalTrain"}
     assert ranks.about(study, rows, "reference").startswith(
-        "3 splits of 3 methods are too few for any pair to differ significantly; at least 7 are needed."
+        "3 splits are too few for Wilcoxon's test to be significant for any pair of 3 methods: it needs at least 7."
     )
 
 
@@ -159,7 +159,8 @@ def test_the_chosen_settings_are_a_valid_configuration(read_study_store: Store, 
 
 def test_tests_on_the_same_data_before_are_counted(study_store: Store) -> None:
     study = choosing.study_of(study_store.experiments.get(1))
-    earlier = STUDY | {"name": "before", "algorithms": ["fedprox"], "splits": [1], "seeds": [7]}
+    partition = STUDY["partition"] | {"val_fraction": 0}  # test samples are chosen before validation samples
+    earlier = STUDY | {"name": "before", "algorithms": ["fedprox"], "splits": [1], "seeds": [7], "partition": partition}
     del earlier["tune"]
     store_experiment(study_store, earlier)
     store_experiment(study_store, DIGITS | {"algorithms": ["fedavg"], "seeds": [0]})

@@ -59,7 +59,7 @@ def test_so_many_blocks_are_needed_for_significance() -> None:
 
 def test_too_few_splits_are_reported_with_the_number_that_would_do() -> None:
     assert too_few_blocks(5, 10, 45) == (
-        "5 splits of 10 methods are too few for any pair to differ significantly; at least 11 are needed."
+        "5 splits are too few for Wilcoxon's test to be significant for any pair of 10 methods: it needs at least 11."
     )
     assert too_few_blocks(1, 3, 3) == "One split: what follows is about these clients, not about the methods."
     assert too_few_blocks(11, 10, 45) == "" and too_few_blocks(1, 1, 0) == ""
