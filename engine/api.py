@@ -50,7 +50,7 @@ class Result:
         return tables.rounds_table(self.runs)
 
     def clients_dataframe(self) -> pd.DataFrame:
-        """One row per run, evaluated round and client."""
+        """One row per run, round and client; accuracies are NaN in rounds without evaluation."""
         return tables.clients_table(self.runs)
 
     def summary(self) -> pd.DataFrame:

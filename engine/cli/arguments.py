@@ -62,7 +62,8 @@ def parser() -> argparse.ArgumentParser:
     whole = _Parser(
         prog="python -m engine",
         description="Personalized federated learning experiments without the browser.",
-        epilog="DATABASE_URL (default: SQLite under var/) and DATA_DIR (default: data/) set where runs and data are.",
+        epilog="DATABASE_URL (default: SQLite under var/) and DATA_DIR (default: data/) set where runs and data sets "
+        "are stored.",
     )
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_run(commands)
@@ -103,7 +104,9 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     what.add_argument("config", nargs="?", type=Path, metavar="CONFIG", help="YAML or JSON file with the experiment")
     what.add_argument("--preset", metavar="NAME", help="a shipped experiment; see `list presets`")
     run.add_argument(
-        "--scale", choices=("quick", "paper"), help="scale of the preset: minutes on two cores, or as published"
+        "--scale",
+        choices=("quick", "paper"),
+        help="scale of the preset: quick (minutes on two cores; the default if there is one) or paper (as published)",
     )
     run.add_argument(
         "--set",
@@ -190,7 +193,7 @@ def _add_runs(commands: argparse._SubParsersAction) -> None:
 
 
 def _add_study(commands: argparse._SubParsersAction) -> None:
-    study = _add_managing(commands, "study", "Show the choices of a study, and how far it is.")
+    study = _add_managing(commands, "study", "Show the progress of a study and the settings it has chosen.")
     study.add_argument(
         "experiment_id",
         type=int,
@@ -206,7 +209,7 @@ def _add_backup(commands: argparse._SubParsersAction) -> None:
         commands,
         "backup",
         "Write the whole database into one file, with models, analyses and the checkpoints of unfinished "
-        "runs. Runs may be computed meanwhile.",
+        "runs. Runs may continue during the backup.",
     )
     backup.add_argument("file", type=Path, metavar="FILE", help="a ZIP file; an existing backup is replaced")
     _add_database(backup)
@@ -222,7 +225,7 @@ def _add_restore(commands: argparse._SubParsersAction) -> None:
     restore.add_argument(
         "--replace",
         action="store_true",
-        help="allowed even if the database has runs; they are kept in a second file, whose name is printed",
+        help="restore even if the database has runs; the old database is kept in a second file, whose name is printed",
     )
     _add_database(restore)
 

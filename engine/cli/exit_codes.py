@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.cli.broken_pipe import ignoring_broken_pipes
+from engine.cli.broken_pipe import ignoring_broken_pipes, output_problem
 from engine.cli.inputs import MAX_NAME_BYTES
 from engine.cli.stderr import log_unexpected, print_errors
 from engine.core.errors import FedscapeError, InvalidConfig
@@ -21,7 +21,11 @@ def answer(command: Callable[[argparse.Namespace], int], arguments: argparse.Nam
     """Runs a command and returns its exit code. Never prints a traceback; unexpected errors are logged."""
     with ignoring_broken_pipes():
         try:
-            return command(arguments)
+            code = command(arguments)
+            if lost := output_problem():
+                print_errors([f"a part of the output was lost: {lost.strerror}"])
+                return FAILED
+            return code
         except InvalidConfig as error:
             print_errors(error.problems)
             return INVALID
@@ -40,6 +44,8 @@ def answer(command: Callable[[argparse.Namespace], int], arguments: argparse.Nam
 
 @contextmanager
 def open_store(url: str | None, root: Path) -> Iterator[Store]:
+    if url == "":
+        raise InvalidConfig(["--db: is empty; give sqlite:///FILE or postgresql://..., or leave it out"])
     _check_url(url or os.environ.get("DATABASE_URL", ""), "--db" if url else "DATABASE_URL")
     store = Store(url) if url else store_from_env(root)
     try:

@@ -26,6 +26,9 @@ def format_of(path: Path | None, chosen: Format | None) -> Format:
     """The chosen format, or else that of the ending of ``path``, or JSON. Raises InvalidConfig if they contradict."""
     of_ending = {suffix: format for format, suffix in SUFFIXES.items() if suffix}
     meant = None if path is None else of_ending.get(path.suffix.lower())
+    if path is not None and meant is None and chosen is None and path.suffix[1:].isalpha():
+        known = ", ".join(of_ending)
+        raise InvalidConfig([f"{path}: no format has this ending; use one of {known}, or give --format"])
     if meant is not None and chosen not in (None, meant, "models"):  # a folder may have any name
         raise InvalidConfig([f"{path}: ends like {meant}, but the format is {chosen}; change one of them"])
     return chosen or meant or "json"
@@ -36,7 +39,10 @@ def write_runs(store: Store, path: Path, runs: Sequence[RunRecord], format: Form
     if format == "models":
         check_writable(folder=path)
         if not _saved_models(store, runs):
-            advice = "wait for those that have not ended, and run the others again"
+            advice = (
+                "wait for those that have not ended, and run the others again; imported runs only have models from a "
+                "bundle"
+            )
             raise InvalidConfig([f"none of these runs has models; {advice}"])
         write_all_models(store, path, runs)
         return (path,)

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -63,6 +64,8 @@ def _on_store(arguments: argparse.Namespace, root: Path) -> int:
 
 def worker(store: Store, arguments: argparse.Namespace) -> None:
     """Runs the dispatcher until it is stopped. The processes that it starts do the computing."""
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("engine").setLevel(logging.INFO)
     serve(store.url)
 
 
@@ -112,8 +115,9 @@ def runs(store: Store, arguments: argparse.Namespace) -> None:
 
 def study(store: Store, arguments: argparse.Namespace) -> None:
     store.check_schema()
-    found = progress_of(store, store.experiments.get(arguments.experiment_id).id)
-    if not found.trials:
+    experiment = store.experiments.get(arguments.experiment_id)
+    found = progress_of(store, experiment.id)
+    if experiment.config.get("tune") is None:
         raise InvalidConfig([f"experiment {arguments.experiment_id} is not a study: it has no `tune`"])
     if arguments.json:
         print(json.dumps([_choice(found, choice) for choice in found.choices.values()], indent=1))
@@ -271,7 +275,8 @@ def _rounded(value: Any) -> Any:
 
 def _plain(run: RunRecord) -> dict:
     times = {name: value.isoformat() if (value := getattr(run, name)) else None for name in TIME_FIELDS}
-    return {name: getattr(run, name) for name in JSON_FIELDS} | times
+    seeds = {"data_seed": run.config.get("data_seed"), "study": run.study}
+    return {name: getattr(run, name) for name in JSON_FIELDS} | seeds | times
 
 
 def _state(run: RunRecord) -> str:

@@ -16,7 +16,7 @@ from engine.cli.progress import Reporter, line, reporter, table
 from engine.cli.signals import interruptible
 from engine.cli.stderr import print_errors
 from engine.config.schema import ExperimentConfig
-from engine.core.errors import FedscapeError
+from engine.core.errors import FedscapeError, InvalidConfig
 from engine.core.paths import ROOT
 from engine.exchange.import_runs import Known, import_runs, open_export
 from engine.exchange.records import choices_of, export_config, load_result, new_runs
@@ -47,6 +47,7 @@ def main(arguments: argparse.Namespace) -> int:
 def run_command(arguments: argparse.Namespace) -> int:
     experiments = experiments_of(arguments)
     check_writable(file=arguments.export, folder=arguments.models)
+    format_of(arguments.export, "json")
     notes = _checked(experiments, arguments.quiet)
     if not arguments.quiet:
         print_errors(f"note: {note}" for note in notes)
@@ -55,10 +56,10 @@ def run_command(arguments: argparse.Namespace) -> int:
         store.ensure_schema(SCHEMA_WAIT_S)
         run_ids, held_up = _compute(store, experiments, arguments.quiet)
         runs = _runs(store, run_ids)
-        _write_results(store, runs, experiments, arguments)
         _report(runs, arguments.quiet)
         print_errors(held_up)
-        return _exit_code(runs, len(run_ids), bool(held_up))
+        is_written = _write_results(store, runs, experiments, arguments)
+        return _exit_code(runs, len(run_ids), bool(held_up)) if is_written else FAILED
 
 
 def list_command(arguments: argparse.Namespace) -> int:
@@ -72,6 +73,8 @@ def export_command(arguments: argparse.Namespace) -> int:
         runs = [store.queue.get(run_id) for run_id in dict.fromkeys(arguments.run_ids)]
         format = format_of(arguments.output, arguments.format)
         path = arguments.output or Path(f"{file_name(runs[0].experiment_name)}{SUFFIXES[format]}")
+        if arguments.output is None and path.exists():
+            raise InvalidConfig([f"{path} exists; give --output to replace it, or to choose another name"])
         print("wrote", " and ".join(map(str, write_runs(store, path, runs, format))))
     return DONE
 
@@ -80,6 +83,8 @@ def import_command(arguments: argparse.Namespace) -> int:
     with open_export(arguments.file) as file, open_store(arguments.db, ROOT) as store:
         store.ensure_schema(SCHEMA_WAIT_S)
         imported = import_runs(store, file)
+        if not imported.experiments and not imported.known:
+            raise InvalidConfig([f"{arguments.file} has no runs; nothing was imported"])
         for kept in imported.experiments:
             ids = imported.new_runs[kept.id]
             runs = "1 run" if len(ids) == 1 else f"{len(ids)} runs"
@@ -241,7 +246,7 @@ def _new_accuracies(store: Store, runs: Sequence[RunRecord], seen: Mapping[int, 
 
 def _known_line(known: Known) -> str:
     added = f"; {known.added} missing models or analyses were added" if known.added else ""
-    return f"{known.label} seed {known.seed} is skipped: it was imported before, as run {known.run_id}{added}"
+    return f"{known.label} {known.seeds} is skipped: it was imported before, as run {known.run_id}{added}"
 
 
 def _exit_code(runs: Collection[RunRecord], num_requested: int, is_held_up: bool) -> int:
@@ -268,12 +273,19 @@ def _report(runs: Sequence[RunRecord], is_quiet: bool) -> None:
 
 def _write_results(
     store: Store, runs: Sequence[RunRecord], experiments: Sequence[ExperimentConfig], arguments: argparse.Namespace
-) -> None:
-    if arguments.export:
-        config = export_config(store, runs) if runs else joint_config([experiment.raw for experiment in experiments])
-        write_export(arguments.export, config, (load_result(store, run) for run in runs), choices_of(store, runs))
-    if arguments.models:
-        write_all_models(store, arguments.models, runs)
+) -> bool:
+    """Writes the requested files. If that fails, prints the reason and returns False: the runs are stored anyway."""
+    try:
+        if arguments.export:
+            config = export_config(store, runs) if runs else joint_config([one.raw for one in experiments])
+            write_export(arguments.export, config, (load_result(store, run) for run in runs), choices_of(store, runs))
+        if arguments.models:
+            write_all_models(store, arguments.models, runs)
+    except (OSError, StorageError) as error:
+        ids = " ".join(str(run.id) for run in runs)
+        print_errors([f"the results were not written: {error}", f"the runs are stored; write them with: export {ids}"])
+        return False
+    return True
 
 
 def _download_line(is_quiet: bool) -> Callable[[str, float], None] | None:

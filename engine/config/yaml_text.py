@@ -1,7 +1,8 @@
 """Parses untrusted YAML and JSON, with limits: a short text can expand to billions of values.
 
 Values are null, booleans, numbers, strings, lists and mappings. Anchors, aliases and ``<<`` work; what they repeat is
-counted each time. ``1e-3`` is a number, as in JSON and Python. Dates and times are strings, ``12:30`` too.
+counted each time. ``1e-3`` is a number, as in JSON and Python. Dates and times are strings, ``12:30`` too, and so are
+``on``, ``off``, ``yes`` and ``no``, as in YAML 1.2: ``evaluation: {on: val}``.
 """
 
 import codecs
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 MAX_CHARACTERS = 1 << 18  # a typical experiment has a few thousand
@@ -51,6 +53,22 @@ def read_text(path: Path) -> str:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
         raise ValueError(f"byte {error.start} is not valid {encoding.removesuffix('-sig').upper()}") from None
+
+
+def as_plain(value: Any) -> Any:
+    """A deep copy of a configuration made in Python, with the values that a file would give.
+
+    Tuples, ranges and arrays become lists, NumPy's numbers become Python's, and paths strings.
+    """
+    if isinstance(value, Mapping):
+        return {key: as_plain(inner) for key, inner in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist() if value.size <= MAX_VALUES else value
+    if isinstance(value, range) and len(value) > MAX_VALUES:
+        return value
+    if isinstance(value, list | tuple | range):
+        return [as_plain(inner) for inner in value]
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def problem_in(value: Any) -> str | None:
@@ -119,8 +137,8 @@ def _error(reason: str, mark: Any) -> yaml.MarkedYAMLError:
 class _Loader(yaml.SafeLoader):
     """A safe YAML loader without tags, with unique keys and with limits."""
 
-    yaml_implicit_resolvers = {  # numbers are added below; dates remain strings
-        first: [(tag, pattern) for tag, pattern in found if tag in (f"{_TAG}null", f"{_TAG}bool", f"{_TAG}merge")]
+    yaml_implicit_resolvers = {  # booleans and numbers are added below; dates remain strings
+        first: [(tag, pattern) for tag, pattern in found if tag in (f"{_TAG}null", f"{_TAG}merge")]
         for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
@@ -177,6 +195,7 @@ def _character(halves: re.Match[str]) -> str:
 
 _Loader.add_constructor(f"{_TAG}str", _Loader.text)
 _Loader.add_constructor(f"{_TAG}int", _Loader.whole_number)
+_Loader.add_implicit_resolver(f"{_TAG}bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 _Loader.add_implicit_resolver(
     f"{_TAG}float",
     re.compile(

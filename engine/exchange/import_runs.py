@@ -26,7 +26,7 @@ class Known:
     """A run of the file that had been imported before; ``added`` is how many models and analyses were missing."""
 
     label: str
-    seed: int
+    seeds: str  # in words, with the split if the data have a seed of their own
     run_id: int
     added: int = 0
 
@@ -191,7 +191,7 @@ def _find_known(store: Store, found: Sequence[ImportedExperiment], owner: str) -
     for experiment in found:
         find = _find_runs if experiment.config.tune is None else _find_study
         matches = zip(experiment.numbers, find(store, experiment, existing), strict=True)
-        known |= {number: Known(run.label, run.seed, run.id) for number, run in matches if run is not None}
+        known |= {number: Known(run.label, run.seeds_in_words, run.id) for number, run in matches if run is not None}
     return known
 
 

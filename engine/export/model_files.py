@@ -11,9 +11,13 @@ from engine.simulation.simulate import Models
 def write_models(folder: Path, models: Models) -> None:
     """Writes ``initial``, ``personalized-<client>`` and, if the method has one, ``global``.
 
-    A method with several global models (one per context) writes ``global-<client>`` instead.
+    A method with several global models (one per context) writes ``global-<client>`` instead. Models of an earlier run
+    in the folder are removed.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    for pattern in ("initial", "global", "global-*", "personalized-*"):
+        for old in folder.glob(f"{pattern}.safetensors"):
+            old.unlink()
     _write(folder / "initial", models.initial)
     for i, params in enumerate(models.personalized):
         _write(folder / f"personalized-{i}", params)

@@ -12,6 +12,7 @@ from engine.core.vocabulary import COSTS, MODEL_KINDS, UNSEEN, add_prefix, summa
 from engine.metrics import of_benign
 
 Format = Literal["csv", "parquet"]
+IDENTITY = ("experiment", "algorithm", "label", "seed")  # of a run; ``split`` is before ``seed`` where it differs
 GROUPS = (*MODEL_KINDS, UNSEEN)  # what a client's values may be of
 
 
@@ -22,25 +23,24 @@ def rounds_table(runs: Iterable[RunResult]) -> pd.DataFrame:
 
     NaN in rounds that were not evaluated; ``train_loss`` is the mean over the participants.
     """
-    return pd.DataFrame(
-        [
-            {
-                **_identity(run),
-                "round": int(r.round),
-                "participants": len(r.cohort),
-                **r.scalars,
-                **_client_means(r, run.partition),
-            }
-            for run in runs
-            for r in run.rounds
-        ]
-    )
+    rows = [
+        {
+            **_identity(run),
+            "round": int(r.round),
+            "participants": len(r.cohort),
+            **r.scalars,
+            **_client_means(r, run.partition),
+        }
+        for run in runs
+        for r in run.rounds
+    ]
+    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=[*IDENTITY, "round", "participants"])
 
 
 def clients_table(runs: Iterable[RunResult]) -> pd.DataFrame:
     """One row per run, round and client: accuracies, losses, training loss, cluster; NaN if not measured."""
     frames = [frame for run in runs for frame in _client_frames(run)]
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*IDENTITY, "round", "client"])
 
 
 def summary_table(runs: Iterable[RunResult]) -> pd.DataFrame:

@@ -1,5 +1,7 @@
 """The Python API: an experiment computed in this process, as tables and as an export."""
 
+import copy
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import engine
 from engine import ALGORITHMS, InvalidConfig, api, parse_experiment, run
 from engine.api import Result
 from engine.config import tpe
+from engine.export import tables
 from engine.export.reading import parse_export
 from engine.simulation.selection import Chosen, Validation
 from tests.support.rounding import equal_to_rounding
@@ -115,6 +118,21 @@ def test_a_diverged_run_keeps_its_rounds() -> None:
     changes = {"algorithms": [{"name": "ditto", "lam": 1e6}], "training": {"rounds": 9, "lr": 1e9}}
     diverged = run({**CONFIG, **changes}).runs[0]
     assert diverged.status == "diverged" and "not finite" in str(diverged.error) and len(diverged.rounds) < 10
+
+
+def test_results_keep_the_configuration_as_it_was() -> None:
+    given = copy.deepcopy(CONFIG) | {"algorithms": ("fedavg",), "seeds": np.arange(1)}
+    result = run(given)
+    before = result.to_json()
+    given["training"]["lr"] = 9
+    assert result.to_json() == before and json.loads(before)["config"]["seeds"] == [0]
+
+
+def test_runs_without_rounds_have_tables_with_columns() -> None:
+    result = run(CONFIG)
+    none = [dataclasses.replace(one, rounds=()) for one in result.runs]
+    assert list(tables.rounds_table(none))[:4] == ["experiment", "algorithm", "label", "seed"]
+    assert list(tables.clients_table(none))[-2:] == ["round", "client"]
 
 
 def test_a_mistake_is_raised_before_training() -> None:

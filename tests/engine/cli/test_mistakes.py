@@ -242,6 +242,38 @@ def test_an_ending_and_a_format_that_contradict_each_other_are_refused() -> None
         format_of(Path("x.json"), "csv")
 
 
+@pytest.mark.parametrize("name", ["x.csv.gz", "x.xlsx", "x.yaml"])
+def test_an_unknown_ending_is_refused(name: str) -> None:
+    with pytest.raises(InvalidConfig, match=r"no format has this ending; use one of \.json, \.csv, .*or give --format"):
+        format_of(Path(name), None)
+
+
+def test_an_export_without_a_name_replaces_no_file(call: Call, tmp_path: Path) -> None:
+    config = write_config(tmp_path, name="mine").rename(tmp_path / "mine.json")
+    before = config.read_text()
+    assert call("run", config, "--quiet").code == 0
+    assert "mine.json exists; give --output" in refused(call, "export", 1)
+    assert config.read_text() == before and call("export", 1, "--output", "mine.json").code == 0
+
+
+def test_the_endings_of_other_formats_and_an_empty_database_are_refused(call: Call, tmp_path: Path) -> None:
+    assert "ends like csv, but the format is json" in refused(call, "run", write_config(tmp_path), "--export", "r.csv")
+    assert "--db: is empty" in refused(call, "runs", "--db", "")
+
+
+def test_an_export_without_runs_is_not_imported_in_silence(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "none.json").write_text(json.dumps({"config": DIGITS, "runs": []}))
+    assert "none.json has no runs; nothing was imported" in refused(call, "import", "none.json")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_output_that_is_lost_on_a_full_disk_is_a_failure(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "engine", "list", "metrics"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=PIPE, text=True, check=False)
+    assert done.returncode == 3 and done.stderr == "a part of the output was lost: No space left on device\n"
+
+
 def test_an_unknown_run_cannot_be_exported(call: Call, tmp_path: Path) -> None:
     call("run", write_config(tmp_path), "--quiet")
     assert "no run with id 7" in refused(call, "export", 7)

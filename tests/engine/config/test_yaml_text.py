@@ -4,10 +4,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
-from engine.config.yaml_text import MAX_CHARACTERS, MAX_LEVELS, MAX_VALUES, problem_in, read_text, read_yaml
+from engine.config.yaml_text import MAX_CHARACTERS, MAX_LEVELS, MAX_VALUES, as_plain, problem_in, read_text, read_yaml
 
 
 def bomb(levels: int, width: int, merged: bool = False) -> str:
@@ -31,6 +32,10 @@ def bomb(levels: int, width: int, merged: bool = False) -> str:
         ("2024-01-01", "2024-01-01"),
         ("NaN", "NaN"),
         ("=", "="),
+        (
+            "{on: val, off: no, y: yes, t: true, f: False}",
+            {"on": "val", "off": "no", "y": "yes", "t": True, "f": False},
+        ),
         ("!!str 5", "5"),
         ("", None),
         ('{\n\t"a": 1\n}', {"a": 1}),
@@ -43,6 +48,20 @@ def bomb(levels: int, width: int, merged: bool = False) -> str:
 )
 def test_valid_text_is_parsed_to_its_value(text: str, value: Any) -> None:
     assert read_yaml(text) == value
+
+
+def test_values_of_python_become_those_of_a_file() -> None:
+    given = {
+        "seeds": range(2),
+        "sweep": {"lam": (np.float64(0.5), 1)},
+        "lr": np.logspace(-1, 0, 2),
+        "n": np.int64(3),
+        "path": Path("a/b"),
+    }
+    plain = {"seeds": [0, 1], "sweep": {"lam": [0.5, 1]}, "lr": [0.1, 1.0], "n": 3, "path": "a/b"}
+    found = as_plain(given)
+    assert found == plain and type(found["n"]) is int and type(found["sweep"]["lam"][0]) is float
+    assert as_plain(range(10**12)) == range(10**12)  # too many, which the schema refuses
 
 
 @pytest.mark.parametrize(
