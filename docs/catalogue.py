@@ -20,13 +20,18 @@ from engine.core.registry import (
 )
 
 PAGE = Path(__file__).with_name("catalogue.md")
+MAX_FILES = 4  # patterns of a data set
 SECTIONS = {
     "Algorithms": (
         ALGORITHMS,
         "Set under `algorithms:`. Each has a page in the app's Handbook: the idea, one round in equations, what is "
         "sent, what it costs, and common mistakes.",
     ),
-    "Data sets": (DATASETS, "Set under `dataset:`."),
+    "Data sets": (
+        DATASETS,
+        "Set under `dataset:`. Files are read from `DATA_DIR`, by default `data/`. Put those that are not downloaded "
+        "there by hand; if one is missing, a message says where to get it.",
+    ),
     "Partitioners": (PARTITIONERS, "Set under `partition:`. They decide which samples each client owns."),
     "Models": (MODELS, "Set under `model:`."),
     "Metrics": (METRICS, "Summaries over clients. All of them are recorded in every evaluated round."),
@@ -59,13 +64,26 @@ def entries(registry: Registry) -> str:
     has_families = any(entry.family != "Other" for entry in found)
     found = sorted(found, key=lambda entry: (entry.family, entry.name)) if has_families else found
     has_options = any(entry.parameters for entry in found)
-    head = ["name", "title", *(["family"] * has_families), *(["options"] * has_options), "source"]
+    has_files = registry is DATASETS
+    head = ["name", "title", *(["family"] * has_families), *(["options"] * has_options), *(["files"] * has_files)]
     rows = []
     for entry in found:
         options = ", ".join(_option(entry, name) for name in entry.options.model_fields)
         family, cells = [entry.family] * has_families, [options] * has_options
+        cells += [_files(entry)] * has_files
         rows.append([f"`{entry.name}`", entry.title, *family, *cells, entry.paper])
-    return table(head, rows)
+    return table([*head, "source"], rows)
+
+
+def _files(entry: Entry) -> str:
+    """What a data set reads from DATA_DIR."""
+    if getattr(entry.make, "needs_download", False):
+        return "downloaded"
+    patterns = getattr(entry.make, "files", ())
+    if isinstance(patterns, property):
+        return "those of `path`"
+    shown = [f"`{pattern}`" for pattern in patterns[:MAX_FILES]]
+    return ", ".join([*shown, *(["..."] if len(patterns) > MAX_FILES else [])]) or "none"
 
 
 def _contents() -> str:

@@ -13,7 +13,8 @@ def reference() -> str:
     """The whole page, without argparse's own help, whose layout depends on the terminal and Python's version."""
     whole = parser()
     (commands,) = (a for a in whole._actions if isinstance(a, argparse._SubParsersAction))
-    head = ["# Command line", GENERATED, f"{whole.description} {whole.epilog}"]
+    python = "Use the Python of `.venv`: `.venv/bin/python -m engine`, or `source .venv/bin/activate` once."
+    head = ["# Command line", GENERATED, f"{whole.description} {whole.epilog}", python]
     return "\n\n".join([*head, *(_command(name, command) for name, command in commands.choices.items())]) + "\n"
 
 

@@ -27,8 +27,10 @@ GAIN = 1e-9
 
 
 class GeometricMedianOptions(Options):
-    nu: float = Field(1e-6, gt=0, le=1e6, title="ν", description="Smaller distances count as this.")
-    iterations: int = Field(100, ge=1, le=10_000, description="Maximum number of steps of the search.")
+    nu: float = Field(
+        1e-6, gt=0, le=1e6, title="ν", description="Lower bound of the distances, for numerical stability."
+    )
+    iterations: int = Field(100, ge=1, le=10_000, description="Maximum number of iterations.")
 
 
 @AGGREGATORS.register("geometric_median", title="Geometric median", paper="Pillutla et al., 2022 (RFA)")

@@ -23,8 +23,8 @@ uploads each round.
 
 Newcomers: join the context whose model has the least loss on their training data, and solve for theta_i in one round.
 
-Deviations: the papers give neither beta nor the start of theta: beta="auto" takes beta 2/N = lr lam, pFedMe's step,
-and theta starts at omega_k. All contexts start at the common model with every client in context 0. Labels keep their
+Deviations: the paper gives neither beta nor the start of theta: beta="auto" takes beta 2/N = lr lam, pFedMe's step, and
+theta starts at omega_k. All contexts start at the common model with every client in context 0. Labels keep their
 identity between rounds; empty contexts keep their model, non-participants their context.
 
 Pitfalls: with more contexts than the clients really have, a context holds few clients and learns little. Cluster
@@ -60,7 +60,7 @@ class Hparams(MoreauOptions):
         4,
         ge=1,
         le=10_000,
-        description="Number of clusters; 1 = pFedMe, more = more personal.",
+        description="Number of contexts; 1 = pFedMe, more = more personal.",
         json_schema_extra={"tune": (2, "clients/2", "intlog")},
     )
     lam: float = Field(
@@ -68,7 +68,7 @@ class Hparams(MoreauOptions):
         ge=0,
         le=1e6,
         title="λ",
-        description="Pull of each personalized model toward its cluster's; larger = more global.",
+        description="Pull of each personalized model toward its context's; larger = more global.",
         json_schema_extra={"tune": (0.5, 50, "log")},
     )
     inner_steps: int = Field(
@@ -83,10 +83,12 @@ class Hparams(MoreauOptions):
         json_schema_extra={"tune": (0.003, 0.3, "log")},
     )
     alpha: float = Field(
-        1.0, gt=0, le=1, title="α", description="Server's step toward the mean of a cluster; 1 takes the mean."
+        1.0, gt=0, le=1, title="α", description="Server's step toward the mean of a context; 1 takes the mean."
     )
     beta: Positive | Literal["auto"] = Field(
-        "auto", title="β", description="Step of the local cluster model; auto: beta 2/N = lr lam, pFedMe's."
+        "auto",
+        title="β",
+        description="Step size of the local context model. auto: N lr lam / 2, which gives pFedMe's step.",
     )
 
 

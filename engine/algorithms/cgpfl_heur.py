@@ -25,11 +25,11 @@ beyond. mu="auto" = (first term at max_K - at 1)/(cost(1) - cost(max_K)): both t
 paper says mu is tuned, and with mu = 1 the answer is K = 1).
 
 Pitfalls: after one round clients have hardly moved, and their models differ by noise as much as by context: more
-solve_rounds count again, on models that were trained from the contexts found before. With few samples per client d > m,
-and then the first term does not depend on the model.
+solve_rounds count again, on models that were trained from the contexts found before. Where the model has more
+parameters than all clients have samples (d > m), the first term does not depend on the model.
 
-Diagnostics: as cgpfl; K_hat, mu, d_eff, and in rounds that solve the two terms for every K (capacity, cost), so that mu
-can be varied afterwards without training.
+Diagnostics: as cgpfl; K_hat; in rounds that solve also mu, d_eff and the two terms for every K (capacity, cost), so
+that mu can be varied afterwards without training.
 """
 
 from dataclasses import dataclass, replace
@@ -75,7 +75,7 @@ class Hparams(MoreauOptions):
         ge=0,
         le=1e6,
         title="λ",
-        description="Pull of each personalized model toward its cluster's; larger = more global.",
+        description="Pull of each personalized model toward its context's; larger = more global.",
         json_schema_extra={"tune": (0.5, 50, "log")},
     )
     inner_steps: int = Field(
@@ -90,10 +90,12 @@ class Hparams(MoreauOptions):
         json_schema_extra={"tune": (0.003, 0.3, "log")},
     )
     alpha: float = Field(
-        1.0, gt=0, le=1, title="α", description="Server's step toward the mean of a cluster; 1 takes the mean."
+        1.0, gt=0, le=1, title="α", description="Server's step toward the mean of a context; 1 takes the mean."
     )
     beta: Positive | Literal["auto"] = Field(
-        "auto", title="β", description="Step of the local cluster model; auto: beta 2/N = lr lam, pFedMe's."
+        "auto",
+        title="β",
+        description="Step size of the local context model. auto: N lr lam / 2, which gives pFedMe's step.",
     )
 
 

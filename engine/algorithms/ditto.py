@@ -7,7 +7,7 @@ https://arxiv.org/abs/2012.04221, Algorithm 1.
     v_i <- v_i - lr [grad f_i(v_i) + lam (v_i - w)]             w as received this round
 
 Idea: FedAvg trains the global model as usual. In addition each client trains a personalized model on its own data, held
-near the global one; lam runs from alone (0) to the global model.
+near the global one: at lam = 0 it trains alone, and as lam grows it approaches the global model.
 
 When: a simple and strong reference is needed, with one dial from training alone to one shared model.
 

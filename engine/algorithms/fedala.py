@@ -34,7 +34,8 @@ use="initialized" evaluates T_i~ before local training, made anew from the avera
 is then not kept.
 
 Pitfalls: FL-bench stores W_i in one object for all clients, so each mixes by the weights of the one before. easyFL
-never clears the gradients. With weight_lr=0, or with no layers to mix, this is FedAvg.
+never clears the gradients. With weight_lr=0, or with no layers to mix, the global model is that of FedAvg, and T_i the
+client's last local copy.
 
 Diagnostics: share_of_global, the mean of each client's W_i; passes, the mean number of passes of the participants.
 """
@@ -69,7 +70,7 @@ class Hparams(Options):
         ge=0,
         le=1_000_000,
         title="p",
-        description="Last layers that each client mixes; more = more personal, 0 is fedavg.",
+        description="Last layers that each client mixes; more = more personal, 0: global model as in fedavg.",
     )
     share: float = Field(
         0.8,
@@ -83,7 +84,7 @@ class Hparams(Options):
         ge=0,
         le=1e6,
         title="η",
-        description="Learning rate of the weights; larger = adapts faster, 0 is fedavg.",
+        description="Learning rate of the weights; larger = adapts faster, 0: global model as in fedavg.",
         json_schema_extra={"tune": [0.1, 10.0, "log"]},
     )
     threshold: float = Field(

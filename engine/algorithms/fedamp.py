@@ -20,21 +20,21 @@ When: some clients are similar but form no clear groups, and the server can stor
 Sent: u_i down, w_i up. Kept: w_i; the server has a copy.
 
 Cost: one local training a round; bytes as FedAvg. The server compares the participants with all known models and mixes
-these, a number of operations that grows with their product.
+these, which takes participants x known models x parameters operations.
 
-Newcomers: like a client that has not uploaded yet: a message by the similarity of the common start to the models of
-the others, and one local training from it.
+Newcomers: like a client that has not uploaded yet: a message by the similarity of the common start to the models of the
+others, and one local training from it, or with start="own" from the common start, pulled toward it.
 
 Deviations: the paper minimizes f_i plus the pull, which has no start; with E steps the start matters, and it is the
 message, unless ``start`` says own. Only participants get a message and upload. A client that has not uploaded has
-weight 0 in its own message, and the first ones get the common start. In amp a row whose weights of others exceed 1 is
-scaled to 1. The defaults are not the paper's, which tunes them: sigma 25 (heur) or the mean squared distance of the
-known models (amp), alpha sigma / N, self_weight one share of the known models, and a weak pull, as the message is the
-start.
+weight 0 in its own message, and while no client has uploaded, all participants get the common start. In amp a row whose
+weights of others exceed 1 is scaled to 1. The defaults are not the paper's, which tunes them: sigma 25 (heur) or the
+mean squared distance of the known models (amp), alpha sigma / N, self_weight one share of the known models, and a weak
+pull, as the message is the start.
 
 Pitfalls: PFLlib builds the pull outside the graph, so that it has no gradient, and never loads u_i: its FedAMP trains
-locally. fluke divides by the learning rate instead of alpha. A large sigma (heur) or a small one (amp) leaves each
-client with its nearest neighbor alone.
+locally. fluke divides by the learning rate instead of alpha. A large sigma (heur) leaves a client only its nearest
+neighbor beside its own model, a small one (amp) its own model alone.
 
 Diagnostics: x, the weights [N, N] of the round's messages, in the rows of its participants; up to 1,000 clients.
 """

@@ -29,7 +29,7 @@ Newcomers: a local training of the server's body and the common initial head; bo
 
 Deviations: a client's first participation has no features to align with; the published code takes those of the random
 start. t_i is the sum of squared norms of batch gradients, as in the code; the paper's Fisher information has gradients
-of single samples. With clip_norm these gradients are clipped.
+of single samples. With clip_norm the batch gradients in t_i are clipped too.
 
 Pitfalls: the loss of the alignment pulls each sample to the mean of its class, so it does not vanish where the received
 body equals the own one. In the published code, clients align the server's own tensors in place, so that later clients

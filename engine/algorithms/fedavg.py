@@ -44,7 +44,10 @@ class Hparams(Options):
     advanced: ClassVar[tuple[str, ...]] = ("finetune_steps",)
 
     finetune_steps: int = Field(
-        0, ge=0, le=1_000_000, description="SGD steps of each client on its copy of w before use; 0 uses w itself."
+        0,
+        ge=0,
+        le=1_000_000,
+        description="SGD steps with which each client fine-tunes w before evaluation; 0 evaluates w itself.",
     )
 
 

@@ -14,7 +14,8 @@ https://arxiv.org/abs/2106.06042, Algorithm 1.
 Idea: An averaged head forgets and relearns in every round, and drags the body along. With one fixed random head all
 clients train features toward the same targets, and a few steps on the finished model personalize it.
 
-When: labels differ, and every client can fine-tune its model before using it. Needs: a body under the head (dnn, cnn).
+When: labels differ, and every client can fine-tune its model before using it. Needs: a body under the head (dnn, cnn)
+that does not start at zero (model.init).
 
 Sent: phi, both ways; h is drawn from the common seed. Kept: nothing; the fine-tuned copy is made for each use.
 
@@ -50,8 +51,8 @@ class Hparams(Options):
         10,
         ge=0,
         le=1_000_000,
-        description="SGD steps of each client on body and head before use; more = more personal, 0 uses the global "
-        "model itself.",
+        description="SGD steps of each client on body and head before evaluation; more = more personal, 0 evaluates "
+        "the global model itself.",
         json_schema_extra={"tune": (1, 100, "intlog")},
     )
 

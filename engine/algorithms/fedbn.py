@@ -1,4 +1,4 @@
-"""FedBN: everything is averaged but the normalizations, which every client keeps.
+"""FedBN: everything is averaged except the normalization layers, which every client keeps.
 
 Li, Jiang, Zhang, Kamp, Dou. FedBN: Federated Learning on Non-IID Features via Local Batch Normalization. ICLR 2021.
 https://arxiv.org/abs/2102.07623, Algorithm 1.
@@ -11,7 +11,8 @@ https://arxiv.org/abs/2102.07623, Algorithm 1.
 Idea: If clients' inputs differ in contrast, color or sensor, their features differ in scale and shift. A normalization
 takes just that out, so one of its own fits each client, and the layers between see the same features everywhere.
 
-When: inputs differ in contrast, color or sensor, and labels do not. Needs: a model with normalizations (resnet18).
+When: inputs differ in contrast, color or sensor, and labels do not. Needs: a model with normalizations (resnet18,
+char_transformer).
 
 Sent: w, both ways. Kept: s_i.
 
@@ -20,9 +21,9 @@ Cost: one local training a round; bytes as FedAvg without the normalizations.
 Newcomers: normalizations trained for one participation from the common initial ones, together with a copy of w; they
 are kept and used with the server's w.
 
-Deviations: our networks have group normalization, whose statistics are those of a sample, so that scale and shift are
-all there is to keep; batch normalization also keeps running means and variances. A model without normalizations (mlr,
-logistic, dnn, cnn, ...) runs as FedAvg, with a note.
+Deviations: our networks have group or layer normalization, whose statistics are those of a sample, so that scale and
+shift are all there is to keep; batch normalization also keeps running means and variances. A model without
+normalizations (mlr, logistic, dnn, cnn, ...) runs as FedAvg, with a note.
 
 Pitfalls: normalizations must be found by the type of the module. The authors' code, PFLlib and FL-bench look for "bn"
 in the name, which misses those of a ResNet's shortcuts and averages them; fluke finds batch normalization alone, and

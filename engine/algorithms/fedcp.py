@@ -29,8 +29,9 @@ is kept and used with the server's body, policy and head.
 
 Deviations: r and s are a softmax; the published code draws Gumbel noise, in evaluation too, so its accuracy is random.
 The server's g and V are used by all clients; the published code updates the round's participants only. In round 1 v_i
-is that of h_i, in the code it is noise. MMD^2 is the mean over all pairs of a batch of exp(-d / (2 a)), summed over
-a = 10, 15, 20 and 50, d being the squared distance. v_i is 0 where its norm is. The recorded loss is the cross-entropy.
+is that of h_i, in the code it is noise. MMD^2 is the biased estimate over all pairs of a batch, with the kernel sum_a
+exp(-d / (2 a)) for a = 10, 15, 20 and 50, d being the squared distance. v_i is 0 where its norm is. The recorded loss
+is the cross-entropy.
 
 Pitfalls: the published program sets lam to 0 by default. While h_i equals g, r and s cancel: the policy has no gradient
 in the first step, and both biases add up.

@@ -20,10 +20,10 @@ keeps its mean feature near a consensus of all clients (mean regularization), so
 
 When: labels differ so much that averaging biases the features. Needs: a body under the head (dnn, cnn).
 
-Sent: w, both ways; in round 1 also r_i up and z^ down, for all clients. Kept: z_i.
+Sent: w, both ways; in round 1 also w and z^ down and r_i up, for all clients. Kept: z_i.
 
-Cost: gradients and bytes as FedAvg; in round 1 one local training of all clients more, also of those that do not take
-part in it. With momentum < 1, for each gradient one forward pass of the body more.
+Cost: gradients and bytes as FedAvg; in round 1 one additional local training of every client and one more model down to
+each, including those that do not take part. With momentum < 1, for each gradient one forward pass of the body more.
 
 Newcomers: their z_i from zero, trained for one participation together with a copy of w; it is kept and used with the
 server's w.
@@ -64,7 +64,7 @@ class Hparams(Options):
         ge=0,
         le=1e6,
         title="κ",
-        description="Pull of the mean feature toward the consensus; larger = nearer, 0 leaves the memory alone.",
+        description="Pull of the mean feature toward the consensus; larger = nearer, 0 = memory only, no pull.",
         json_schema_extra={"tune": [1.0, 500.0, "log"]},
     )
     momentum: float = Field(

@@ -10,7 +10,9 @@ https://arxiv.org/abs/2111.04263, Algorithm 1, written with c_i: the paper's gra
     w   <- mean_i w_i + 1/N sum_j c_j                           mean over the cohort, sum over all N clients
 
 Idea: Where a client has converged, grad f_i(w_i) = -alpha_i (w_i - w + c_i). The penalty moves until all clients agree
-on one w, which is then stationary for the mean of their losses: unlike FedAvg, many local steps leave no bias.
+on one w, which is then stationary for the mean of their losses: unlike FedAvg, many local steps leave no bias. alpha_i
+is alpha; with weights="samples" it is alpha m / (N m_i), m being the samples of all clients, and w is stationary for
+the mean over all samples.
 
 When: one model is wanted, and many local steps on different data make FedAvg converge to the wrong point.
 

@@ -15,7 +15,8 @@ Idea: A client need not belong to one group. Each sample has a share in every co
 explains it better (the E step); components learn from the samples in proportion (the M step). Clients differ only in
 how much of each component they use.
 
-When: the data of each client are a mixture of several distributions.
+When: the data of each client are a mixture of several distributions. Needs: for K > 1 components that do not start at
+zero (model.init).
 
 Sent: w_1 to w_K, both ways. Kept: pi_i.
 

@@ -19,9 +19,9 @@ When: only some clients help one another, and each has enough samples to hold so
 
 Sent: the asked models down, theta_i up. Kept: theta_i and b_i; the server has the last uploads and A.
 
-Cost: a local training on the samples that are not held out, and up to models + 2 passes over the others: with the
-defaults half as many operations again, which are no gradients, so that a gradient takes about twice FedAvg's time. Up
-to ``models`` times FedAvg's bytes down.
+Cost: a local training on the samples that are not held out, and up to models + 2 forward passes over those: with the
+defaults about half as many operations again, which are not counted as gradients, so that a gradient takes about twice
+FedAvg's time. Up to ``models`` times FedAvg's bytes down.
 
 Newcomers: ask for random models, from the common start, and train once from their mixture.
 

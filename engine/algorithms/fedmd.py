@@ -25,7 +25,7 @@ Newcomers: digest the last average from the common start, then a local training.
 
 Deviations: the default is the squared distance; the published code uses the absolute one (loss="mae"), of which the
 sign of a rounding error makes a full step. Models here have one architecture and one start, and there is no training on
-labels of public samples first. Each round takes other public samples.
+labels of public samples first. Each round draws its n public samples anew; if there are fewer, all are taken.
 
 Pitfalls: FL-bench appends new public batches every round and digests the first ones only. With one participant the
 average is its own logits: this is local_train.

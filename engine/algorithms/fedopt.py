@@ -6,7 +6,7 @@ https://arxiv.org/abs/2003.00295, Algorithm 2. FedAvgM: Hsu, Qi, Brown. https://
     w_i <- w, then E steps of SGD on f_i
     D   <- sum_i (m_i / m) w_i - w                              over the cohort
     m   <- beta1 m + (1 - beta1) D                              from m = 0
-    v   <- v + D^2                                              adagrad, from v = tau^2
+    v   <- v + D^2                                              adagrad; from v = tau^2, as yogi and adam
     v   <- v - (1 - beta2) D^2 sign(v - D^2)                    yogi
     v   <- beta2 v + (1 - beta2) D^2                            adam
     w   <- w + server_lr m / (sqrt(v) + tau)                    by coordinate
@@ -65,17 +65,23 @@ class Hparams(Options):
         json_schema_extra={"tune": [0.001, 3.0, "log"]},
     )
     beta1: Annotated[float, Field(ge=0, lt=1)] | Literal["auto"] = Field(
-        "auto", title="β₁", description="Memory of the mean update; larger = longer. auto: 0.9, and 0 for adagrad."
+        "auto",
+        title="β₁",
+        description="Decay rate of the first moment; larger = longer memory. auto: 0.9, and 0 for adagrad.",
     )
     beta2: float = Field(
-        0.99, ge=0, lt=1, title="β₂", description="Memory of the squared updates (adam, yogi); larger = longer."
+        0.99,
+        ge=0,
+        lt=1,
+        title="β₂",
+        description="Decay rate of the second moment (adam, yogi); larger = longer memory.",
     )
     tau: float = Field(
         1e-3,
         ge=1e-12,
         le=1e6,
         title="τ",
-        description="Added to the root of the squared updates; larger = less adaptive.",
+        description="Added to the root of the second moment, which starts at its square; larger = less adaptive.",
         json_schema_extra={"tune": [1e-5, 0.1, "log"]},
     )
 

@@ -4,7 +4,7 @@ Xu, Tong, Huang. Personalized Federated Learning with Feature Alignment and Clas
 https://arxiv.org/abs/2306.11867, Algorithm 1.
 
     H_i   <- (q_ic mu_ic)_c                     frequency and mean feature of each class, under phi as received
-    V_i   <- trace of the covariance of H_i     of the estimate, from m_i samples
+    V_i   <- trace of the covariance of the estimate H_i from m_i samples
     head_steps times, for a batch B:
         h_i   <- h_i - lr grad_h f_i(phi, h_i; B)
     phi_i <- phi
@@ -16,9 +16,9 @@ https://arxiv.org/abs/2306.11867, Algorithm 1.
     h_i   <- sum_j a_ij h_j
 
 Idea: Heads can help each other only if a feature means the same for all clients. So each client pulls the features of a
-class toward their mean over all clients, a prototype, as FedProto does. Then it takes the combination of heads with
-the least estimated error on its own data: heads of other clients add bias where their classes differ, and take away
-variance, of which clients with few samples have most.
+class toward their mean over all clients, a prototype, as FedProto does. Then it takes the combination of heads with the
+least estimated error on its own data: heads of other clients add bias where their classes differ, and reduce the
+variance, which is largest for clients with few samples.
 
 When: labels differ and samples are few, so that clients gain from combining their heads. Needs: a body under the head
 (dnn, cnn).

@@ -15,7 +15,7 @@ average p_i of its models, uses that, and holds the features (mmd) or the predic
 those of p_i while it trains. The memory grows longer with every participation.
 
 When: clients lose what they have learned each time they receive the global model. Needs: a body under the head (dnn,
-cnn).
+cnn) for transfer="mmd"; kl runs on every model.
 
 Sent: w, both ways. Kept: p_i and the number of participations.
 

@@ -12,7 +12,7 @@ their classes, a prototype, the server averages them class by class, and each cl
 result.
 
 When: models must not leave the clients, or differ in architecture, and no public data are available. Needs: a body
-under the head (dnn, cnn).
+under the head (dnn, cnn); a model without one (mlr) trains locally, with a note, and its prototypes are mean inputs.
 
 Sent: prototypes, both ways. Kept: theta_i.
 

@@ -13,9 +13,10 @@ Idea: Every client has a model and all are tied to a common one; lam says how ti
 lam grows all use one model, and unless clients are alike or very different, the smallest error lies between. The
 adaptive lam follows from the distance between the clients' true models and the number of their samples.
 
-When: the pull toward the shared model should follow from heterogeneity and sample sizes.
+When: the pull toward the shared model should follow from heterogeneity and sample sizes. Needs: a linear model with l2
+> 0 for the settings "theory".
 
-Sent: w_g down; lam (w_g - w_i) up. Kept: w_i.
+Sent: w_g down; w_i up, from which the server has lam (w_g - w_i). Kept: w_i.
 
 Cost: as FedAvg; where the true models are not known, lam="adaptive" adds ``estimate_steps`` of every client before
 round 1, and one model to and from each.
@@ -31,8 +32,8 @@ before round 1 from clients that train alone for estimate_steps (counted in the 
 Pitfalls: clients start from their own last model, not from w_g; with the received model as start this is FedProx. Where
 local_lr (L + lam) exceeds 2 the steps diverge, L being the smoothness of f_i.
 
-Diagnostics: lam, R_h (spread of the clients), and on synthetic data statistical_error_local and _global (of the
-converged solution).
+Diagnostics: lam, R_h (spread of the clients, with lam="adaptive" only), and on synthetic data statistical_error_local
+and _global (of the converged solution).
 """
 
 from dataclasses import dataclass

@@ -28,8 +28,8 @@ Deviations: the two losses are taken at the same parameters in one step. A class
 in its generic loss. Both heads are one linear layer each, so their sum is an ordinary model of the same architecture:
 evaluated and exported as such.
 
-Pitfalls: the personal loss must not reach the body or the generic head, and prediction needs both heads: FL-bench does
-neither. The class counts are used in training, not in prediction.
+Pitfalls: the personal loss must not reach the body or the generic head, and prediction needs both heads: FL-bench lets
+it reach the body and predicts with the personal head alone. The class counts are used in training, not in prediction.
 """
 
 from dataclasses import dataclass

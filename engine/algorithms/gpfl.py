@@ -82,7 +82,7 @@ class Hparams(Options):
         ge=0,
         le=1e6,
         title="μ",
-        description="Weight decay of the embeddings and the conditional valve; larger = smaller.",
+        description="Weight decay of the embeddings and the conditional valve; larger = smaller weights.",
         json_schema_extra={"tune": (0.0001, 1, "log")},
     )
     mlg: Literal["mean", "frobenius"] = Field(

@@ -10,9 +10,10 @@ https://arxiv.org/abs/2006.04088, Algorithm 1 with model averaging.
 Idea: Similar clients should share a model, but the groups are unknown. The server sends all K models, each client takes
 the one with the least training loss, and FedAvg runs inside the groups that form.
 
-When: clients form clear groups whose number is known, and one model suits each group.
+When: clients form clear groups whose number is known, and one model suits each group. Needs: for K > 1 models that do
+not start at zero (model.init).
 
-Sent: all K models down; w_i, with the cluster's number, up. Kept: nothing.
+Sent: all K models down; w_i up; the cluster's number is not counted. Kept: nothing.
 
 Cost: one local training a round as FedAvg, and K forward passes over the training data to choose; K times FedAvg's
 bytes down.

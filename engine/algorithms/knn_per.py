@@ -12,7 +12,8 @@ https://arxiv.org/abs/2111.09360, Algorithm 1 and equations 6 to 8.
 Idea: A global model has good features even where its predictions do not suit a client. Each client stores the features
 of its training samples and lets the most similar ones vote, so it is personalized without any training of its own.
 
-When: clients should be personalized without any training of their own.
+When: clients should be personalized without any training of their own. Needs: validation samples
+(partition.val_fraction) for lam="auto".
 
 Sent: w, both ways. Kept: nothing between rounds; to predict, the features and labels of the client's samples.
 
@@ -75,7 +76,7 @@ class Hparams(Options):
         0.5,
         title="λ",
         description="Share of the neighbors' vote; larger = more personal, 0 is the global model. auto: each client's "
-        "best of 0, 0.1, ..., 1 on its validation samples.",
+        "best of 0, 0.1, ..., 1 on its validation samples, 0.5 without any.",
         json_schema_extra={"tune": [0.0, 1.0, "lin"]},
     )
     scale: float = Field(

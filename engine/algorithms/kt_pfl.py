@@ -80,7 +80,7 @@ class Hparams(Options):
         ge=0,
         le=1e6,
         title="ρ",
-        description="Pull of the coefficients toward the average of all; larger = more uniform.",
+        description="Pull of the coefficients toward equal ones; larger = more uniform.",
         json_schema_extra={"tune": [0.01, 10.0, "log"]},
     )
     coefficient_lr: float = Field(

@@ -10,13 +10,15 @@ https://arxiv.org/abs/2002.05516, Algorithm 1, with mini-batches (L2SGD).
 
 Idea: The objective is the mean of f_i(x_i) plus lam/2 times the mean of ||x_i - x-bar||^2: models may differ, at a
 cost. Gradient descent on a random one of the two terms at a time leaves out most communication, because only the second
-needs the others. lam runs from alone (0) to one model for all.
+needs the others. At lam = 0 each client trains alone; as lam grows, all models approach their mean.
 
 When: communication is expensive, and clients may keep models of their own.
 
-Sent: x_i up and x-bar down, only where the coin turns from local to aggregate. Kept: x_i.
+Sent: x_i up and x-bar down, only where the coin turns from local to aggregate, or a new cohort begins with an aggregate
+step. Kept: x_i.
 
-Cost: a share 1 - p of FedAvg's gradients; about E p (1 - p) exchanges a round where FedAvg has one.
+Cost: a share 1 - p of FedAvg's gradients; about E p (1 - p) exchanges a round, and up to p^2 more where cohorts change;
+FedAvg has one.
 
 Newcomers: start at x-bar and take one round's steps with their own coin and the server's x-bar.
 
@@ -75,7 +77,7 @@ class Hparams(Options):
         0.2,
         ge=0,
         lt=1,
-        description="Chance of a step to the mean; larger = more communication, 0 = none.",
+        description="Chance of a step to the mean; communication is highest near 0.5, 0 = none.",
         json_schema_extra={"tune": (0.05, 0.5, "log")},
     )
     step: float | None = Field(

@@ -53,7 +53,7 @@ class Hparams(Options):
         10,
         ge=0,
         le=1_000_000,
-        description="SGD steps of each client on the head before use; more = more personal, 0 is plain fine-tuning.",
+        description="SGD steps of each client on the head before evaluation; more = more personal, 0 only fine-tunes.",
         json_schema_extra={"tune": [1, 50, "intlog"]},
     )
     ft_steps: int = Field(

@@ -17,9 +17,9 @@ optimum b_i = -grad f_i(w_i), and each w_i is a mixture of the b_j by the simila
 b_i, and the server computes all models from them, anew after each change of B or Sigma.
 
 When: the model is linear and the similarities of the clients are of interest. Needs: a linear model (mlr, logistic) for
-its theory.
+its theory, and at most 10,000 clients.
 
-Sent: w_i down, the change of b_i up. Kept: nothing.
+Sent: w_i down, the change of b_i up (its step k_i, one number, is not counted). Kept: b_i; the server has a copy.
 
 Cost: as FedAvg, and one more gradient of a batch for the diagnostic, which is not counted. The server keeps B and
 Sigma, P being the number of parameters; the models take N^2 P operations and Sigma N^3.
@@ -80,7 +80,7 @@ class Hparams(Options):
         gt=0,
         le=1e6,
         title="λ",
-        description="Strength of the common regularizer; larger = more alike, and smaller models.",
+        description="Strength of the common regularizer; larger = models more alike, with smaller weights.",
         json_schema_extra={"tune": [1e-5, 0.1, "log"]},
     )
     structure: Literal["learned", "independent"] = Field(

@@ -70,7 +70,7 @@ class Hparams(Options):
         "training", title="β", description="Learning rate of the global model.", json_schema_extra={"training": "lr"}
     )
     adapt_steps: int = Field(
-        1, ge=1, le=1_000_000, description="Adaptation steps of each client before use; more = more personal."
+        1, ge=1, le=1_000_000, description="Adaptation steps of each client before evaluation; more = more personal."
     )
     hvp: Literal["exact", "difference"] = Field(
         "exact", description="Product with the Hessian: by differentiating twice, or from two gradients near w_i."

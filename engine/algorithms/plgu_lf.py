@@ -63,7 +63,8 @@ class Hparams(Options):
         5,
         ge=0,
         le=1000,
-        description="Layers that stay personal; more = more personal, all of them = learning alone.",
+        description="Layers that stay personal; more = more personal. As many as the model has = learning alone; a "
+        "larger number counts as all but one.",
         json_schema_extra={"tune": (0, "layers-1", "int")},
     )
     rho: float = Field(

@@ -36,10 +36,14 @@ _COMPONENTS = 50
 
 class Options(AnalysisOptions):
     data: DataName = Field("test", title="Data", description="Test samples, or those trained on.")
-    samples: int = Field(1000, ge=20, le=1500, title="Samples", description="Shared out evenly among the clients.")
-    perplexity: float = Field(30.0, ge=2, le=200, title="Perplexity", description="Neighbors that t-SNE keeps near.")
+    samples: int = Field(
+        1000, ge=20, le=1500, title="Samples", description="Number of samples, divided evenly among the clients."
+    )
+    perplexity: float = Field(
+        30.0, ge=2, le=200, title="Perplexity", description="Roughly the number of neighbors that t-SNE considers."
+    )
     seed: int = Field(
-        0, ge=0, le=1_000_000, title="Draw", description="Another number, other samples and another start of t-SNE."
+        0, ge=0, le=1_000_000, title="Draw", description="Seed of the choice of samples and of the start of t-SNE."
     )
 
 

@@ -28,9 +28,17 @@ from engine.core.registry import ANALYSES
 
 
 class Options(OnSamples):
-    points: int = Field(41, ge=3, le=101, title="Points", description="Along each direction; made odd for the center.")
-    extent: float = Field(1.0, gt=0, le=10, title="Extent", description="Of the axes; 1 is as long as the filters.")
-    seed: int = Field(0, ge=0, le=1_000_000, title="Directions", description="Another number, other random directions.")
+    points: int = Field(
+        41, ge=3, le=101, title="Points", description="Grid points per direction; odd, to include the center."
+    )
+    extent: float = Field(
+        1.0,
+        gt=0,
+        le=10,
+        title="Extent",
+        description="Length of the axes from the center; 1 is the norm of the filters.",
+    )
+    seed: int = Field(0, ge=0, le=1_000_000, title="Directions", description="Seed of the random directions.")
 
 
 class LandscapeValues(Values):

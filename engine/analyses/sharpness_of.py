@@ -39,8 +39,10 @@ class Options(OnSamples):
     of: Literal["client", "clients"] = Field(
         "client", title="Of", description="One client's model and the global one, or the models of all clients."
     )
-    rho: float = Field(0.05, gt=0, le=100, title="ρ", description="Radius in which the largest loss is searched.")
-    steps: int = Field(20, ge=1, le=200, title="Steps", description="Of the ascent within the radius.")
+    rho: float = Field(
+        0.05, gt=0, le=100, title="ρ", description="Radius within which the largest loss is searched for."
+    )
+    steps: int = Field(20, ge=1, le=200, title="Steps", description="Gradient ascent steps of that search.")
     vectors: int = Field(32, ge=2, le=1000, title="Vectors", description="Random sign vectors for the trace.")
 
 

@@ -1,7 +1,7 @@
 """The channel with a dial on, opened for one round: it records what was sent, what arrived and how it was combined.
 
-Inside an exchange: attack -> compress -> wire, where bytes are counted -> drop late uploads -> decompress. Then, in
-``combine``: clip -> aggregator -> noise.
+Inside an exchange: attack -> compress -> wire, where bytes are counted -> drop late uploads -> decompress. Then the
+aggregator; with privacy of clients ``aggregate`` clips, sums and adds noise instead.
 """
 
 from collections.abc import Collection

@@ -28,8 +28,10 @@ from engine.core.registry import COMPRESSORS, Options
 
 
 class QsgdOptions(Options):
-    bits: int = Field(4, ge=2, le=16, description="Bits of a number, its sign included; fewer = smaller and noisier.")
-    norm: Literal["l2", "max"] = Field("l2", description="What the levels divide: the norm or the largest number.")
+    bits: int = Field(4, ge=2, le=16, description="Bits per value, including the sign; fewer = smaller and noisier.")
+    norm: Literal["l2", "max"] = Field(
+        "l2", description="Scale of the levels: the L2 norm or the largest absolute value."
+    )
     feedback: bool = Field(False, title="Error feedback", description="Add what was lost to the client's next update.")
 
 

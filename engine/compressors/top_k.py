@@ -25,7 +25,7 @@ from engine.core.registry import COMPRESSORS, Options
 
 class TopKOptions(Options):
     share: float = Field(
-        0.01, gt=0, le=1, title="Share sent", description="Share of the numbers that are sent; smaller = fewer bytes."
+        0.01, gt=0, le=1, title="Share sent", description="Share of the values that are sent; smaller = fewer bytes."
     )
     feedback: bool = Field(
         True, title="Error feedback", description="Add what was left out to the client's next update."

@@ -51,7 +51,7 @@ class Privacy(Options):
     delta: Annotated[float, Field(gt=0, lt=1)] | Literal["auto"] = Field(
         "auto",
         title="δ",
-        description="The probability that ε does not bound, which should be far below 1/n. auto: n^-1.1 with n "
+        description="Probability with which the ε guarantee may fail; should be far below 1/n. auto: n^-1.1 with n "
         "clients, or n samples of a client.",
     )
     sampling: Literal["poisson", "fixed"] = Field(
@@ -67,7 +67,9 @@ class Privacy(Options):
         "participation.",
     )
     quantile: float = Field(0.5, gt=0, lt=1, description="clip: adaptive: the share of clients that are not clipped.")
-    clip_lr: float = Field(0.2, gt=0, le=10, description="clip: adaptive: step of the logarithm of C.")
+    clip_lr: float = Field(
+        0.2, gt=0, le=10, description="clip: adaptive: step size of the clipping norm C, on a log scale."
+    )
     count_noise: float | None = Field(
         None,
         gt=0,

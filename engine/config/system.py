@@ -75,10 +75,10 @@ class System(Options):
         ge=0,
         lt=1,
         title="Drop-out",
-        description="Chance that a participant vanishes after training, before its upload arrives.",
+        description="Probability that a participant drops out after training, before its upload arrives.",
     )
     availability: float = Field(
-        1.0, gt=0, le=1, description="Chance that a client can be sampled in a round, on average over clients."
+        1.0, gt=0, le=1, description="Probability that a client is available in a round, on average over clients."
     )
     tie: Literal["none", "labels", "size", "context"] = Field(
         "none",

@@ -27,7 +27,7 @@ from engine.partitioners.shifts import Color, Levels, Noise, Rotation, Shift
 
 class FeatureShiftOptions(PartitionOptions):
     kind: Literal["rotation", "noise", "colour"] = Field(
-        "rotation", title="Shift", description="What differs between groups; rotation and color need images."
+        "rotation", title="Shift", description="What differs between groups; rotation and colour need images."
     )
     num_groups: int = Field(
         4, ge=1, le=1_000_000, title="G", description="Number of groups of clients; the groups are the true contexts."
