@@ -31,6 +31,7 @@ RING = """() => {
     [255, 255, 255]);
   const [one, other] = [light(over(parts(line[at].outlineColor), ground)), light(ground)].sort((a, b) => b - a);
   return (one + 0.05) / (other + 0.05); }"""
+NOT_FADING = "() => !document.getAnimations().some(a => a.transitionProperty === 'opacity')"
 MOVING = """() => document.getAnimations().filter(a => a.playState === 'running'
   && a.effect.getComputedTiming().duration > 1).map(a => a.animationName ?? a.transitionProperty)"""
 FOCUS = "() => document.activeElement?.innerText || document.activeElement?.ariaLabel || ''"
@@ -70,9 +71,10 @@ def assert_accessible_in_the_dark(page: Page) -> None:
 def violations(page: Page, *only: str) -> list[list[str]]:
     """The violations that axe finds, of all its rules or ``only`` these, once drawing has ended."""
     page.evaluate(AXE_SCRIPT)
-    for wait_ms in (0, 1000, 4000):
+    for wait_ms in (0, 1000, 4000, 4000, 4000):
         page.wait_for_timeout(wait_ms)
         page.wait_for_selector(READY, timeout=LOAD_MS)  # a running script fades what it has not drawn again yet
+        page.wait_for_function(NOT_FADING, timeout=LOAD_MS)
         found = page.evaluate(AXE, list(only) or None)
         found = [one for one in found if (one[0], one[1]) not in ALLOWED]
         if not found:
