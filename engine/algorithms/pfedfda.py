@@ -25,10 +25,10 @@ bias (dnn, cnn).
 
 Sent: phi, M and the lower triangle of Z, both ways. Kept: nothing.
 
-Cost: one local training of the body a round, and a forward pass over the training data; bytes of FedAvg's body and of
-F(F+1)/2 numbers. The search for a_i and b_i takes 22 Cholesky decompositions of F x F and 121 losses of the training
-data for each client, in double precision: with 128 features a round takes about six times FedAvg's. Each evaluation
-does the same for all clients.
+Cost: one local training of the body a round, and a forward pass over the training data; bytes of FedAvg's body and of C
+F + F(F+1)/2 numbers. The search for a_i and b_i takes 22 Cholesky decompositions of F x F and 121 losses of the
+training data for each client, in double precision: with 128 features a round takes about six times FedAvg's. Each
+evaluation does the same for all clients.
 
 Newcomers: the server's body, with a head from their own statistics under it, mixed like all others'.
 
@@ -204,8 +204,7 @@ class PFedFda(SplitModels):
         for fold, own in enumerate(_statistics(folds, shared, self.hparams.ridge)):
             is_other = folds.owner != fold
             values, labels = folds.values[is_other], folds.labels[is_other]
-            for row, (b, a) in enumerate(zip(grid, of_means, strict=True)):
-                losses[row] += self._losses(values, labels, own, shared, a, b, log_prior)
+            losses += self._losses(values, labels, own, shared, of_means, grid, log_prior)
         losses = losses.nan_to_num(nan=torch.inf)
         best = int((losses <= losses.min() * (1 + TIE)).flatten().int().argmax())
         row = best // losses.shape[1]
@@ -217,25 +216,31 @@ class PFedFda(SplitModels):
         labels: Int[Tensor, "M"],
         own: "_Statistics",
         shared: "_Statistics",
-        a: Float[Tensor, "G"],
-        b: Float[Tensor, ""],
+        a: Float[Tensor, "B G"],
+        b: Float[Tensor, "B"],
         log_prior: Float[Tensor, "C"],
-    ) -> Float[Tensor, "G"]:
-        """The mean cross-entropy of each mixture of means with one mixture of covariances.
+    ) -> Float[Tensor, "B G"]:
+        """The mean cross-entropy of each mixture of covariances with the mixtures ``a`` of means.
 
-        The coefficients of the mixture are the mixture of the coefficients, so one decomposition serves all ``a``.
+        The coefficients of a mixture of means are the mixture of the coefficients, so one decomposition serves a row of
+        ``a``. Samples are the last axis, along which the processor computes several at a time.
         """
-        covariance = torch.lerp(shared.covariance, own.covariance, b)
-        classes = len(log_prior)
-        both = coefficients(torch.cat([own.means, shared.means]), covariance, self.hparams.epsilon)
-        first, second = both[:classes], both[classes:]
-        weight = torch.lerp(second, first, a[:, None, None])
-        means = torch.lerp(shared.means, own.means, a[:, None, None])
-        bias = log_prior - (weight * means).sum(-1) / 2
-        from_first, from_second = (values @ both.T).chunk(2, dim=-1)
-        logits = torch.lerp(from_second, from_first, a[:, None, None]) + bias[:, None]
-        chosen = logits.gather(-1, labels.expand(len(a), -1)[..., None])[..., 0]
-        return (logits.logsumexp(-1) - chosen).mean(-1)
+        classes, epsilon = len(log_prior), self.hparams.epsilon
+        both = torch.cat([own.means, shared.means])
+        covariances = (torch.lerp(shared.covariance, own.covariance, share) for share in b)
+        weights = torch.stack([coefficients(both, covariance, epsilon) for covariance in covariances])
+        logits = (weights.view(-1, weights.shape[-1]) @ values.T).view(len(b), 2, classes, -1)
+        losses = torch.empty_like(a)
+        for row, (shares, (of_own, of_shared), products) in enumerate(
+            zip(a[..., None, None], weights.view(len(b), 2, classes, -1), logits, strict=True)
+        ):
+            weight = torch.lerp(of_shared, of_own, shares)
+            means = torch.lerp(shared.means, own.means, shares)
+            bias = log_prior - (weight * means).sum(-1) / 2
+            mixed = torch.lerp(products[1], products[0], shares).add_(bias[..., None])
+            chosen = mixed.gather(1, labels.expand(len(mixed), 1, -1))[:, 0]
+            losses[row] = (mixed.logsumexp(1) - chosen).mean(-1)
+        return losses
 
 
 @dataclass(frozen=True)
