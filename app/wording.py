@@ -100,11 +100,14 @@ def decimals_pm(std: float | None, samples: float | None = None) -> int:
     return decimals(samples, of_spread)
 
 
-def signed_points(x: float | None, samples: float | None = None) -> str:
-    """A difference of fractions in percentage points: ``+2.10``, ``−0.35``, of 22 ``samples`` ``+5``."""
+def signed_points(x: float | None, samples: float | None = None, limit: int = 2) -> str:
+    """A difference of fractions in percentage points: ``+2.10``, ``−0.35``, of 22 ``samples`` ``+5``.
+
+    ``limit`` is the most decimals.
+    """
     if not _is_number(x):
         return MISSING
-    digits = decimals(samples)
+    digits = decimals(samples, limit)
     return f"{round(x * 100, digits) + 0.0:+.{digits}f}".replace("-", "−")  # no minus before 0
 
 

@@ -129,4 +129,4 @@ def change(df: pd.DataFrame, method: str, setting: str, off: str) -> str:
 
 def _signed(row: pd.Series, name: str, samples: str) -> str:
     gap = float(row[name] - row[f"{name}_off"])
-    return f"{signed_points(gap, float(row[samples]))} points" if gap else "unchanged"
+    return f"{signed_points(gap, float(row[samples]), 1)} points" if gap else "unchanged"

@@ -135,7 +135,7 @@ def test_the_table_says_what_is_sent_kept_and_needed_and_when_to_choose_a_method
     table = methods.comparison_table(by_family([ALGORITHMS.get("fedbn")]), {})
     row = re.sub(r"<[^>]+>", "|", table)
     assert "When| inputs differ in contrast, color or sensor" in row
-    assert "a model with normalizations (resnet18, char_transformer)" in row and ", both ways" in row
+    assert "a model with normalizations (resnet18, |char_transformer|)" in row and ", both ways" in row
     assert table.count("…") == len(methods.NUMBERS)
 
 

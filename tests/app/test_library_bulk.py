@@ -86,5 +86,5 @@ def test_an_experiment_is_renamed_and_archived_as_a_whole(filled_store: Store) -
 def test_dropping_models_reports_the_freed_bytes(filled_store: Store) -> None:
     file = filled_store.artifacts.write_file(1, "model-last", 5, bytes(1500))
     filled_store.artifacts.register(1, None, file)
-    assert models.drop([1, 2]).text == "Dropped the models of 2 runs, freeing 1.5 kB."
+    assert models.drop([1, 2]).text == "Dropped models, freeing 1.5 kB."
     assert filled_store.artifacts.list(1) == []

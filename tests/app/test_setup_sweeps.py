@@ -84,7 +84,7 @@ def test_a_method_keeps_its_own_sweep_of_an_option_that_the_others_share(empty_s
     own = {"name": "ditto", "training": {"lr": 0.3}, "sweep": {"training.lr": [0.3, 0.6]}}
     page = opened(DIGITS | {"algorithms": [{"name": "fedavg", "sweep": LR}, own]})
     assert [entry["sweep"] for entry in written(page)["algorithms"]] == [LR, own["sweep"]]
-    assert "Queue 4 runs" in {button.label for button in page.button}
+    assert "Queue 8 runs" in {button.label for button in page.button}
 
 
 def test_a_sweep_of_steps_ends_when_epochs_are_chosen(empty_store: Store):

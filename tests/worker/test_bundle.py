@@ -122,7 +122,9 @@ def test_other_programs_can_read_the_models(bundle: Path) -> None:
 def test_a_run_that_was_already_imported_is_skipped(other: Store, bundle: Path) -> None:
     first = import_run(other, bundle)
     again = import_file(other, bundle)
-    assert again.experiments == () and [(k.label, k.seed, k.run_id) for k in again.known] == [("ditto", 0, first.id)]
+    assert again.experiments == () and [(k.label, k.seeds, k.run_id) for k in again.known] == [
+        ("ditto", "seed 0", first.id)
+    ]
     assert len(other.queue.runs()) == 1
 
 

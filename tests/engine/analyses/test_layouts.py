@@ -25,7 +25,7 @@ SMALL: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def subject() -> Any:
-    return trained(tiny_config())[0]
+    return trained(tiny_config(algorithms=["ditto"]))[0]
 
 
 def test_every_analysis_has_a_layout() -> None:

@@ -109,7 +109,10 @@ def test_the_state_of_a_method_is_counted_before_it_is_created(algorithm: dict, 
             "classes_per_context=12: the data set has 10 classes",
         ),
         ({"training": {"dtype": "tf32"}}, "^training.dtype: tf32 needs an NVIDIA GPU; there is none here"),
-        ({"training": {"dtype": "bfloat16"}}, "^training.dtype: bfloat16 is meant for an NVIDIA GPU; here is none"),
+        (
+            {"training": {"dtype": "bfloat16"}},
+            "^training.dtype: bfloat16 is meant for an NVIDIA GPU; there is none here",
+        ),
         (
             {"dataset": {"name": "synthetic"}},
             "the data come with 10 clients, which partition iid redistributes",
