@@ -121,7 +121,7 @@ def finding(df: pd.DataFrame) -> str:
 
 
 def _in_words(line: str, own: pd.DataFrame) -> str:
-    first, last = own["value"].iloc[0], own["value"].iloc[-1]
+    (first, last), (begin, end) = own["value"].iloc[[0, -1]], own["round"].iloc[[0, -1]]
     if line in ("arrived", "late", "dropped out"):
         return f"{number(own['value'].mean())} uploads {line} per round"
     if line.startswith(("wasted", "mean taken")):
@@ -129,7 +129,7 @@ def _in_words(line: str, own: pd.DataFrame) -> str:
     unit = " %" if own["panel"].iloc[0].endswith("%") else ""
     if len(own) == 1:
         return f"{line} {number(last)}{unit}"
-    return f"{line} {number(first)}{unit} in the first round, {number(last)}{unit} in the last"
+    return f"{line} {number(first)}{unit} in round {begin}, {number(last)}{unit} in round {end}"
 
 
 def _name_lines(fig: go.Figure, own: pd.DataFrame, row: int) -> None:

@@ -123,6 +123,8 @@ def test_the_sentence_counts_computed_rounds_and_has_units() -> None:
     values = pd.DataFrame({"round": [0, 1, 0, 1], "name": ["privacy.epsilon"] * 2 + ["privacy.clipped"] * 2})
     table = upload_rounds.data(values.assign(value=[0.0, 0.5, 0.0, 0.25]))
     assert upload_rounds.finding(table) == "Over 1 round: ε 0.5; clipped updates 25 %."
+    later = upload_rounds.data(pd.DataFrame({"round": [0, 2, 4], "name": "privacy.epsilon", "value": [0.0, 1.0, 2.0]}))
+    assert upload_rounds.finding(later) == "Over 2 rounds: ε 1 in round 2, 2 in round 4."
 
 
 @pytest.mark.parametrize("count", [1, 3])
