@@ -325,7 +325,7 @@ class Usage:
 
     queued: int  # runs that are queued or paused
     running: int
-    analyses: int  # queued or running
+    analyses: int  # queued
     computed: tuple[tuple[datetime, float], ...]
     artifact_bytes: int
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from storage.database import Database, hold_lock
 from storage.models import Analysis, Artifact, Experiment, PastCompute, Run, Share, UtcDateTime, now
-from storage.records import ACTIVE, Usage
+from storage.records import Usage
 
 DAY = timedelta(hours=24)
 AHEAD = timedelta(hours=1)  # of our clock; an end after that was stored while a clock was wrong, and does not count
@@ -52,7 +52,7 @@ def usage(connection: sa.Connection, owner: str) -> Usage:
     return Usage(
         queued=counts.get("queued", 0) + counts.get("paused", 0),
         running=counts.get("running", 0),
-        analyses=connection.scalar(analyses.where(own, Analysis.status.in_(ACTIVE))) or 0,
+        analyses=connection.scalar(analyses.where(own, Analysis.status == "queued")) or 0,
         computed=computed(connection, owner),
         artifact_bytes=int(connection.scalar(size) or 0),
     )

@@ -18,6 +18,7 @@ REQUIRED = (
     "FEDSCAPE_COOKIE_SECRET",
     "FEDSCAPE_URL",
 )
+DEFAULT_PORTS = {"http": 80, "https": 443}  # which a browser leaves out of the header Origin
 NEED_SIGN_IN = ("FEDSCAPE_ADMINS", "FEDSCAPE_MEMBERS")
 _NAME = re.compile(r"[^@;\n]+|[^@;*\s]+@[^@;\s]+")  # a group, or an e-mail address
 
@@ -129,7 +130,18 @@ def _without_path(url: str) -> str:
         raise InvalidSetting(
             f"FEDSCAPE_URL is {url!r}, but must be {parts.scheme}://name or {parts.scheme}://name:port"
         )
-    return f"{parts.scheme}://{parts.netloc.lower()}"
+    return f"{parts.scheme}://{_origin_host(url)}"
+
+
+def _origin_host(url: str) -> str:
+    """Host and port as browsers send them in the header Origin: in ASCII, and without the scheme's own port."""
+    parts = urlsplit(url)
+    try:
+        host = (parts.hostname or "").encode("ascii" if ":" in (parts.hostname or "") else "idna").decode()
+    except UnicodeError:
+        raise InvalidSetting(f"FEDSCAPE_URL is {url!r}, but {parts.hostname!r} is not a name of a host") from None
+    host = f"[{host}]" if ":" in host else host
+    return host if parts.port in (None, DEFAULT_PORTS[parts.scheme]) else f"{host}:{parts.port}"
 
 
 def _names(environment: Mapping[str, str], setting: str) -> frozenset[str]:

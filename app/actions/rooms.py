@@ -63,7 +63,7 @@ def leave(store: Store, secret: str, code: str) -> None:
 
 
 def answer(store: Store, secret: str, code: str, question: str, text: str | None) -> bool:
-    """Whether nothing is left to store: False if the room is at another question, or does not have this browser."""
+    """Whether nothing is left to store: False if the room is on another question, or does not have this browser."""
     if not is_counted():
         return True
     with permits.allow("answer", store):

@@ -44,10 +44,11 @@ def save_upload(name: str, data: bytes) -> str:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path.parent) if person.name else nullcontext():
+            if path.exists():
+                return relative
             if person.name and (full := why_not_store(person, queries.store().shares.usage(person.name), len(data))):
                 raise NotAllowed(full)
-            if not path.exists():
-                _write(path, data)
+            _write(path, data)
     except OSError as error:
         raise DataUnavailable(
             f"{path}: cannot be written ({error.strerror}); check DATA_DIR and its free space"

@@ -7,7 +7,7 @@ those of other people, since everyone can see every run.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,10 @@ def problem(dataset: Mapping[str, Any]) -> str | None:
         return None
     shown = path if len(path) <= MAX_LETTERS else f"{path[:MAX_LETTERS]}…"
     if permits.refusal("paths"):
-        if _is_below(path, default_data_dir() / UPLOADS):
+        if _is_below(path, UPLOADS, os.path.isfile):
             return None
         return f"path={shown!r}: no such uploaded file; upload it, since only admins can use other files on the server"
-    if os.environ.get(FLAG) == "1" or _is_below(path, default_data_dir()):
+    if os.environ.get(FLAG) == "1" or _is_below(path, "."):
         return None
     return (
         f"path={shown!r}: no such file below DATA_DIR ({default_data_dir()}), and the app reads only files there; "
@@ -56,10 +56,13 @@ def problem_of(run: RunRecord) -> str | None:
     return problem(dataset) if isinstance(dataset, Mapping) else None
 
 
-def _is_below(path: str, folder: Path) -> bool:
-    """Whether the path exists below ``folder``. Symlinks are not resolved: the owner may link to files elsewhere."""
-    given = Path(os.path.expanduser(path))
+def _is_below(path: str, part: str, exists: Callable[[Path], bool] = os.path.exists) -> bool:
+    """Whether the engine finds the path, and finds it below this part of DATA_DIR.
+
+    Symlinks are not resolved: the owner may link to files elsewhere.
+    """
+    given = Path(os.path.expanduser(path))  # if relative, then to DATA_DIR
     if ".." in given.parts or str(given).startswith("~"):  # an unknown user
         return False
-    folders = (Path(os.path.abspath(folder)), Path(os.path.realpath(folder)))
-    return any((folder / given).is_relative_to(folder) and os.path.exists(folder / given) for folder in folders)
+    roots = (Path(os.path.abspath(default_data_dir())), Path(os.path.realpath(default_data_dir())))
+    return any((root / given).is_relative_to(root / part) and exists(root / given) for root in roots)

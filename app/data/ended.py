@@ -21,17 +21,17 @@ MAX_LINKED = 50
 
 
 def parse_spans(text: str) -> list[int]:
-    """The inverse of ``spans``, up to MAX_RUNS numbers; invalid parts are ignored."""
-    found: dict[int, None] = {}
+    """The inverse of ``spans``, for the first MAX_RUNS numbers, repeated ones included; invalid parts are ignored."""
+    found: list[int] = []
     for part in text.split(","):
         ends = part.strip().split("-")
         if len(ends) > 2 or not all(end.isdecimal() and len(end) < len(str(MAX_ID)) for end in ends):
             continue
         first, last = int(ends[0]), int(ends[-1])
-        found |= dict.fromkeys(range(first, min(last + 1, first + MAX_RUNS)))
-        if len(found) >= MAX_RUNS:
+        found += range(first, min(last + 1, first + MAX_RUNS - len(found)))
+        if len(found) == MAX_RUNS:
             break
-    return list(found)[:MAX_RUNS]
+    return list(dict.fromkeys(found))
 
 
 def first_new(text: str) -> int | None:

@@ -94,7 +94,7 @@ def connection(classroom: Classroom, room: RoomRecord) -> None:
 def answers_button(classroom: Classroom, room: RoomRecord, reader: Reader, shortcut: str | None = None) -> None:
     """Draw the button, unless another tab has led the room to another question."""
     if room.question and room.question != question_id(reader, place_of(reader.desk.story, reader.desk.place or {})):
-        st.html('<p class="room">The room is at another question</p>', width="content")
+        st.html('<p class="room">The room is on another question</p>', width="content")
     elif room.question:
         st.button(
             "Hide answers" if room.shows_answers else "Show answers",

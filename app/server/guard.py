@@ -2,7 +2,8 @@
 
 A page of another origin, including another port of this machine, can neither open the WebSocket nor read a response.
 No page can show the app in a frame. A browser loads images, scripts and data for the app's pages from this server only,
-whatever a label or an imported file contains. Of Streamlit's own endpoints, only those that its pages use are open.
+whatever a label or an imported file contains. Of Streamlit's own endpoints, only those that its pages use are open, and
+of the messages that a browser can send, only those: others clear the caches of all readers or run git.
 """
 
 import base64
@@ -11,13 +12,20 @@ import re
 from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
+from google.protobuf.message import DecodeError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit.proto.BackMsg_pb2 import BackMsg
+
+from app.access.rules import DEFAULT_PORTS
 
 CORE = "/_stcore/"
 OPEN = ("health", "host-config", "stream", "upload_file/", "bidi-components/")
 """Under CORE. Closed: session and memory counts (metrics), and anything that a later Streamlit adds."""
+
+MESSAGES = ("rerun_script", "stop_script", "app_heartbeat", "file_urls_request", "backend_operation_request")
+"""From a browser to Streamlit. Dropped: the others that Streamlit knows, any that a later one adds, and broken ones."""
 
 FIXED = {
     "X-Content-Type-Options": "nosniff",
@@ -25,7 +33,6 @@ FIXED = {
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class Guard:
@@ -46,7 +53,7 @@ class Guard:
         elif not is_open(scope["path"]):
             await _refuse(scope, receive, answer, 404, "Not Found")
         else:
-            await self.app(scope, receive, answer)
+            await self.app(scope, filtered(receive), answer)
 
     def _with_headers(self, send: Send, host: str) -> Send:
         async def answer(message: Message) -> None:
@@ -57,6 +64,25 @@ class Guard:
             await send(message)
 
         return answer
+
+
+def filtered(receive: Receive) -> Receive:
+    """``receive`` without the WebSocket messages that no page sends."""
+
+    async def received() -> Message:
+        while True:
+            message = await receive()
+            if message["type"] != "websocket.receive" or is_of_a_page(message.get("bytes")):
+                return message
+
+    return received
+
+
+def is_of_a_page(data: bytes | None) -> bool:
+    try:
+        return BackMsg.FromString(data or b"").WhichOneof("type") in MESSAGES
+    except DecodeError:
+        return False
 
 
 def policy(scripts: Iterable[str]) -> Callable[[str], str]:
@@ -95,7 +121,7 @@ def is_own_origin(origin: str | None, host: str) -> bool:
         return True
     try:
         given, asked = urlsplit(origin), urlsplit(f"//{host}")
-        default = _DEFAULT_PORTS.get(given.scheme)  # a browser leaves it out
+        default = DEFAULT_PORTS.get(given.scheme)
         same = (given.hostname, given.port or default) == (asked.hostname, asked.port or default)
         return same and default is not None
     except ValueError:  # an invalid port

@@ -145,7 +145,7 @@ def _cannot_listen(environment: Mapping[str, str], number: int, error: OSError) 
     other = f"choose another port, for example PORT={9100 if 9000 in ports(environment) else 9000} make run"
     if error.errno == errno.EADDRINUSE:
         number_of = web_servers(environment)
-        needed = f" (FEDSCAPE_WEB={number_of} needs {number_of} successive ports)" if number_of > 1 else ""
+        needed = f" (FEDSCAPE_WEB={number_of} needs {number_of} consecutive ports)" if number_of > 1 else ""
         return (
             f"Port {number} is already in use on {name} by another program or another Fedscape{needed}: stop it, or "
             f"{other}"

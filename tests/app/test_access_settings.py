@@ -80,6 +80,7 @@ def test_an_incomplete_configuration_is_refused_with_the_missing_names(missing: 
         ({"FEDSCAPE_URL": "http://lab.example"}, "must be an address that starts with https://"),
         ({"FEDSCAPE_URL": "https://lab.example/fedscape"}, "must be https://name"),
         ({"FEDSCAPE_URL": "https://lab.example:x"}, "FEDSCAPE_URL"),
+        ({"FEDSCAPE_URL": "https://lab..example"}, "is not a name of a host"),
         ({"FEDSCAPE_OIDC_ISSUER": "http://accounts.example"}, "FEDSCAPE_OIDC_ISSUER"),
         ({"FEDSCAPE_OIDC_ISSUER": "accounts.example"}, "FEDSCAPE_OIDC_ISSUER"),
         ({"FEDSCAPE_SESSION_HOURS": "soon"}, "FEDSCAPE_SESSION_HOURS"),
@@ -89,6 +90,21 @@ def test_an_incomplete_configuration_is_refused_with_the_missing_names(missing: 
 def test_an_invalid_setting_is_refused(changes: dict[str, str], reason: str) -> None:
     with pytest.raises(InvalidSetting, match=reason):
         rules(SETTINGS | changes)
+
+
+@pytest.mark.parametrize(
+    ("url", "origin"),
+    [
+        ("https://Lab.example:443/", "https://lab.example"),
+        ("https://lab.example:8443", "https://lab.example:8443"),
+        ("http://127.0.0.1:80", "http://127.0.0.1"),
+        ("http://[::1]:8501", "http://[::1]:8501"),
+        ("https://bücher.example", "https://xn--bcher-kva.example"),
+    ],
+)
+def test_the_address_is_what_a_browser_sends_as_its_origin(url: str, origin: str) -> None:
+    sign_in = rules(SETTINGS | {"FEDSCAPE_URL": url}).sign_in
+    assert sign_in is not None and sign_in.url == origin
 
 
 @pytest.mark.parametrize("name", ["FEDSCAPE_ADMINS", "FEDSCAPE_MEMBERS"])

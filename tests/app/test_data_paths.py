@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from app.actions import exchange, launch
+from app.actions.uploads import save_upload
 from app.data import allowed_paths, pools, queries
 from app.library.bulk import ACTIONS, fitting
 from app.live.requests import perform
@@ -19,6 +20,7 @@ from engine.exchange.records import new_run
 from storage import RunRecord, Store
 from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS
+from tests.support.signing_in import MEMBER, OTHER, as_person, people_sign_in
 
 ELSEWHERE = (
     "/etc/passwd",
@@ -66,6 +68,29 @@ def test_a_file_elsewhere_is_refused_like_a_missing_one(path: str, data_dir: Pat
 @pytest.mark.parametrize("path", ["own.npz", "folder/own.npz", "folder", "{}/own.npz"])
 def test_a_file_below_the_data_folder_is_read(path: str, data_dir: Path) -> None:
     assert allowed_paths.problem({"name": "custom", "path": path.format(data_dir)}) is None
+
+
+def test_members_use_uploaded_files_and_nothing_else(
+    empty_store: Store, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    people_sign_in(monkeypatch)
+    for person in (MEMBER, OTHER):
+        with as_person(MEMBER):
+            path = save_upload("table.csv", b"a,label\n1,0\n2,1\n")
+        with as_person(person):
+            assert allowed_paths.problem({"name": "custom", "path": path}) is None
+            assert allowed_paths.problem({"name": "custom", "path": str(data_dir / path)}) is None
+            for other in (*ELSEWHERE, ".", "", "own.npz", "uploads", f"{Path(path).parent}", f"uploads/../{path}"):
+                assert "upload it" in str(allowed_paths.problem({"name": "custom", "path": other})), other
+
+
+def test_a_member_queues_runs_of_an_upload(empty_store: Store, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    people_sign_in(monkeypatch)
+    with as_person(MEMBER):
+        made = launch.queue_experiment(
+            parse_experiment(config(save_upload("own.npz", (data_dir / "own.npz").read_bytes())))
+        )
+    assert empty_store.experiments.owners(experiment_ids=[made.id]) == {MEMBER.name}
 
 
 def test_a_data_folder_may_be_a_link(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

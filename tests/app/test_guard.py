@@ -10,6 +10,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
+from streamlit.proto.BackMsg_pb2 import BackMsg
 
 from app import pages
 from app.server import guard, index_page, routes
@@ -80,6 +81,31 @@ def test_pages_of_this_server_and_programs_can_open_the_stream(client: TestClien
     with client.websocket_connect(STREAM, headers=headers | {"Host": "127.0.0.1:8501"}) as socket:
         assert socket.receive_text() == "fine"
     assert client.get("/", headers=headers).status_code == 200
+
+
+def test_only_messages_that_pages_send_reach_streamlit() -> None:
+    arrived = []
+
+    async def collect(websocket: WebSocket) -> None:
+        await websocket.accept()
+        arrived.extend([BackMsg.FromString(data).WhichOneof("type") async for data in websocket.iter_bytes()])
+
+    rerun = BackMsg()
+    rerun.rerun_script.query_string = "a=1"
+    app = Starlette(routes=[WebSocketRoute(STREAM, collect)], middleware=[Middleware(Guard, scripts=[])])
+    with TestClient(app, HERE) as own, own.websocket_connect(STREAM, headers={"Host": "127.0.0.1:8501"}) as socket:
+        for message in (
+            BackMsg(clear_cache=True),
+            BackMsg(load_git_info=True),
+            BackMsg(set_run_on_save=True),
+            BackMsg(),
+        ):
+            socket.send_bytes(message.SerializeToString())
+        socket.send_bytes(b"\xff\xff")
+        socket.send_text("hello")
+        socket.send_bytes(rerun.SerializeToString())
+        socket.send_bytes(BackMsg(stop_script=True).SerializeToString())
+    assert arrived == ["rerun_script", "stop_script"]
 
 
 @pytest.mark.parametrize(

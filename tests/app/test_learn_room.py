@@ -224,7 +224,7 @@ def test_a_second_tab_of_the_lecturer_at_another_question_does_not_show_the_answ
     assert "Show answers" in buttons(tab)
     moved(lecturer, "b")
     again(tab)
-    assert "Show answers" not in buttons(tab) and "The room is at another question" in words(tab)
+    assert "Show answers" not in buttons(tab) and "The room is on another question" in words(tab)
     assert "Show answers" in buttons(lecturer)
     moved(tab, "c")
     assert "Show answers" in buttons(tab) and "Show answers" not in buttons(again(lecturer))

@@ -109,6 +109,17 @@ def test_a_run_that_has_ended_can_be_restored_at_any_limit(store: Store, monkeyp
         assert undo.do(*undo.arguments).text == "Restored 1 run."
 
 
+def test_running_analyses_do_not_count_as_queued(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDSCAPE_MAX_QUEUED", "3")
+    store.analyses.request(done(store), "landscape", {})
+    with as_person(MEMBER):
+        with pytest.raises(NotAllowed, match="this would make 4"):
+            launch.queue_experiment(THREE)
+        store.analyses.claim()
+        launch.queue_experiment(THREE)
+    assert queued(store) == 3
+
+
 def test_a_person_over_a_lowered_limit_can_still_cancel(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     with as_person(MEMBER):
         launch.queue_experiment(THREE)
@@ -207,6 +218,12 @@ def test_uploads_at_the_same_time_do_not_exceed_the_disk_together(
     found = all_at_once(6, lambda i: save_upload(f"{i}.csv", b"a,label\n" + b"1,0\n" * 600))
     assert sorted(isinstance(one, NotAllowed) for one in found) == [False] + [True] * 5
     assert len(list((tmp_path / "data").rglob("*.csv"))) == 1
+
+
+def test_a_file_that_is_stored_already_may_be_uploaded_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDSCAPE_MAX_DISK_GB", str(4000 / 2**30))
+    with as_person(MEMBER):
+        assert len({save_upload("same.csv", b"a,label\n" + b"1,0\n" * 600) for _ in range(3)}) == 1
 
 
 def test_equal_uploads_at_the_same_time_are_one_file(store: Store, tmp_path: Path) -> None:

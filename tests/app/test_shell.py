@@ -87,7 +87,7 @@ def test_an_invalid_number_of_web_servers_is_refused_before_anything_starts(
     assert f"FEDSCAPE_WEB is {number!r}, but must be a whole number from 1 to 16" in capsys.readouterr().err
 
 
-def test_several_web_servers_listen_on_successive_ports() -> None:
+def test_several_web_servers_listen_on_consecutive_ports() -> None:
     environment = {"PORT": "9000", "FEDSCAPE_WEB": "3"}
     assert settings.addresses(environment) == [f"http://127.0.0.1:{port}" for port in (9000, 9001, 9002)]
     app = children(environment)
@@ -111,7 +111,7 @@ def test_a_busy_port_of_a_later_web_server_is_refused_before_anything_starts(
     with socket.create_server(("127.0.0.1", second)):
         assert main() == 2
     assert f"Port {second} is already in use on 127.0.0.1" in (error := capsys.readouterr().err)
-    assert "FEDSCAPE_WEB=2 needs 2 successive ports" in error
+    assert "FEDSCAPE_WEB=2 needs 2 consecutive ports" in error
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "localhost"])

@@ -151,6 +151,8 @@ def test_invalid_ids_are_ignored(text: str) -> None:
 
 def test_a_huge_range_of_ids_is_ignored() -> None:
     assert len(ended.parse_spans("1-1000000,2000000-3000000")) == ended.MAX_RUNS
+    assert len(ended.parse_spans("1-1500,2000-3000")) == ended.MAX_RUNS
+    assert ended.parse_spans("1-1500," * 10_000) == list(range(1, 1501))
 
 
 def test_an_ended_run_is_announced_once(store: Store) -> None:

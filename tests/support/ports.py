@@ -16,7 +16,7 @@ def free_ports(number: int) -> list[int]:
         found = list(range(first, first + number))
         if _are_free(found):
             return found
-    raise OSError(f"no {number} successive free ports from {LOWEST} to {HIGHEST}")
+    raise OSError(f"no {number} consecutive free ports from {LOWEST} to {HIGHEST}")
 
 
 def _are_free(ports: list[int]) -> bool:
