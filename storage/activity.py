@@ -7,10 +7,11 @@ from datetime import timedelta
 import sqlalchemy as sa
 from sqlalchemy.orm import InstrumentedAttribute
 
+from storage.analyses import IS_ACTIVE
 from storage.database import Database
 from storage.engines import FRESH_S
 from storage.models import Analysis, Engine, Run, now
-from storage.records import ACTIVE, UNFINISHED, Status
+from storage.records import UNFINISHED, Status
 from storage.run_queue import NOT_DELETED
 
 Column = sa.ColumnElement | InstrumentedAttribute
@@ -35,7 +36,7 @@ _NO_TEXT: sa.ColumnElement[str] = sa.literal_column("''")
 _ALL = sa.union_all(
     _part("run", Run.status, Run.id).where(Run.status.in_(UNFINISHED), NOT_DELETED),
     _part("last", _NO_TEXT, sa.func.coalesce(sa.func.max(Run.id), 0)),
-    _part("analyses", _NO_TEXT, sa.func.count(Analysis.id)).where(Analysis.status.in_(ACTIVE)),
+    _part("analyses", _NO_TEXT, sa.func.count(Analysis.id)).join(Run).where(IS_ACTIVE),
     _part("engine", Engine.device, Engine.slots).where(
         Engine.heartbeat_at.between(sa.bindparam("earliest"), sa.bindparam("latest")), Engine.device != ""
     ),

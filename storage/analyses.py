@@ -4,7 +4,8 @@
        ^         |            |
        +---------+------------+       a claim raises ``epoch``; only the claim's owner may write to the analysis
 
-One row per run, kind and ``params``: requesting an analysis that exists returns the existing one.
+One row per run, kind and ``params``: requesting an analysis that exists returns the existing one. While its run is in
+the trash, a queued analysis is neither claimed nor counted.
 """
 
 import json
@@ -19,9 +20,12 @@ from storage.database import Database
 from storage.errors import AnalysisNotFound, Fenced, RunNotFound
 from storage.models import Analysis, Artifact, Run, UtcDateTime, now, to_json
 from storage.records import ACTIVE, AnalysisRecord, AnalysisStatus, Control, NewArtifact
+from storage.run_queue import NOT_DELETED
 from storage.shares import keep_compute
 
 COLUMNS = tuple(Analysis.__table__.columns)
+IS_RUNNING, IS_WAITING = Analysis.status == "running", sa.and_(Analysis.status == "queued", NOT_DELETED)
+IS_ACTIVE = IS_RUNNING | IS_WAITING  # this and IS_WAITING need a join with Run
 INITIAL: dict[str, Any] = {
     "status": "queued",
     "progress": 0.0,
@@ -64,9 +68,9 @@ class Analyses:
             return [(row[0], row[1]) for row in connection.execute(query.order_by(Analysis.id))]
 
     def active(self) -> list[AnalysisRecord]:
-        """All queued and running analyses, oldest first."""
+        """All running analyses, and those waiting for a slot, oldest first."""
         with self._database.read() as connection:
-            return _records(connection, _select().where(Analysis.status.in_(ACTIVE)).order_by(Analysis.id))
+            return _records(connection, _select().join(Run).where(IS_ACTIVE).order_by(Analysis.id))
 
     def list(self, run_id: int, kind: str | None = None) -> list[AnalysisRecord]:
         """The analyses of a run, newest first."""
@@ -76,12 +80,13 @@ class Analyses:
     # Called for the user.
 
     def request(self, run_id: int, kind: str, params: dict[str, Any]) -> AnalysisRecord:
-        """Queues an analysis, or returns the equal one that is queued, running or done. Raises RunNotFound.
+        """Queues an analysis, or returns the equal one that is queued, running or done.
 
-        An analysis that failed or was cancelled, or whose result was deleted, is queued again.
+        An analysis that failed or was cancelled, or whose result was deleted, is queued again. Raises RunNotFound,
+        also for a run in the trash.
         """
         with self._database.write() as connection:
-            if connection.scalar(sa.select(Run.id).where(Run.id == run_id).with_for_update()) is None:
+            if connection.scalar(sa.select(Run.id).where(Run.id == run_id, NOT_DELETED).with_for_update()) is None:
                 raise RunNotFound([run_id])  # the lock serializes requests on PostgreSQL
             existing = find_analysis(connection, run_id, kind, params)
             if existing is None:
@@ -89,19 +94,15 @@ class Analyses:
                 return _write_one(connection, sa.insert(Analysis).values(new | INITIAL))
             if existing.is_active or (existing.status == "done" and existing.artifact_id is not None):
                 return existing
-            keep_compute(connection, sa.false(), Analysis.id == existing.id)
-            return _write_one(connection, sa.update(Analysis).where(Analysis.id == existing.id).values(INITIAL))
+            _restart(connection, existing.id)
+            return _records(connection, _select().where(Analysis.id == existing.id))[0]
 
     def recompute(self, analysis_id: int) -> AnalysisRecord:
         """Deletes the result and queues the analysis again, unless it is active. Raises AnalysisNotFound."""
-        restart = sa.update(Analysis).where(Analysis.id == analysis_id, Analysis.status.not_in(ACTIVE))
         with self._database.write() as connection:
-            old = connection.scalars(sa.select(Analysis.artifact_id).where(Analysis.id == analysis_id)).all()
-            paths = []
-            keep_compute(connection, sa.false(), sa.and_(Analysis.id == analysis_id, Analysis.status.not_in(ACTIVE)))
-            if connection.execute(restart.values(INITIAL)).rowcount:
-                deleted = sa.delete(Artifact).where(Artifact.id.in_(old)).returning(Artifact.path)
-                paths = list(connection.scalars(deleted))
+            old = _restart(connection, analysis_id)
+            deleted = sa.delete(Artifact).where(Artifact.id == old).returning(Artifact.path)
+            paths = connection.scalars(deleted).all()
         self._artifacts.remove_files(paths)
         return self.get(analysis_id)
 
@@ -123,9 +124,9 @@ class Analyses:
 
     def claim(self) -> AnalysisRecord | None:
         """Claims the oldest queued analysis, or returns None. From now on only the new epoch may write to it."""
-        oldest = sa.select(Analysis.id).where(Analysis.status == "queued").order_by(Analysis.id).limit(1)
+        oldest = sa.select(Analysis.id).join(Run).where(IS_WAITING).order_by(Analysis.id).limit(1)
         with self._database.write() as connection:
-            analysis_id = connection.scalar(oldest.with_for_update(skip_locked=True))
+            analysis_id = connection.scalar(oldest.with_for_update(skip_locked=True, of=Analysis))
             if analysis_id is None:
                 return None
             return _write_one(
@@ -230,6 +231,17 @@ def _records(connection: sa.Connection, query: sa.Select) -> list[AnalysisRecord
 
 def _write_one(connection: sa.Connection, written: sa.Insert | sa.Update) -> AnalysisRecord:
     return AnalysisRecord(**connection.execute(written.returning(*COLUMNS)).one()._mapping)
+
+
+def _restart(connection: sa.Connection, analysis_id: int) -> int | None:
+    """Queues an analysis again, unless it is active. Returns the artifact of its old result, if there was one."""
+    ended = sa.select(Analysis.artifact_id).where(Analysis.id == analysis_id, Analysis.status.not_in(ACTIVE))
+    row = connection.execute(ended.with_for_update()).one_or_none()  # the lock lets its time be counted only once
+    if row is None:
+        return None
+    keep_compute(connection, sa.false(), Analysis.id == analysis_id)
+    connection.execute(sa.update(Analysis).where(Analysis.id == analysis_id).values(INITIAL))
+    return row.artifact_id
 
 
 def _update_owned(connection: sa.Connection, analysis_id: int, epoch: int, **values: Any) -> Control:

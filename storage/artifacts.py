@@ -96,13 +96,20 @@ class ArtifactStore:
             )
         return data
 
-    def keep_last(self, run_id: int, kind: str, n: int = 2) -> None:
-        """Deletes all but the ``n`` newest artifacts of a kind."""
-        self.delete(record.id for record in self.list(run_id, kind)[n:])
+    def keep_last(self, run_id: int, kind: str, n: int = 2, epoch: int | None = None) -> None:
+        """Deletes all but the ``n`` newest artifacts of a kind.
 
-    def delete(self, ids: Iterable[int]) -> None:
+        Raises Fenced if ``epoch`` is outdated; None is for a finished run.
+        """
+        old = [record.id for record in self.list(run_id, kind)[n:]]
+        self.delete(old, None if epoch is None else (run_id, epoch))
+
+    def delete(self, ids: Iterable[int], claim: tuple[int, int] | None = None) -> None:
+        """Deletes artifacts. Raises Fenced if ``claim``, the (run, epoch) that owns them, is outdated."""
         deleted = sa.delete(Artifact).where(Artifact.id.in_(tuple(ids))).returning(Artifact.path)
         with self._database.write() as connection:
+            if claim is not None:
+                update_owned(connection, *claim, heartbeat_at=now())
             paths = connection.scalars(deleted).all()
         self.remove_files(paths)
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import TimeoutError as NoConnectionFree
 
-from storage.errors import DispatcherLockLost, StorageError
+from storage.errors import DatabaseLocked, DispatcherLockLost, StorageError
 from storage.holders import LockHolder
 
 WriteGuard = Callable[[], AbstractContextManager[None]]
@@ -98,9 +99,13 @@ class Database(ABC):
     def write(self) -> Iterator[sa.Connection]:
         """A transaction that commits as a whole, or rolls back on an error."""
         engine = self.engine.execution_options(writes=True)
-        with self._writing(), self._translated_errors(), engine.begin() as connection:
+        with self._writing(), self._turn_to_write(), self._translated_errors(), engine.begin() as connection:
             yield connection
             self._before_commit(connection)
+
+    def _turn_to_write(self) -> AbstractContextManager[None]:
+        """Entered around every write, after ``writing``: may wait for other threads."""
+        return nullcontext()
 
     @contextmanager
     def migration(self) -> Iterator[sa.Connection]:
@@ -120,10 +125,14 @@ class Database(ABC):
         try:
             yield
         except IntegrityError as error:
-            message = f"already stored, or its run was deleted ({error.orig}); reload and try again"
+            message = f"already stored, or what it belongs to was deleted ({error.orig}); reload and try again"
             raise StorageError(message) from error
         except DBAPIError as error:
             raise self.explain(error) from error
+        except NoConnectionFree as error:
+            raise DatabaseLocked(
+                f"all connections of this process to {self.name} were in use for {self.timeout_s:g} s; try again"
+            ) from error
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ class Transient(StorageError):
 
 
 class DatabaseLocked(Transient):
-    """Another process kept the database locked for longer than the timeout."""
+    """Another process kept the database locked, or other threads all connections, for longer than the timeout."""
 
 
 class DatabaseUnavailable(Transient):

@@ -23,9 +23,11 @@ NO_TABLE, NO_COLUMN, LOCK_TIMEOUT, DEADLOCK, DISK_FULL = "42P01", "42703", "55P0
 TOO_LONG_IDLE = "25P03"
 TOO_MANY_VALUES = "number of parameters must be between"  # libpq gives no SQLSTATE
 UNAVAILABLE = ("08", "57P", "53300")  # SQLSTATE prefixes: no connection, server starting or stopping, no slot free
-KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 2}
 IDLE_TRANSACTION_MS = 60_000  # after which the server ends an idle transaction
-UNREACHABLE_MS = 60_000  # after which a silent peer counts as gone, on client and server
+# After which a silent peer counts as gone, on client and server. Less than a worker's write may take, so that a worker
+# that waits for the server is not killed as hung.
+UNREACHABLE_MS = 20_000
 DEFAULT_ARTIFACTS = Path(__file__).resolve().parents[1] / "var" / "artifacts"
 
 
@@ -42,9 +44,10 @@ class PostgreSQL(Database):
             "lock_timeout": round(1000 * self.timeout_s),
             "idle_in_transaction_session_timeout": IDLE_TRANSACTION_MS,
         }
-        options = {**client, "options": " ".join(f"-c {name}={value}" for name, value in server.items())}
+        arguments = {**client, "options": " ".join(f"-c {name}={value}" for name, value in server.items())}
+        pool = {"pool_pre_ping": True, "pool_timeout": self.timeout_s}
         try:
-            return sa.create_engine(self.url, json_serializer=to_json, pool_pre_ping=True, connect_args=options)
+            return sa.create_engine(self.url, json_serializer=to_json, connect_args=arguments, **pool)
         except ModuleNotFoundError as error:
             raise StorageError(f"{self.name} needs a driver: pip install 'psycopg[binary]'") from error
 
@@ -105,8 +108,10 @@ class PostgreSQL(Database):
     def explain(self, error: DBAPIError) -> StorageError:
         state, text = getattr(error.orig, "sqlstate", None), str(error.orig).strip()
         first_line = text.partition("\n")[0]
-        if state in (LOCK_TIMEOUT, DEADLOCK):
+        if state == LOCK_TIMEOUT:
             return DatabaseLocked(f"{self.name} was locked by another session for {self.timeout_s:g} s; try again")
+        if state == DEADLOCK:
+            return DatabaseLocked(f"{self.name}: this write and one of another session blocked each other; try again")
         if state == DISK_FULL:
             return DiskFull(f"{self.name}: {text}; the server's disk is full; free some space there")
         if state in (NO_TABLE, NO_COLUMN):

@@ -11,8 +11,11 @@ The order makes sure that a kill at any moment leaves either the old or the new 
 A kill before or during step 4 leaves the old database: SQLite rolls back when it is next opened. A kill can leave
 behind: the copy of step 2, which is complete; unpacked files, which the next restore deletes; artifacts without a row,
 which the next start of the app deletes.
+
+An error undoes everything, and so does an interrupt, unless it arrives during step 4: then it is like a kill.
 """
 
+import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -33,6 +36,8 @@ from storage.database import Database
 from storage.errors import ArchiveInvalid, DatabaseLocked, NotADatabase, SchemaTooNew, StorageError
 from storage.models import Artifact, Run, now
 from storage.sqlite import BUSY, LOCKED, PAGES, SQLite, driver
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -88,8 +93,9 @@ def _refuse_to_replace_runs(target: SQLite) -> None:
     except NotADatabase as error:
         raise StorageError(f"{error}; --replace moves it aside") from error
     if runs:
+        found = "1 run" if runs == 1 else f"{runs} runs"
         raise StorageError(
-            f"{target.path} has {runs} runs; --replace restores the backup and saves the current database in a file "
+            f"{target.path} has {found}; --replace restores the backup and saves the current database in a file "
             "beside it"
         )
 
@@ -191,7 +197,9 @@ def _switch(folder: Path, new: Mapping[str, Path], target: SQLite, artifacts: Ar
     """Returns the path of the saved old database, None if there was none."""
     exists = any(file.exists() and file.stat().st_size for file in target.files)
     kept = _free_name(target) if exists else None
-    old, undo = list(artifacts.files.names()), list[Callable[[], None]]()
+    old, undo, may_be_switched = list(artifacts.files.names()), list[Callable[[], None]](), False
+    if not target.path.exists():
+        undo.append(lambda: target.path.unlink(missing_ok=True))
     try:
         with _exclusive_connection(target) as connection:
             if kept is not None:
@@ -202,10 +210,14 @@ def _switch(folder: Path, new: Mapping[str, Path], target: SQLite, artifacts: Ar
                 artifacts.files.link(source, name)
             if new:
                 sync_folder(artifacts.folder)
+            may_be_switched = True
             _overwrite(folder, target, connection)
-    except BaseException:
-        for step in reversed(undo):
-            step()
+            undo.clear()
+    except BaseException as error:
+        # An interrupt may have arrived just after the commit.
+        if isinstance(error, Exception) or not may_be_switched:
+            for step in reversed(undo):
+                step()
         raise
     artifacts.remove_files(old)
     return kept
@@ -224,15 +236,8 @@ def _exclusive_connection(target: SQLite) -> Iterator[Any]:
     Raises DatabaseLocked if the database is in use.
     """
     target.close()
-    is_new = not target.path.exists()
-    connection = driver().connect(str(target.path), timeout=0, isolation_level=None)
-    try:
-        with closing(connection):
-            yield connection if _lock(connection, target) else None
-    except BaseException:
-        if is_new:
-            target.path.unlink(missing_ok=True)
-        raise
+    with closing(driver().connect(str(target.path), timeout=0, isolation_level=None)) as connection:
+        yield connection if _lock(connection, target) else None
 
 
 def _lock(connection: Any, target: SQLite) -> bool:
@@ -290,4 +295,7 @@ def _overwrite(folder: Path, target: SQLite, connection: Any) -> None:
     for file in target.files[1:]:  # they are those of the old file
         file.unlink(missing_ok=True)
     os.replace(folder / DATABASE, target.path)
-    sync_folder(target.path.parent)
+    try:
+        sync_folder(target.path.parent)
+    except OSError as error:  # too late to undo
+        log.warning("%s was restored, but a power cut could undo it (%s); check its disk", target.path, error.strerror)

@@ -52,7 +52,7 @@ def usage(connection: sa.Connection, owner: str) -> Usage:
     return Usage(
         queued=counts.get("queued", 0) + counts.get("paused", 0),
         running=counts.get("running", 0),
-        analyses=connection.scalar(analyses.where(own, Analysis.status == "queued")) or 0,
+        analyses=connection.scalar(analyses.where(own, Analysis.status == "queued", Run.deleted_at.is_(None))) or 0,
         computed=computed(connection, owner),
         artifact_bytes=int(connection.scalar(size) or 0),
     )
@@ -79,10 +79,11 @@ def over_day(connection: sa.Connection, day_s: float) -> list[str]:
 
 
 def serve(connection: sa.Connection, owner: str) -> None:
-    """Record that a run of the owner was just claimed."""
+    """Record that a run of the owner was just claimed, after all earlier claims even if the clock was set back."""
     if not owner:
         return
-    at = now()
+    last = connection.scalar(sa.select(sa.func.max(Share.served_at)))
+    at = now() if last is None else max(now(), last + timedelta(microseconds=1))
     if connection.execute(sa.update(Share).where(Share.owner == owner).values(served_at=at)).rowcount == 0:
         connection.execute(sa.insert(Share).values(owner=owner, served_at=at))
 
@@ -103,11 +104,12 @@ def lock_usage(connection: sa.Connection) -> None:
 
 def _of_runs(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[Spent]:
     end = sa.func.coalesce(Run.finished_at, Run.heartbeat_at, type_=UtcDateTime)
-    query = sa.select(Experiment.owner, end.label("end"), Run.started_at, Run.seconds_per_round, Run.round)
-    query = query.select_from(Run).join(Experiment)
+    times = (end.label("end"), Run.started_at, Run.heartbeat_at, Run.seconds_per_round, Run.round)
+    query = sa.select(Experiment.owner, *times).select_from(Run).join(Experiment)
     found = []
     for row in connection.execute(query.where(which, Run.started_at.is_not(None), _is_recent(end))):
-        seconds = (row.end - row.started_at).total_seconds()
+        computed_until = min(row.end, row.heartbeat_at or row.end)  # a run that was paused can be cancelled long after
+        seconds = (computed_until - row.started_at).total_seconds()
         if row.seconds_per_round is not None:
             seconds = min(seconds, row.seconds_per_round * (row.round + 1))
         found.append(Spent(row.owner, row.end, max(seconds, 0.0)))

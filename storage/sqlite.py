@@ -9,6 +9,7 @@ import importlib
 import logging
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
@@ -59,6 +60,13 @@ SYNCHRONOUS = "FULL"  # each commit waits for the disk; with NORMAL a power cut 
 LOCK_TRIES, LOCK_PAUSE_S = 10, 0.02
 WRITE_LOCK = 120  # the byte of the -shm file locked by a writer (sqlite.org/walformat.html)
 READONLY, BUSY, LOCKED, IOERR, CORRUPT, FULL, CANTOPEN, NOTADB = 8, 5, 6, 10, 11, 13, 14, 26
+# By their texts, which are all that pysqlite3 gives when a copy fails.
+CODES = {
+    "disk I/O error": IOERR,
+    "database or disk is full": FULL,
+    "database disk image is malformed": CORRUPT,
+    "file is not a database": NOTADB,
+}
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +85,7 @@ class SQLite(Database):
             raise StorageError("several processes share the database; it must be a file: sqlite:///path/to/file.db")
         self.path = Path(os.path.realpath(url.database))  # its lock and artifacts are next to the file, not to a link
         super().__init__(url.set(database=str(self.path)), timeout_s, writing, before_commit)
+        self._one_writer = threading.Lock()
 
     @property
     def exists(self) -> bool:
@@ -89,7 +98,7 @@ class SQLite(Database):
     def open(self) -> sa.Engine:
         self._make_folder()
         refuse_network_file_system(self.path)
-        engine = sa.create_engine(self.url, module=driver(), json_serializer=to_json)
+        engine = sa.create_engine(self.url, module=driver(), json_serializer=to_json, pool_timeout=self.timeout_s)
         sa.event.listen(engine, "connect", self._prepare_connection)
         FileGuard(self.path, engine)  # after it: SQLite creates a missing file on first use
         sa.event.listen(engine, "begin", _begin)
@@ -123,6 +132,16 @@ class SQLite(Database):
             time.sleep(LOCK_PAUSE_S)
 
     @contextmanager
+    def _turn_to_write(self) -> Iterator[None]:
+        """Threads that wait for SQLite's lock would keep all connections from those that only read."""
+        if not self._one_writer.acquire(timeout=self.timeout_s):
+            raise self._locked()
+        try:
+            yield
+        finally:
+            self._one_writer.release()
+
+    @contextmanager
     def migration(self) -> Iterator[sa.Connection]:
         """Foreign keys are off: rebuilding a table drops the old one, which would delete the rows that point to it."""
         with self._translated_errors(), self.engine.execution_options(writes=True).connect() as connection:
@@ -146,6 +165,8 @@ class SQLite(Database):
             os.replace(unfinished, target)
         except (OSError, driver().Error) as error:
             unfinished.unlink(missing_ok=True)
+            if not isinstance(error, OSError) and _code(error) not in (FULL, IOERR):
+                raise self._explain(error) from error
             raise DiskFull(
                 f"no backup of {self.path} could be written to {target} ({error}), which a migration "
                 "requires; free at least the size of the database"
@@ -229,24 +250,17 @@ class SQLite(Database):
         return handle
 
     def explain(self, error: DBAPIError) -> StorageError:
-        code = _code(error.orig)
-        text = str(error.orig)
+        return self._explain(error.orig)
+
+    def _explain(self, error: BaseException | None) -> StorageError:
+        code, text = _code(error), str(error)
         if code in (FULL, IOERR):  # an exceeded quota, and a disk too full to open a file, are IOERR
             return DiskFull(
                 f"{self.path} cannot be written ({text}): the disk or a quota is full, or the disk is failing; free "
                 "some space, and check the disk if there is enough"
             )
         if code in (BUSY, LOCKED):
-            by, advice = (
-                "another process",
-                (
-                    "close other programs that have it open (a database browser, a copy or backup in progress) and try "
-                    "again"
-                ),
-            )
-            if (writer := self.writer()) is not None:
-                by, advice = str(writer), writer.advice
-            return DatabaseLocked(f"{self.path} was locked by {by} for {self.timeout_s:g} s; {advice}")
+            return self._locked()
         if code in (NOTADB, CORRUPT):
             return NotADatabase(
                 f"{self.path} is not a usable database ({text}); move it and {self.artifacts_folder.name} away to "
@@ -257,6 +271,15 @@ class SQLite(Database):
                 f"the tables of {self.path} are missing or old ({text}); start the app, which migrates them"
             )
         return StorageError(f"{self.path}: {text}; {self._advice(code)}")
+
+    def _locked(self) -> DatabaseLocked:
+        by, advice = (
+            "another process",
+            "close other programs that have it open (a database browser, a copy or backup in progress) and try again",
+        )
+        if (writer := self.writer()) is not None:
+            by, advice = str(writer), writer.advice
+        return DatabaseLocked(f"{self.path} was locked by {by} for {self.timeout_s:g} s; {advice}")
 
     def _advice(self, code: int) -> str:
         if code not in (READONLY, CANTOPEN):
@@ -275,7 +298,7 @@ class SQLite(Database):
 
 def _code(error: BaseException | None) -> int:
     """The primary result code; 0 if the driver gives none."""
-    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+    return (getattr(error, "sqlite_errorcode", None) or CODES.get(str(error), 0)) & 0xFF
 
 
 def _write_notice(handle: int, notice: str) -> None:

@@ -173,7 +173,7 @@ def _database(url: str, timeout_s: float, writing: WriteGuard, before_commit: Be
     try:
         parsed = sa.make_url(url)
     except (ArgumentError, ValueError) as error:
-        raise StorageError(f"{url!r} is no database URL; use sqlite:///path/file.db or postgresql://...") from error
+        raise StorageError(f"{url!r} is not a database URL; use sqlite:///path/file.db or postgresql://...") from error
     kinds: dict[str, type[Database]] = {"sqlite": SQLite, "postgresql": PostgreSQL}
     kind = parsed.get_backend_name()
     if kind not in kinds:

@@ -1,6 +1,7 @@
 """The panels on heterogeneity: each method's error by distance of the true models and by classes per client."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pandas as pd
 
@@ -28,13 +29,13 @@ SHOWN = Choice("Error", {"total": "Trained models", "statistical": "Exact soluti
 
 
 @url_state.fragment
-def errors(view: View) -> None:
+def errors(view: View, first: str = SHOWN.default) -> None:
     """Drawn for runs on generated data of two spreads R or more."""
     if (rows := _distances(view)) is None:
         return
     page.section(HEADING)
     solved = view.last(STATISTICAL[view.model])  # the error of the converged solution, where the method records it
-    page.show(_by_spread(view, rows, solved, SHOWN.switch() if len(solved) else "total"))
+    page.show(_by_spread(view, rows, solved, replace(SHOWN, default=first).switch() if len(solved) else "total"))
 
 
 @url_state.fragment

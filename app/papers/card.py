@@ -4,8 +4,8 @@
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,29 +14,32 @@ import streamlit as st
 
 from app.charts import paper_comparison
 from app.data.shipped import FOLDER, checksum
-from app.papers.claim import HEADS, State, verdicts
+from app.papers.claim import HEADS, State, verdicts, worst
 from app.papers.figures import first_figure, printed
 from app.papers.results import Results
 from app.papers.sketch import sketch
 from app.wording import plural
 from engine.config.presets import Preset
 
-MARKS: dict[State, str] = {"fails": "✗", "unclear": "~", "holds": "✓"}  # the worst first
+MARKS: dict[State, str] = {"holds": "✓", "fails": "✗", "unclear": "~"}
 SHIPPED = FOLDER.with_name("paper_cards.json")
 CARDS_KEPT = 100
 
 
 @dataclass(frozen=True)
 class Card:
-    """``picture`` is an SVG in light colors, or empty; ``verdict`` one line about the ``claims`` or the numbers."""
+    """``picture`` is an SVG in light colors, or empty; ``verdict`` one line about the ``claims`` or the numbers.
+
+    ``claims``: whether each holds, by what it says.
+    """
 
     picture: str = ""
     verdict: str = ""
-    claims: tuple[State, ...] = ()
+    claims: Mapping[str, State] = field(default_factory=dict)
 
     @property
     def mark(self) -> str:
-        return MARKS[worst(self.claims)] if self.claims else ""
+        return MARKS[worst(self.claims.values())] if self.claims else ""
 
 
 def card_of(results: Results) -> Card:
@@ -49,7 +52,7 @@ def shipped_card(preset: Preset, scale: str) -> Card | None:
     found = shipped_cards(SHIPPED).get(f"{preset.name}.{scale}")
     if found is None or found["of"] != checksum(preset, scale):
         return None
-    return Card(found["picture"], found["verdict"], tuple(found["claims"]))
+    return Card(found["picture"], found["verdict"], found["claims"])
 
 
 @cache
@@ -70,19 +73,17 @@ def _card(name: str, scale: str, stamp: object, _results: Results) -> Card:
 def drawn(results: Results) -> Card:
     if not results.runs:
         return Card()
-    states = tuple(verdict.state for verdict in verdicts(results))
-    return Card(sketch(lambda: first_figure(results)), of_claims(states) or of_numbers(results), states)
+    claims = {verdict.claim.says: verdict.state for verdict in verdicts(results)}
+    numbers = of_numbers(results)
+    line = " · ".join(filter(None, [of_claims(list(claims.values()), is_alone=not numbers), numbers]))
+    return Card(sketch(lambda: first_figure(results)), line, claims)
 
 
-def worst(states: Sequence[State]) -> State:
-    return next(state for state in MARKS if state in states)
-
-
-def of_claims(states: Sequence[State]) -> str:
-    """``Holds here``, ``2 of 3 claims hold here``."""
-    if len(states) < 2:
-        return "".join(HEADS[state] for state in states)
-    return f"{states.count('holds')} of {len(states)} claims hold here"
+def of_claims(states: Sequence[State], *, is_alone: bool = True) -> str:
+    """``Holds here``, or ``Claim: holds here`` unless it ``is_alone`` on the card; ``2 of 3 claims hold here``."""
+    if len(states) == 1:
+        return HEADS[states[0]] if is_alone else f"Claim: {HEADS[states[0]].lower()}"
+    return f"{states.count('holds')} of {len(states)} claims hold here" if states else ""
 
 
 def of_numbers(results: Results) -> str:

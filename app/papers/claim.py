@@ -4,7 +4,7 @@ The claims about a preset's figures are a file in ``app/papers/claims/`` named l
 what the paper says, in our words, and where, and the comparisons of our numbers that it implies.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -15,12 +15,13 @@ import pandas as pd
 
 from app.data.comparison import FEW_SEEDS
 from app.papers.results import Measure, Results, Setting
-from app.wording import plural
+from app.wording import names, plural
 from engine.config.presets import Preset
 from engine.core.statistics import MIN_BLOCKS, ROUNDING, Interval, t_interval
 
 State = Literal["holds", "fails", "unclear"]
 HEADS: dict[State, str] = {"holds": "Holds here", "fails": "Does not hold here", "unclear": "Not clear here"}
+NEAREST: dict[State, str] = {"holds": "Closest", "fails": "Furthest off", "unclear": "Too close to call"}
 MAX_SHOWN = 3  # comparisons that the sentence repeats
 
 
@@ -51,16 +52,21 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim with its comparisons, one or more."""
+    """A claim with its comparisons, one or more. ``missing``: the comparisons without results.
+
+    ``diverged``: the labels of runs that diverged, which may be why.
+    """
 
     claim: Claim
     checks: tuple[Check, ...]
+    missing: int = 0
+    diverged: tuple[str, ...] = ()
 
     @property
     def state(self) -> State:
         """The claim holds if all comparisons agree, and fails if one disagrees."""
         states = {check.state for check in self.checks}
-        return "fails" if "fails" in states else "unclear" if "unclear" in states else "holds"
+        return worst(states | {"unclear"} if self.missing else states)
 
     @property
     def seeds(self) -> int:
@@ -69,14 +75,21 @@ class Verdict:
     def sentence(self) -> str:
         """``in 7 of 12 comparisons. Farthest from it: MNIST MLR: CGPFL K=2 91.1 %, Ditto 94.2 %.``"""
         agree = sum(check.state == "holds" for check in self.checks)
-        against = [check for check in self.checks if check.state == self.state]
+        state = worst([check.state for check in self.checks])
+        against = [check for check in self.checks if check.state == state]
         nearest = sorted(against, key=lambda check: check.margin.mean)[:MAX_SHOWN]
         shown = "; ".join(check.words for check in nearest)
         if len(self.checks) == 1:
-            return f"{shown}. {self.doubt()}"
+            return f"{shown}. {self.lack()}{self.doubt()}"
         count = f"{agree} of {plural(len(self.checks), 'comparison')} {'agrees' if agree == 1 else 'agree'}"
-        which = "Closest" if self.state == "holds" else "Furthest off" if self.state == "fails" else "Too close to call"
-        return f"{count}. {which}: {shown}. {self.doubt()}"
+        return f"{count}. {NEAREST[state]}: {shown}. {self.lack()}{self.doubt()}"
+
+    def lack(self) -> str:
+        """``2 more comparisons lack results: CGPFL K=10 diverged. ``; empty if there are all."""
+        if not self.missing:
+            return ""
+        why = f": {names(self.diverged)} diverged" if self.diverged else ""
+        return f"{plural(self.missing, 'more comparison')} {'lacks' if self.missing == 1 else 'lack'} results{why}. "
 
     def doubt(self) -> str:
         if self.seeds >= MIN_BLOCKS:
@@ -84,9 +97,18 @@ class Verdict:
         return f"Only {FEW_SEEDS[self.seeds]}: too few to tell."
 
 
+def worst(states: Collection[State]) -> State:
+    return "fails" if "fails" in states else "unclear" if "unclear" in states else "holds"
+
+
 def verdicts(results: Results) -> list[Verdict]:
     """The verdicts on the preset's claims that its finished runs can test."""
-    found = [Verdict(claim, tuple(c for c in claim.checks(results) if c.margin.n)) for claim in claims(results.preset)]
+    diverged = tuple(results.now.diverged)
+    found = []
+    for claim in claims(results.preset):
+        checks = list(claim.checks(results))
+        tested = tuple(check for check in checks if check.margin.n)
+        found.append(Verdict(claim, tested, len(checks) - len(tested), diverged))
     return [verdict for verdict in found if verdict.checks]
 
 
@@ -103,19 +125,15 @@ def _declared(name: str) -> Sequence[Claim]:
 def above(setting: Setting, measure: Measure, first: str, second: str, *, place: str = "", less: float = 0.0) -> Check:
     """``first`` has the larger value, or one that is at most ``less`` below."""
     a, b = setting.by_seed(measure, first), setting.by_seed(measure, second)
-    return check(place, f"{first} {_mean(measure, a)}, {second} {_mean(measure, b)}", a - b + less)
+    return check(place, f"{first} {measure.say_mean(a)}, {second} {measure.say_mean(b)}", a - b + less)
 
 
 def below(setting: Setting, measure: Measure, first: str, second: str, *, place: str = "", times: float = 1.0) -> Check:
     """``first`` has the smaller value, or one at most ``times`` as large."""
     a, b = setting.by_seed(measure, first), setting.by_seed(measure, second)
-    return check(place, f"{first} {_mean(measure, a)}, {second} {_mean(measure, b)}", times * b - a)
+    return check(place, f"{first} {measure.say_mean(a)}, {second} {measure.say_mean(b)}", times * b - a)
 
 
 def check(place: str, words: str, margins: pd.Series) -> Check:
     """``margins`` by seed."""
     return Check(f"{place}: {words}" if place else words, t_interval(margins.dropna().to_numpy(float)))
-
-
-def _mean(measure: Measure, values: pd.Series) -> str:
-    return measure.say(float(values.mean())) if len(values) else "–"

@@ -37,7 +37,8 @@ def _swept(view: View) -> Shown | None:
 
 
 def _first_of_truth(view: View) -> Shown | None:
-    return next((figure for part in truth.parts(view, {}) for figure in part.figures), None)
+    parts = truth.parts(view, {truth.SHOWN.name: "statistical"})
+    return next((figure for part in parts for figure in part.figures), None)
 
 
 def _effort(view: View, goal: str = "accuracy") -> Shown | None:
@@ -91,7 +92,7 @@ PANELS = {
     "distribution": Panel(url_state.fragment(distribution), _by_client),
     "over_time": Panel(cost.over_time, lambda view: cost.curves(view, "round")),
     "swept": Panel(dials.swept, _swept),
-    "errors": Panel(truth.errors, _first_of_truth, joins=True),
+    "errors": Panel(partial(truth.errors, first="statistical"), _first_of_truth, joins=True),
     "errors_over_classes": Panel(truth.errors_over_classes, _first_of_truth, joins=True),
     "effort": Panel(effort.effort, _effort),
     "effort_by_error": Panel(partial(effort.effort, first="error"), partial(_effort, goal="error")),

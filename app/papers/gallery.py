@@ -13,6 +13,7 @@ from app.data import queries
 from app.data.preset_catalog import SCALES, by_document, preset_runs
 from app.data.shipped import is_shipped
 from app.papers.card import Card, card_of, shipped_card
+from app.papers.claim import State
 from app.papers.preset_progress import Standing, standing
 from app.papers.results import results_of
 from app.papers.sketch import as_image, in_dark
@@ -47,9 +48,15 @@ def gallery(entries: Sequence[Entry]) -> None:
                     _draw(entry)
 
 
-def finding(cards: Iterable[Card]) -> str:
-    """``Of 12 claims about figures without numbers, 7 hold in these runs, 4 do not and 1 is not clear.``"""
-    counts = Counter(state for card in cards for state in card.claims)
+def finding(entries: Iterable[Entry]) -> str:
+    """``Of 12 claims about figures without numbers, 7 hold in these runs, 4 do not and 1 is not clear.``
+
+    A claim that several presets test counts once, at the larger scale.
+    """
+    states: dict[str, State] = {}
+    for entry in sorted(entries, key=lambda entry: list(SCALES).index(entry.scale)):
+        states |= entry.card.claims
+    counts = Counter(states.values())
     tested = counts.total()
     if not tested:
         return "Our version of each figure and table, at quick or full scale."

@@ -31,8 +31,14 @@ class Standing:
         return [run for run in self.runs if run.status == "done"]
 
     @property
+    def diverged(self) -> list[str]:
+        """The labels with a run that diverged, which another attempt would do as well."""
+        return list(dict.fromkeys(want.label for want, run in self.pairs if run and run.status == "diverged"))
+
+    @property
     def is_complete(self) -> bool:
-        return len(self.done) == len(self.pairs)
+        ended = [run for run in self.runs if run.status in ("done", "diverged")]
+        return bool(self.done) and len(ended) == len(self.pairs)
 
     @property
     def is_active(self) -> bool:

@@ -20,9 +20,8 @@ def result(results: Results) -> None:
     preset = results.preset
     if preset.view:
         terms.paragraph(preset.view.note)
-        claimed(results)
-        figures(results)
-    elif not preset.paper:
+    claimed(results)
+    if preset.view or not preset.paper:
         figures(results)
     if preset.paper:
         numbers(results)
@@ -31,7 +30,7 @@ def result(results: Results) -> None:
 
 
 def claimed(results: Results) -> None:
-    """Draw the paper's claims about the figure, and whether they hold here."""
+    """Draw the paper's claims without printed numbers, and whether they hold here."""
     found = verdicts(results)
     if not found:
         return

@@ -30,6 +30,9 @@ class Measure:
     values: dict[int, float]
     say: Callable[[float], str]
 
+    def say_mean(self, values: pd.Series) -> str:
+        return self.say(float(values.mean())) if len(values) else "–"
+
 
 @dataclass(frozen=True, eq=False)
 class Results:
@@ -75,15 +78,16 @@ class Results:
 
     @cached_property
     def settings(self) -> "list[Setting]":
-        """The experiments with a run that is done."""
-        of: dict[str, list[RunRecord]] = {}
+        """The experiments with a run that is done. Several of them may have the same run under other labels."""
+        planned: dict[str, list[str]] = {}
+        done: dict[str, dict[tuple[str, int], RunRecord]] = {}
         for want, run in self.now.pairs:
+            planned.setdefault(want.experiment, []).append(want.label)
             if run is not None and run.status == "done":
-                of.setdefault(want.experiment, []).append(run)
-        labels = {want.digest: want.label for want, _ in self.now.pairs}
+                done.setdefault(want.experiment, {})[want.label, want.seed] = run
         return [
-            Setting(name, runs[0], {(labels[run.digest], run.seed): run.id for run in runs})
-            for name, runs in of.items()
+            Setting(name, next(iter(runs.values())), {key: run.id for key, run in runs.items()}, tuple(planned[name]))
+            for name, runs in done.items()
         ]
 
     def of_setting(self, setting: "Setting") -> View:
@@ -107,20 +111,30 @@ class Results:
     def error_at(self, share: float) -> Measure:
         """The squared distance from the true models after this share of the rounds."""
         series = self.source.mean_series(self.runs, ["personalized.total_error"])
+        return Measure(self._last_until(series, share), lambda value: number(value, 3))
+
+    def accuracy_at(self, share: float) -> Measure:
+        """Mean accuracy after this share of the rounds."""
+        series = self.source.scalar_series(self.runs, ["personalized.mean"]).dropna(subset=["value"])
+        return Measure(self._last_until(series, share), lambda value: percent(value, 1))
+
+    def _last_until(self, series: pd.DataFrame, share: float) -> dict[int, float]:
+        """The last value of each run that is not from a later round."""
         until = {run.id: share * run.rounds for run in self.runs}
         early = series[series["round"] <= series["run"].map(until)]
-        return Measure(early.groupby("run")["value"].last().to_dict(), lambda value: number(value, 3))
+        return early.groupby("run")["value"].last().to_dict()
 
     def common_error(self) -> Measure:
         """The error on the common test set, mean over the clients' models."""
         found = self.source.final_means(self.runs, "personalized.common_accuracy")
         return Measure((1 - found).to_dict(), lambda value: percent(value, 1))
 
-    def lost(self) -> Measure:
-        """Mean accuracy lost since the best round."""
+    def lost(self, smooth: int) -> Measure:
+        """Mean accuracy of the best ``smooth`` evaluated rounds in a row, minus that of the last ones."""
         series = self.source.scalar_series(self.runs, ["personalized.mean"]).dropna(subset=["value"])
-        by_run = series.groupby("run")["value"]
-        return Measure((by_run.max() - by_run.last()).to_dict(), lambda value: f"lost {100 * value:.1f} points")
+        smoothed = {run: own.rolling(smooth).mean().dropna() for run, own in series.groupby("run")["value"]}
+        lost = {run: own.max() - own.iloc[-1] for run, own in smoothed.items() if len(own)}
+        return Measure(lost, lambda value: f"lost {100 * value:.1f} points")
 
     def moves(self, since: float) -> Measure:
         """The number of cluster changes of clients after this share of the rounds."""
@@ -128,20 +142,22 @@ class Results:
         for run in self.runs:
             at, labels = self.source.clusters(run.id)
             late = labels[at >= since * run.rounds]
-            found[run.id] = float((late[1:] != late[:-1]).sum())
+            if len(late):
+                found[run.id] = float((late[1:] != late[:-1]).sum())
         return Measure(found, lambda value: f"{value:g}")
 
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """An experiment: one of its runs, and the ids of all by label and seed."""
+    """An experiment: one of its runs, the ids of those that are done by label and seed, and all labels."""
 
     name: str
     example: RunRecord
     runs: dict[tuple[str, int], int]
+    planned: tuple[str, ...]
 
     def labels(self, starts: str = "") -> list[str]:
-        return list(dict.fromkeys(label for label, _ in self.runs if label.startswith(starts)))
+        return list(dict.fromkeys(label for label in self.planned if label.startswith(starts)))
 
     def by_seed(self, measure: Measure, label: str) -> pd.Series:
         """seed -> value"""
@@ -149,10 +165,12 @@ class Setting:
         return pd.Series(known_values(found), dtype=float)
 
     def best(self, measure: Measure, labels: Sequence[str], *, is_low: bool = False) -> str:
-        """The label with the highest mean, or the lowest; an empty string if none has a value yet."""
-        means = {label: self.by_seed(measure, label).mean() for label in labels}
-        known = [label for label, mean in means.items() if not np.isnan(mean)]
-        return (min if is_low else max)(known, key=lambda label: means[label], default="")
+        """The label with the highest mean over the seeds that all have, or the lowest; "" if there are none."""
+        values = pd.DataFrame({label: self.by_seed(measure, label) for label in labels}).dropna(
+            axis="columns", how="all"
+        )
+        means = values.dropna().mean().dropna()
+        return "" if means.empty else str(means.idxmin() if is_low else means.idxmax())
 
 
 def results_of(preset: Preset, scale: str, own: Standing) -> Results:

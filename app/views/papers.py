@@ -34,7 +34,7 @@ def render() -> None:
     chosen = presets.get(requested)
     if chosen is None:
         entries = shown(presets)
-        page.header("PAPERS", "Paper reproductions", finding(entry.card for entry in entries))
+        page.header("PAPERS", "Paper reproductions", finding(entries))
         if requested:
             st.warning(plain(f"No figure or table named “{requested[:MAX_QUOTED]}”. Choose one below."))
         gallery(entries)

@@ -38,4 +38,9 @@ def as_text(kind: str) -> str:
 
 
 def _options(row: dict[str, Any]) -> str:
-    return ", ".join(f"{p['name']}={p['default']}" for p in row["parameters"]) or row["paper"]
+    return ", ".join(f"{p['name']}={_in_yaml(p['default'])}" for p in row["parameters"]) or row["paper"]
+
+
+def _in_yaml(value: Any) -> str:
+    """``null`` and ``true``, not Python's None and True."""
+    return value if isinstance(value, str) else json.dumps(value)

@@ -9,6 +9,7 @@ All registries raise PluginBroken if one of these folders is missing, or one of 
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import logging
 import os
 import pkgutil
@@ -139,8 +140,8 @@ class Entry:
 class Registry:
     """Maps names to entries of one kind, found by scanning a package and the user's plugin folders."""
 
-    def __init__(self, kind: str, package: str) -> None:
-        self.kind, self.package = kind, package
+    def __init__(self, kind: str, package: str, *methods: str) -> None:
+        self.kind, self.package, self.methods = kind, package, methods
         self.folder = package.rpartition(".")[2]
         _folders.append(self.folder)
         self._entries: dict[str, Entry] = {}
@@ -162,7 +163,8 @@ class Registry:
     ) -> Callable[[type[T]], type[T]]:
         """Class decorator. The class takes one argument, annotated ``hparams`` or ``options``, or none.
 
-        Raises ValueError if another module has registered the name, so that no plugin replaces a method unnoticed.
+        Raises ValueError for a class that lacks a method or cannot take its options, and if another module has
+        registered the name, so that no plugin replaces a method unnoticed.
         ``short`` is a shorter title, where the title is long. ``privacy``, of a method: "client" if a round makes one
         call of ``task.channel.aggregate`` with what depends on each client's own data, and the server reads nothing
         else of single clients; "sample" if data enters uploads only by gradients of ``task.backend``.
@@ -178,6 +180,11 @@ class Registry:
             options = hints.get("hparams") or hints.get("options") or NoOptions
             if not (isinstance(options, type) and issubclass(options, Options)):
                 raise ValueError(f"{self.kind} {name!r}: {options} must be a subclass of engine.core.registry.Options")
+            if lacking := [method for method in self.methods if not any(method in vars(base) for base in made.__mro__)]:
+                raise ValueError(f"{self.kind} {name!r}: {made.__name__} lacks {', '.join(lacking)}")
+            if options is not NoOptions and not inspect.signature(made).parameters:
+                advice = "add @dataclass(frozen=True) below the line that registers it"
+                raise ValueError(f"{self.kind} {name!r}: {made.__name__}() does not take its options; {advice}")
             self._entries[name] = Entry(
                 name, title, paper, made, options, family, style, short or title, privacy, averages, two_uploads
             )
@@ -313,12 +320,13 @@ def _bounds(constraints: Iterable[Any]) -> dict[str, float]:
     return found
 
 
-ALGORITHMS = Registry("algorithm", "engine.algorithms")
-DATASETS = Registry("dataset", "engine.datasets")
-PARTITIONERS = Registry("partitioner", "engine.partitioners")
-MODELS = Registry("model", "engine.models")
-METRICS = Registry("metric", "engine.metrics")
-ANALYSES = Registry("analysis", "engine.analyses")
+_METHODS = ("init", "round", "personalized", "global_model", "shared")
+ALGORITHMS = Registry("algorithm", "engine.algorithms", *_METHODS)
+DATASETS = Registry("dataset", "engine.datasets", "present", "load")
+PARTITIONERS = Registry("partitioner", "engine.partitioners", "split")
+MODELS = Registry("model", "engine.models", "build")
+METRICS = Registry("metric", "engine.metrics", "__call__")
+ANALYSES = Registry("analysis", "engine.analyses", "compute")
 ATTACKS = Registry("attack", "engine.attacks")
-AGGREGATORS = Registry("aggregator", "engine.aggregators")
-COMPRESSORS = Registry("compressor", "engine.compressors")
+AGGREGATORS = Registry("aggregator", "engine.aggregators", "combine")
+COMPRESSORS = Registry("compressor", "engine.compressors", "compress")

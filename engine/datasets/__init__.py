@@ -19,6 +19,7 @@ from functools import cached_property
 import numpy as np
 
 MAX_GENERATED = 2 * 10**8
+NO_CHANNELS = "gray images need a channel axis: save x[:, None]"  # for samples with two axes
 _BLOCK, _BLOCK_VALUES = 2048, 2**22  # samples, and their values, converted to double at once
 Progress = Callable[[str, float], None]  # what is being done, share done (0..1)
 
@@ -41,13 +42,16 @@ class Pool:
     common_test: tuple[np.ndarray, np.ndarray] | None = None  # official test set (x, y), x in the units of ``x``
     truth: dict[str, np.ndarray] | None = None  # synthetic sets: the true parameters
     notes: tuple[str, ...] = ()
+    overlap: str = ""  # in words, where samples have parts in common: a random split trains on parts of test samples
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over values, shapes and dtypes of samples, labels, clients and split."""
+        """SHA-256 over values, shapes and dtypes of samples, labels, clients, split and common test set."""
         digest = hashlib.sha256()
-        for name in ("x", "y", "client", "split"):
-            array = getattr(self, name)
+        arrays = {name: getattr(self, name) for name in ("x", "y", "client", "split")}
+        if self.common_test is not None:
+            arrays |= dict(zip(("common_x", "common_y"), self.common_test, strict=True))
+        for name, array in arrays.items():
             if array is not None:
                 digest.update(f"{name}:{array.dtype.str}:{array.shape};".encode())
                 digest.update(np.ascontiguousarray(array).data)
@@ -69,7 +73,9 @@ def standardize(x: np.ndarray, reference: np.ndarray, axis: int | tuple[int, ...
 
 def _moments(x: np.ndarray, axis: int | tuple[int, ...] | None) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation over ``axis``, which includes the samples, in double, block by block."""
+    low, high = (extreme(axis=axis, keepdims=True) for extreme in (x.min, x.max))
     mean = x.mean(axis=axis, dtype=np.float64, keepdims=True)
+    mean = np.where(low == high, low, mean)  # exactly, so that rounding gives a constant feature no deviation
     size = max(1, min(_BLOCK, _BLOCK_VALUES * len(x) // x.size))
     blocks = (x[begin : begin + size] - mean for begin in range(0, len(x), size))
     squares = sum(np.square(block, out=block).sum(axis=axis, keepdims=True) for block in blocks)

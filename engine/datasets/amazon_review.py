@@ -51,7 +51,11 @@ class AmazonReviewOptions(Options):
         description="Number of buckets for hashed words, including 0 for padding; must equal that of the model.",
     )
     max_length: int = Field(
-        256, ge=1, le=4096, title="Length", description="Number of words used per review; a bag uses all."
+        256,
+        ge=1,
+        le=4096,
+        title="Length",
+        description="Number of words, and of pairs of words with bigrams, used per review; a bag uses all.",
     )
     bigrams: bool = Field(False, title="Bigrams", description="Also hash pairs of consecutive words.")
 

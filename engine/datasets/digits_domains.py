@@ -1,9 +1,12 @@
 """Digits from three sources: MNIST, USPS and MNIST-M as domains, at one size. The natural clients are the domains.
 
 Three of the five domains of Digits-Five (Peng et al., ICCV 2019) with the sizes of FedBN (Li et al., ICLR 2021,
-https://arxiv.org/abs/2102.07623): by default every domain has as many samples as the smallest. The classes are equally
-frequent in all of them, so that clients differ in their features only. The files are those of the data sets ``mnist``,
-``usps`` and ``mnist_m``. MNIST-M was made from MNIST: where enough samples remain, no digit is drawn for both.
+https://arxiv.org/abs/2102.07623): by default every domain has as many samples as the smallest, which is all of USPS.
+
+Clients differ in their features, and somewhat in their labels: in USPS the classes' shares are from 7.6 % (class 8) to
+16.7 % (class 0), in MNIST from 9.0 to 11.3 %, and in MNIST-M nearly as in MNIST. The files are those of the data sets
+``mnist``, ``usps`` and ``mnist_m``. MNIST-M was made from MNIST: where enough samples remain, no digit is drawn for
+both.
 """
 
 from collections.abc import Mapping

@@ -15,15 +15,25 @@ import numpy as np
 from engine.core.errors import DataUnavailable
 from engine.core.registry import DATASETS
 from engine.datasets import Pool, Progress
-from engine.datasets.leaf import PARTS, leaf_bytes, leaf_files, leaf_folder, leaf_patterns, leaf_users, unreadable
+from engine.datasets.leaf import (
+    PARTS,
+    leaf_bytes,
+    leaf_files,
+    leaf_folder,
+    leaf_patterns,
+    leaf_sizes,
+    leaf_users,
+    unreadable,
+)
 from engine.datasets.npz import BROKEN_ARCHIVE, images_and_labels, labels, npz_bytes, read_arrays
-from engine.datasets.official import OfficialOptions, Part, official_pool
+from engine.datasets.official import OfficialOptions, Part, official_bytes, official_pool
 
 SIDE = 28
 FOLDER, NPZ = "femnist", "femnist_leaf.npz"
 CLASS_NAMES = tuple("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 NPZ_ARRAYS = "x_train [n, 28, 28] uint8, y_train [n] in 0..61, client_train [n] whole numbers, and the same of test"
 _PARSED = 12  # measured: bytes of memory for a byte of JSON
+_WRITTEN = 5  # bytes of JSON for a pixel at least, as LEAF writes white ones: "1.0, "
 
 
 @DATASETS.register(
@@ -50,7 +60,7 @@ class Femnist:
                 return npz_bytes(home / NPZ)
             except BROKEN_ARCHIVE as error:
                 raise _unusable(home / NPZ, str(error)) from error
-        return leaf_bytes(home, _PARSED)
+        return official_bytes(sum(leaf_sizes(home)) // _WRITTEN, self.options) + leaf_bytes(home, _PARSED)
 
     def load(self, data_dir: Path, rng: np.random.Generator, progress: Progress | None = None) -> Pool:
         """Raises DataUnavailable if a file is missing or invalid."""

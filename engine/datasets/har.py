@@ -3,12 +3,16 @@
 A window is 128 steps (2.56 s) of nine signals, ``x[m, c, t]`` channel c at time t: body acceleration, angular velocity
 and total acceleration, along x, y and z. The authors' 561 features per window are an option.
 The natural clients are the people. The official split is by person, 21 for training and 9 for test.
+
+Consecutive windows overlap by half. Partitioners draw test windows at random, so about 90 % of them share 64 steps with
+a training window: a client's test accuracy is higher than on a new recording of that person. The common test set is of
+other people and shares no step with training.
 """
 
 import io
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -27,6 +31,7 @@ STEPS, NUM_FEATURES = 128, 561
 PARTS = ("train", "test")
 OFFICIAL, NPZ = "UCI HAR Dataset", "har"  # folders in DATA_DIR
 WITHIN_CHANNELS = (0, 2)  # axes to standardize over: windows and time
+OVERLAP = "consecutive windows of a person overlap by half"
 
 
 class HarOptions(OfficialOptions):
@@ -35,7 +40,8 @@ class HarOptions(OfficialOptions):
     features: Literal["inertial", "engineered"] = Field(
         "inertial",
         title="Features",
-        description="inertial: the nine signals, 9 x 128; engineered: the 561 features of the official release.",
+        description="inertial: the nine signals, 9 x 128; engineered: the 561 features of the official release. The "
+        "windows of both overlap by half.",
     )
 
 
@@ -63,7 +69,7 @@ class Har:
             raise DataUnavailable(_what_to_do(data_dir, self.options.features))
         train, test = (read(data_dir, part) for part in PARTS)
         axis = WITHIN_CHANNELS if self.options.features == "inertial" else None
-        return official_pool(train, test, self.options, CLASS_NAMES, axis=axis)
+        return replace(official_pool(train, test, self.options, CLASS_NAMES, axis=axis), overlap=OVERLAP)
 
     def _reader(self, data_dir: Path) -> Callable[[Path, str], Part] | None:
         """Loads the release that exists, preferably the official one."""

@@ -49,8 +49,12 @@ def unreadable(path: Path, reason: object) -> DataUnavailable:
     return DataUnavailable(f"{path}: {reason}; write it again with LEAF's preprocess.sh")
 
 
-def leaf_bytes(home: Path, values: int) -> int:
-    """The memory for parsing the largest file of up to ``values`` bytes per stored byte."""
+def leaf_sizes(home: Path) -> list[int]:
+    """The sizes of all files in bytes."""
     folder = leaf_folder(home)
-    files = [] if folder is None else [path for part in PARTS for path in leaf_files(folder, part)]
-    return values * max(map(os.path.getsize, files), default=0)
+    return [] if folder is None else [os.path.getsize(path) for part in PARTS for path in leaf_files(folder, part)]
+
+
+def leaf_bytes(home: Path, values: int) -> int:
+    """The memory for parsing the largest file, of up to ``values`` bytes per stored byte, without its samples."""
+    return values * max(leaf_sizes(home), default=0)

@@ -46,7 +46,7 @@ class OfficeCaltechOptions(Options):
         "standardized",
         title="Features",
         description="standardized: shares of the words, each with mean 0 and deviation 1 within a domain, including "
-        "later test samples, as published; shares: they sum to 1 per image; counts: of the words.",
+        "later test samples, as published; shares: they sum to 1 per image; counts: how often each word occurs.",
     )
 
 

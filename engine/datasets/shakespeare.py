@@ -1,11 +1,13 @@
-"""Shakespeare: the next character of what a role of the plays says, after 80 characters. The roles are the clients.
+"""Shakespeare: the task is to predict the next character of a role's lines from the 80 before it.
 
-A sample is a row of character ids ``x[m, t]`` in 1..80 (LEAF's alphabet; 0 is no character) and the id of the following
-character. Read from the files that LEAF's scripts write, ``DATA_DIR/shakespeare/data/train/*.json`` and
-``test/*.json``, or from ``DATA_DIR/shakespeare/roles.jsonl.gz``, one JSON object per line: play, role, speeches.
+The roles are the clients. A sample is a row of character ids ``x[m, t]`` in 1..80 (LEAF's alphabet; 0 is no character)
+and the id of the following character. Read from the files that LEAF's scripts write,
+``DATA_DIR/shakespeare/data/train/*.json`` and ``test/*.json``, or from ``DATA_DIR/shakespeare/roles.jsonl.gz``, one
+JSON object per line: play, role, speeches.
 
 The split is by time, since windows of a text overlap: test characters come after all training characters of the role.
-With LEAF's files it is LEAF's own; of other texts, the last ``test_share`` of a role's text is for testing.
+With LEAF's files it is LEAF's own; of other texts, the last ``test_share`` of a role's text is for testing. Validation
+samples are drawn at random from the training windows and overlap with them, unless ``stride`` exceeds ``length``.
 """
 
 import gzip
@@ -29,6 +31,7 @@ from engine.datasets.leaf import PARTS, leaf_bytes, leaf_files, leaf_folder, lea
 ALPHABET = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"  # LEAF's
 CLASS_NAMES = ("newline", "space", *ALPHABET[2:])
 UNKNOWN = ALPHABET.index(" ")  # for other characters
+OVERLAP = "neighboring windows of a text have characters in common"
 FOLDER, ROLES = "shakespeare", "roles.jsonl.gz"
 LEAF_LENGTH = 80
 TOTAL_CHARS = 4_300_000
@@ -110,6 +113,7 @@ class Shakespeare:
             client=np.repeat(owner // 2, sizes),
             split=np.repeat(owner % 2, sizes),
             class_names=CLASS_NAMES,
+            overlap=OVERLAP if self.options.stride <= self.options.length else "",
         )
 
     def _of_texts(self, path: Path) -> list[tuple[Windows, Windows]]:

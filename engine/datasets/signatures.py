@@ -27,7 +27,7 @@ _NEEDED = {".npz": b"PK", ".parquet": b"PAR1"}
 
 
 def mismatch(path: Path) -> str | None:
-    """``not a CSV file; it looks like a PNG image`` if the content contradicts the file's extension, else empty."""
+    """``not a CSV file; it looks like a PNG image`` if the content contradicts the file's extension, else None."""
     with open(path, "rb") as file:
         head = file.read(1024)
     ending = path.suffix.lower()

@@ -93,6 +93,6 @@ def _notes(labels: str) -> tuple[str, ...]:
     if labels == "sampled":
         return ()
     return (
-        "labels=argmax are noise-free and therefore separable: the estimate diverges and statistical error is "
-        "meaningless; use labels=sampled to measure it",
+        "labels drawn with labels=argmax are noise-free and therefore separable: the estimate diverges and statistical "
+        "error is meaningless; use labels=sampled to measure it",
     )

@@ -21,7 +21,7 @@ def words(text: str) -> list[str]:
 
 
 def terms(text: str, with_bigrams: bool) -> Iterator[str]:
-    """The words, each followed by its bigram if ``bigrams``."""
+    """The words, each followed by its bigram if ``with_bigrams``."""
     found = words(text)
     if not with_bigrams:
         yield from found

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from engine.core.errors import Unsupported
 from engine.core.streams import integers, key
+from engine.datasets import NO_CHANNELS
 
 _PADDING = 4
 _SHIFTS = 2 * _PADDING + 1  # crops along each side
@@ -60,4 +61,5 @@ def require_images(augmentation: str, input_shape: tuple[int, ...]) -> None:
         raise Unsupported(
             f"training.augmentation: 'crop_flip' requires images [C, H, W], not samples of shape "
             f"{list(input_shape)}; use augmentation: none, or a data set of images such as cifar10"
+            + (f"; {NO_CHANNELS}" if len(input_shape) == 2 else "")
         )

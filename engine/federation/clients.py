@@ -343,17 +343,17 @@ def _in_order(samples: Samples, sizes: Sequence[int] | np.ndarray, scale: float,
 
 
 def _truth_of(pool: Pool, partition: Partition) -> dict[str, np.ndarray] | None:
-    """The true parameters of these clients, if they are the clients that were generated."""
+    """The true parameters of these clients, if each is another of the clients that were generated."""
     if pool.truth is None or pool.client is None:
         return None
-    drawn, count = int(pool.client.max()) + 1, len(partition.train)
-    clients = partition.clients
-    if clients is None:
-        if count != drawn:
-            return None
-        clients = np.arange(drawn)
-    are_kept = all((pool.client[rows] == i).all() for i, rows in zip(clients, partition.train, strict=True))
-    return pool.truth | {"weights": pool.truth["weights"][clients]} if are_kept else None
+    owned = Owned.of(partition.train)
+    if not owned.sizes.all():
+        return None
+    origin_of = pool.client[owned.indices]
+    origins = origin_of[owned.offsets[:-1]]
+    if (origin_of != np.repeat(origins, owned.sizes)).any() or np.unique(origins).size < origins.size:
+        return None
+    return pool.truth | {"weights": pool.truth["weights"][origins]}
 
 
 _shared: WeakValueDictionary[tuple[int, torch.dtype, torch.device], Samples] = WeakValueDictionary()

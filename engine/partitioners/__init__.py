@@ -41,7 +41,8 @@ class SplitOptions(Options):
         ge=0,
         lt=1,
         title="Validation share",
-        description="Share of each client's samples used to choose the best round and settings.",
+        description="Share of each client's samples used to choose the best round and settings; where the data come "
+        "with test samples, share of the training samples.",
     )
     min_samples: int = Field(
         2, ge=1, le=1_000_000, title="Minimum samples", description="Minimum number of training samples per client."
@@ -164,9 +165,22 @@ def split_clients(
     """Splits each client's samples into train, validation and test. A split that comes with the data is kept."""
     if pool.split is not None:
         notes += ("the data set comes with its own test samples; test_fraction is not used",)
+    notes += overlap_notes(pool, options)
     parts = [_split_one(client, owned, pool, options, rng) for client, owned in enumerate(assigned)]
     train, val, test = zip(*parts, strict=True)
     return Partition(train, val, test, contexts, notes + _too_small(train, val, test, pool, options))
+
+
+def overlap_notes(pool: Pool, options: SplitOptions) -> tuple[str, ...]:
+    """A note if validation or test samples, drawn at random, share parts with training samples."""
+    shares = {"validation": options.val_fraction, "test": 0.0 if pool.split is not None else options.test_fraction}
+    drawn = " and ".join(name for name, share in shares.items() if share > 0)
+    if not pool.overlap or not drawn:
+        return ()
+    return (
+        f"{pool.overlap}, and {drawn} samples are drawn at random, so they share parts with training samples: "
+        "accuracies on them are likely higher than on new data",
+    )
 
 
 def _too_small(

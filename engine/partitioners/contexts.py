@@ -2,7 +2,7 @@
 
 Designed for the clustered methods (CGPFL, Tang et al.): the groups are the true contexts. Client i is in
 context i mod G. A context has ``classes_per_context`` classes, evenly spaced around the class circle so that no two
-contexts are equal, or, with ``alpha``, shares of all classes drawn from Dir(alpha).
+contexts are equal, or, with ``alpha``, shares of all classes drawn from Dir(alpha). Classes in no context are not used.
 """
 
 from dataclasses import dataclass
@@ -26,6 +26,7 @@ from engine.partitioners import (
 )
 
 MAX_DRAWS = 100
+NAMED = 10  # classes in a note
 
 
 class ContextsOptions(PartitionOptions):
@@ -81,21 +82,31 @@ class Contexts:
         check_enough(pool, o)
         contexts = np.arange(o.num_clients) % o.num_contexts
         for _ in range(1 if o.alpha is None else MAX_DRAWS):
-            by_context = share_out(shuffled_classes(pool, rng), self._shares(pool.num_classes, rng))
+            by_class, shares = shuffled_classes(pool, rng), self._shares(pool.num_classes, rng)
+            by_context = share_out(by_class, shares)
             assigned = self._within_contexts(by_context, pool, rng)
             client, size = smallest_client(assigned, pool)
             if size >= o.min_samples:
-                return split_clients(assigned, pool, o, rng, contexts=contexts, notes=self._notes(pool.num_classes))
+                return split_clients(assigned, pool, o, rng, contexts=contexts, notes=self._notes(pool, shares))
         raise ImpossiblePartition(
             f"client {client} in context {contexts[client]} has {size} training samples, min_samples={o.min_samples}; "
             f"raise {'classes_per_context' if o.alpha is None else 'alpha'}, or lower num_clients or num_contexts"
         )
 
-    def _notes(self, num_classes: int) -> tuple[str, ...]:
+    def _notes(self, pool: Pool, shares: np.ndarray) -> tuple[str, ...]:
         requested = self.options.classes_per_context
-        if requested is None or requested <= num_classes:
+        if requested is not None and requested > pool.num_classes:
+            return (f"classes_per_context={requested}: the data set has {pool.num_classes} classes, and all are used",)
+        samples = np.bincount(pool.y, minlength=pool.num_classes)
+        unused = np.flatnonzero((shares.sum(axis=1) == 0) & (samples > 0))
+        if not unused.size:
             return ()
-        return (f"classes_per_context={requested}: the data set has {num_classes} classes, and all are used",)
+        names = [pool.class_names[c] if pool.class_names else str(c) for c in unused[:NAMED]]
+        names += [f"{unused.size - NAMED} more"] if unused.size > NAMED else []
+        return (
+            f"classes in no context, whose {samples[unused].sum():,} of {pool.y.size:,} samples are not used: "
+            f"{', '.join(names)}; raise num_contexts or classes_per_context to use them",
+        )
 
     def _shares(self, num_classes: int, rng: np.random.Generator) -> np.ndarray:
         """[C, G] the share of each class for each context; a class in no context is not used."""

@@ -1,8 +1,11 @@
 """Dirichlet: each class is divided among the clients in proportions drawn from Dir(alpha).
 
+Yurochkin et al. Bayesian Nonparametric Federated Learning of Neural Networks. ICML 2019.
+https://arxiv.org/abs/1905.12022: for each class c, p_c ~ Dir(alpha 1_N), client n gets the share p_c,n of the samples
+of c. Small alpha: few classes per client, unequal sizes. Large: IID.
+
 Hsu, Qi, Brown. Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification. 2019.
-https://arxiv.org/abs/1909.06335. In the form of Yurochkin et al., ICML 2019: for each class c, p_c ~ Dir(alpha 1_N),
-client n gets the share p_c,n of the samples of c. Small alpha: few classes per client, unequal sizes. Large: IID.
+https://arxiv.org/abs/1909.06335 draw the class mix of each client instead, as partition ``resampled`` does.
 """
 
 from dataclasses import dataclass
@@ -42,8 +45,10 @@ class DirichletOptions(PartitionOptions):
 @PARTITIONERS.register(
     "dirichlet",
     title="Dirichlet",
-    paper="Hsu, Qi, Brown. Measuring the Effects of Non-Identical Data Distribution for Federated "
-    "Visual Classification. 2019. https://arxiv.org/abs/1909.06335",
+    paper="Yurochkin et al. Bayesian Nonparametric Federated Learning of Neural Networks. ICML 2019. "
+    "https://arxiv.org/abs/1905.12022. See also Hsu, Qi, Brown. Measuring the Effects of Non-Identical Data "
+    "Distribution for Federated Visual Classification. 2019. https://arxiv.org/abs/1909.06335, where each client draws "
+    "a class mix",
 )
 @dataclass(frozen=True)
 class Dirichlet:

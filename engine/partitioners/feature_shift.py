@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 
 from engine.core.errors import ImpossiblePartition
 from engine.core.registry import PARTITIONERS
-from engine.datasets import Pool
+from engine.datasets import NO_CHANNELS, Pool
 from engine.partitioners import Partition, PartitionOptions, check_enough, share_evenly, split_clients
 from engine.partitioners.shifts import Color, Levels, Noise, Rotation, Shift
 
@@ -80,6 +80,7 @@ class FeatureShift:
             raise ImpossiblePartition(
                 f"kind={o.kind} requires images, but samples of this data set have shape "
                 f"{list(pool.x.shape[1:])}; use kind: noise, or a data set of images"
+                + (f"; {NO_CHANNELS}" if pool.x.ndim == 3 else "")
             )
         if o.kind == "rotation":
             return [Rotation(360 * o.strength * g / o.num_groups, levels) for g in groups]

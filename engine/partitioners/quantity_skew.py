@@ -1,13 +1,14 @@
 """Quantity skew: clients draw from the same distribution, but some have much more data than others.
 
-Li, Diao, Chen, He. Federated Learning on Non-IID Data Silos: An Experimental Study. ICDE 2022.
-https://arxiv.org/abs/2102.02079, section III-D. Client n gets a share proportional to
+The setting is that of Li, Diao, Chen, He. Federated Learning on Non-IID Data Silos: An Experimental Study. ICDE 2022.
+https://arxiv.org/abs/2102.02079. They draw the clients' shares from Dir(beta); the two laws here are ours. Client n
+gets a share proportional to
 
     lognormal   exp(strength z_n), z_n ~ N(0, 1)
     power       rank_n^-strength, ranks 1..N in random order
 
-of the samples left after every client has ``min_samples``. strength 0 gives equal sizes. Test samples that come with
-the data are shared out in the same proportions.
+of the samples left after every client has ``min_samples``. strength 0 gives equal sizes, up to one sample. Test samples
+that come with the data are shared out in the same proportions.
 """
 
 from dataclasses import dataclass
@@ -35,7 +36,8 @@ class QuantitySkewOptions(PartitionOptions):
 @PARTITIONERS.register(
     "quantity_skew",
     title="Quantity skew",
-    paper="Li et al. Federated Learning on Non-IID Data Silos. ICDE 2022. https://arxiv.org/abs/2102.02079",
+    paper="Setting: Li et al. Federated Learning on Non-IID Data Silos. ICDE 2022. https://arxiv.org/abs/2102.02079. "
+    "They draw the sizes from a Dirichlet distribution; the two laws are ours",
 )
 @dataclass(frozen=True)
 class QuantitySkew:
@@ -58,7 +60,9 @@ class QuantitySkew:
 
 def _ends(total: int, weights: np.ndarray, least: int) -> np.ndarray:
     """Where the samples of each client end, if each gets ``least`` and its share of the rest."""
-    spare = total - len(weights) * least
+    spare, place = total - len(weights) * least, np.arange(1, len(weights) + 1)
+    if (weights == weights[0]).all():
+        return spare * place // len(weights) + least * place  # exactly, unlike a sum of rounded shares
     ends = np.floor(np.cumsum(weights / weights.sum()) * spare).astype(np.int64)
     ends[-1] = spare  # the cumulative sum may end below 1
-    return ends + least * np.arange(1, len(weights) + 1)
+    return ends + least * place

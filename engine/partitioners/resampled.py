@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 from engine.core.errors import ImpossiblePartition
 from engine.core.registry import PARTITIONERS
 from engine.datasets import Pool
-from engine.partitioners import Owned, Partition, PartitionOptions
+from engine.partitioners import Owned, Partition, PartitionOptions, overlap_notes
 
 MAX_DRAWN = 2**31  # samples of all clients
 BLOCK = 50_000  # clients that are drawn together
@@ -90,7 +90,7 @@ class Resampled:
             counts = np.full((o.num_clients, 1), size) if mixes is None else rng.multinomial(size, mixes)
             _require_enough(name, counts, by_class, o)
             parts[name] = _drawn(counts, by_class, rng)
-        return Partition(parts["train"], parts["val"], parts["test"])
+        return Partition(parts["train"], parts["val"], parts["test"], notes=overlap_notes(pool, o))
 
 
 def _parts(pool: Pool, options: ResampledOptions, rng: np.random.Generator) -> list[np.ndarray]:

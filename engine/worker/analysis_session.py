@@ -27,6 +27,7 @@ from storage import (
     ArtifactDamaged,
     ArtifactNotWritten,
     NewArtifact,
+    RunNotFound,
     RunRecord,
     StorageError,
     Store,
@@ -85,7 +86,11 @@ class AnalysisSession:
         self.progress = ProgressReporter(store, ticket)
 
     def run(self) -> None:
-        outcome = self._outcome()
+        try:
+            outcome = self._outcome()
+        except RunNotFound:  # it was just moved to the trash, from which it may be restored
+            until_available(lambda: self.store.analyses.requeue(self.ticket.analysis_id, self.ticket.epoch))
+            return
         finish = partial(self.store.analyses.finish, self.ticket.analysis_id, self.ticket.epoch)
         until_available(lambda: finish(outcome.status, result=outcome.result, error=outcome.error))
 

@@ -56,6 +56,7 @@ class Dispatcher:
         self._claims = analyses | {"run": self._runs}
         self._tickets: dict[Key, Work] = {}
         self._ended: list[Ended] = []  # reported, not settled yet
+        self._killed: list[Work] = []  # not released yet
         self._settled: set[int] = set()  # runs whose studies may advance
         self._trashed: set[int] = set()  # runs that were in the trash when it was last read
         self._stopping_since: dict[Key, float] = {}
@@ -175,6 +176,10 @@ class Dispatcher:
         return bool(self.executor.free_for_analyses if kind == "analysis" else self.executor.free)
 
     def _settle(self) -> None:
+        """Releases or requeues what ended. What could not be stored is tried again in the next turn."""
+        while self._killed:
+            self._release(self._killed[0])
+            del self._killed[0]
         while self._ended:
             ended = self._ended[0]
             if ended.problem is not None:
@@ -182,6 +187,13 @@ class Dispatcher:
                 (claims.refused if ended.is_refused else claims.worker_died)(ended.ticket, ended.problem)
             self._drop(ended.ticket)
             del self._ended[0]
+
+    def _release(self, killed: Work) -> None:
+        with suppress(Fenced):
+            what, number = killed.key
+            message = f"the worker did not stop within {STOP_GRACE_S:g} s and was killed; {what} {number} is now"
+            add_event(self.store, killed.run_id, "info", KILLED, f"{message} {self._claims_of(killed).release(killed)}")
+        self._drop(killed)
 
     def _drop(self, ticket: Work) -> None:
         if self._tickets.get(ticket.key) == ticket:  # unless its run was claimed again meanwhile
@@ -218,16 +230,18 @@ class Dispatcher:
             )
 
     def _enforce_requests(self) -> None:
-        """Kills workers that did not stop in time; their work gets the status that was requested."""
-        now, ended_keys = self._clock(), {ended.ticket.key for ended in self._ended}
+        """Kills workers that did not stop in time; when settled, their work gets the status that was requested."""
+        now = self._clock()
         if not self._tickets or now - self._checked < CHECK_S:
             return
         self._checked = now
-        stopping = self._tickets.keys() - self._to_continue() - ended_keys
+        ended = [*self._killed, *(ended.ticket for ended in self._ended)]
+        stopping = self._tickets.keys() - self._to_continue() - {ticket.key for ticket in ended}
         self._stopping_since = {key: self._stopping_since.get(key, now) for key in stopping}
         for key, since in self._stopping_since.items():
             if now - since >= STOP_GRACE_S:
-                self._kill(self._tickets[key])
+                self.executor.kill(self._tickets[key])
+                self._killed.append(self._tickets[key])
 
     def _to_continue(self) -> set[Key]:
         """The tickets to continue."""
@@ -236,14 +250,6 @@ class Dispatcher:
             if tickets := [ticket for ticket in self._tickets.values() if ticket.key[0] == kind]:
                 to_continue |= claims.to_continue(tickets)
         return to_continue
-
-    def _kill(self, ticket: Work) -> None:
-        self.executor.kill(ticket)
-        with suppress(Fenced):
-            what, number = ticket.key
-            message = f"the worker did not stop within {STOP_GRACE_S:g} s and was killed; {what} {number} is now"
-            add_event(self.store, ticket.run_id, "info", KILLED, f"{message} {self._claims_of(ticket).release(ticket)}")
-        self._drop(ticket)
 
     def _claims_of(self, ticket: Work) -> Claims[Any]:
         return self._claims[ticket.key[0]]

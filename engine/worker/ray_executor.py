@@ -185,6 +185,7 @@ class RayExecutor:
                 self._waiting.remove(ticket)
             for worker in [worker for worker in self._workers if worker.ticket == ticket]:
                 self._drop(worker)
+            self._ended = [ended for ended in self._ended if ended.ticket != ticket]
             self._forget(ticket)
 
     def expect(self, queued: int) -> None:

@@ -119,11 +119,15 @@ class Recorder:
         until_available(lambda: self._register(file), self._heartbeat)
 
     def _register(self, file: NewArtifact) -> None:
-        """Registers the file, or deletes it if the run has another owner by now."""
+        """Registers the file, or deletes it if the run has another owner by now.
+
+        It stays if an earlier write that got no reply has registered it.
+        """
         try:
             self.append(file)
         except Fenced:
-            self.store.artifacts.remove_files([file.path])
+            with suppress(Transient):  # the next start deletes it
+                self.store.artifacts.remove_unregistered(file)
             raise
 
     def append(self, artifact: NewArtifact | None = None) -> Control:
@@ -174,7 +178,7 @@ class Recorder:
         if self._lacks_checkpoints:
             self._lacks_checkpoints = False
             self.warn(CHECKPOINT, f"checkpoints are stored again, from round {self.round} on")
-        until_available(lambda: self.store.artifacts.keep_last(self.run_id, CHECKPOINT, 2))
+        until_available(lambda: self.store.artifacts.keep_last(self.run_id, CHECKPOINT, 2, self.epoch))
         until_available(lambda: self._drop_parts(set().union(*self.parts)))
 
     def _store(self, kind: str, data: bytes) -> str:
@@ -195,7 +199,7 @@ class Recorder:
         """Deletes the parts that no kept checkpoint uses."""
         stored = self.store.artifacts.list(self.run_id, CHECKPOINT_ROWS)
         if old := [record.id for record in stored if record.sha256 not in kept]:
-            self.store.artifacts.delete(old)
+            self.store.artifacts.delete(old, (self.run_id, self.epoch))
 
     def _attempt(self, write: Callable[[], T]) -> T:
         """Runs a write that includes everything pending. A Transient failure begins an outage and is raised."""

@@ -55,4 +55,5 @@ class Outage:
         if self._since is None:
             return None
         lasted, self._since = self._clock() - self._since, None
-        return f"for {lasted:.0f} s nothing could be stored ({self._reason}); {num_rounds} rounds were held in memory"
+        held = "1 round was" if num_rounds == 1 else f"{num_rounds} rounds were"
+        return f"for {lasted:.0f} s nothing could be stored ({self._reason}); {held} held in memory"

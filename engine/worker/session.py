@@ -98,7 +98,7 @@ class Session:
         if stored_round > simulation.round:
             until_available(lambda: self.store.metrics.rewind(self.ticket.run_id, self.ticket.epoch, simulation.round))
         for kind in MODELS_OF.values() if stored_round >= 0 else ():
-            until_available(partial(self.store.artifacts.keep_last, self.ticket.run_id, kind, 0))
+            until_available(partial(self.store.artifacts.keep_last, self.ticket.run_id, kind, 0, self.ticket.epoch))
 
     def _train(self, simulation: Simulation, config: RunConfig) -> Outcome:
         for result in simulation.rounds():

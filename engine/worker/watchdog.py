@@ -8,7 +8,7 @@ from engine.core.environment import whole_number
 from engine.worker.heartbeat import HeartbeatCounts
 
 HUNG_S = 900.0  # far longer than any step, since a wrong kill loses the work since the last checkpoint
-MAX_WRITE_S = 60.0  # limit for one write: transactions take milliseconds, and block all other writers
+MAX_WRITE_S = 60.0  # limit for one write: transactions take milliseconds, and block other writers
 NOTICE_S = 3.0  # a write that takes longer is displayed
 MAX_CHECK_S = 1.0  # the most that one check can add
 
@@ -77,7 +77,7 @@ class Watchdog(Generic[Worker]):
             )
         if silence.write_s >= self.write_s:
             return (
-                f"the worker did not finish a write to the database within {self.write_s:g} s and was killed, since "
-                "it blocked all other writes; check the disk or the database server"
+                f"the worker did not finish a write to the database within {self.write_s:g} s and was killed; check "
+                "the disk or the database server"
             )
         return ""

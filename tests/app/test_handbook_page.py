@@ -33,7 +33,7 @@ from engine.core.registry import ALGORITHMS
 @ALGORITHMS.register("my_plain_method", title="Mine", paper="Nobody, 2026", family="A family of mine")
 @dataclass(frozen=True)
 class Mine:
-    pass
+    init = round = personalized = global_model = shared = None
 '''
 
 

@@ -92,7 +92,8 @@ from engine.core.registry import ALGORITHMS
 from engine.core.style import Style
 
 @ALGORITHMS.register("mine", title="Mine", paper="Nobody, 2026"{style})
-class Mine: ...
+class Mine:
+    init = round = personalized = global_model = shared = None
 """
 
 

@@ -1,7 +1,8 @@
 """A paper's claims: the rule by which one holds, and the sentence about it, with known numbers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pkgutil import iter_modules
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from app.data.shipped import Shipped
 from app.papers import claims as folder
 from app.papers import gallery
 from app.papers.card import Card, of_claims
-from app.papers.claim import HEADS, Check, Claim, Verdict, above, below, claims, verdicts
+from app.papers.claim import HEADS, Check, Claim, State, Verdict, above, below, claims, verdicts
+from app.papers.gallery import Entry
 from app.papers.preset_progress import Standing
 from app.papers.results import Measure, Results, Setting
 from app.papers.words import data_and_model
@@ -23,10 +25,11 @@ from tests.app.frames import run_record
 
 ACCURACY = {"mean": 0.5, "weighted_mean": 0.5, "std": 0.1, "lowest5": 0.4}
 NUMBERS = {  # those of a shipped run that claims are about
-    "rounds": [0, 5],
+    "rounds": [0, 1, 5],
     "means": {"personalized.total_error": 0.5, "personalized.common_accuracy": 0.5},
     "last": {"diagnostics.statistical_error_local": 0.5},
-    "series": {"personalized.mean": [0.5, 0.5], "personalized.total_error": [0.5, 0.5]},
+    "series": {"personalized.mean": [0.5, 0.5, 0.5], "personalized.total_error": [0.5, 0.5, 0.5]},
+    "clusters": {"0": [0, 1], "5": [0, 1]},
 }
 
 
@@ -42,7 +45,7 @@ def setting(**runs: list[float]) -> tuple[Setting, Measure]:
     """The values of each label, one for each seed."""
     ids = {(label, seed): 100 * place + seed for place, label in enumerate(runs) for seed in range(len(runs[label]))}
     values = {run_id: runs[label][seed] for (label, seed), run_id in ids.items()}
-    return Setting("e", run_record(0, "A", 0), ids), Measure(values, lambda value: f"{value:g}")
+    return Setting("e", run_record(0, "A", 0), ids, tuple(runs)), Measure(values, lambda value: f"{value:g}")
 
 
 def planned(preset: Preset, scale: str) -> list[tuple[PresetRun, RunConfig]]:
@@ -51,9 +54,13 @@ def planned(preset: Preset, scale: str) -> list[tuple[PresetRun, RunConfig]]:
 
 
 def underway(
-    preset: Preset, scale: str, runs: list[tuple[PresetRun, RunConfig]], is_done: Callable[[PresetRun], bool]
+    preset: Preset,
+    scale: str,
+    runs: list[tuple[PresetRun, RunConfig]],
+    is_done: Callable[[PresetRun], bool],
+    numbers: Mapping[str, Any] = NUMBERS,
 ) -> Results:
-    """The results while only some of the planned ``runs`` are done, all with the same numbers."""
+    """The results while only some of the planned ``runs`` are done, all with the same ``numbers``."""
     found = {
         want.digest: run_record(
             run_id,
@@ -69,7 +76,7 @@ def underway(
         if is_done(want)
     }
     pairs = tuple((want, found.get(want.digest)) for want, _ in runs)
-    shipped = Shipped("", tuple(found.values()), {run.id: NUMBERS for run in found.values()})
+    shipped = Shipped("", tuple(found.values()), {run.id: numbers for run in found.values()})
     return Results(preset, scale, Standing(pairs), shipped)
 
 
@@ -176,7 +183,7 @@ def test_until_two_lambdas_are_done_nothing_is_said_about_a_larger_one() -> None
 
     larger = "On MNIST, a larger λ brings FedProx closer to one model for all."
     assert larger not in says("LocalTrain", "GlobalTrain", "FedProx lam=2.5")
-    assert larger in says("FedProx lam=0.5", "FedProx lam=2.5")
+    assert larger in says("GlobalTrain", "FedProx lam=0.5", "FedProx lam=2.5")
 
 
 def test_alike_and_different_clients_are_those_of_the_smallest_and_the_largest_spread_of_the_preset() -> None:
@@ -211,8 +218,8 @@ def test_a_claim_about_cgpfl_holds_or_fails_with_the_numbers_of_its_runs() -> No
         for at, (label, v) in enumerate(values.items())
     }
     pairs = tuple((PresetRun("e", label, "cgpfl", 0, label), run) for label, run in runs.items())
-    shipped = Shipped("", tuple(runs.values()), {})
-    (found,) = verdicts(Results(known()["cgpfl-fig1-2"], "quick", Standing(pairs), shipped))
+    shipped = Shipped("", tuple(runs.values()), {run.id: NUMBERS for run in runs.values()})
+    found, _ = verdicts(Results(known()["cgpfl-fig1-2"], "quick", Standing(pairs), shipped))
     assert data_and_model(next(iter(runs.values()))) == "MNIST MLR"
     assert found.state == "fails" and [one.state for one in found.checks] == ["fails", "holds"]
     assert "MNIST MLR: CGPFL K=2 80.0 %, Ditto 90.0 %" in found.sentence()
@@ -224,9 +231,83 @@ def test_every_file_of_claims_has_a_preset() -> None:
 
 
 def test_the_gallery_counts_the_claims_that_hold() -> None:
-    cards = [Card(claims=("holds", "holds")), Card(claims=("fails",)), Card(claims=("unclear",)), Card()]
+    preset = known()["fedprox-fig1"]
+
+    def entry(scale: str, **claims: State) -> Entry:
+        return Entry(preset, scale, Card(claims=claims), "", "")
+
+    entries = [entry("quick", a="holds", b="holds"), entry("quick", c="fails"), entry("quick", d="unclear")]
     expected = "Of 4 claims about figures without printed numbers, 2 hold in these runs, 1 does not and 1 is not clear."
-    assert gallery.finding(cards) == expected
-    assert "claim" not in gallery.finding([Card()])
+    assert gallery.finding([*entries, entry("quick")]) == expected
+    assert "claim" not in gallery.finding([entry("quick")])
+
+
+def test_a_claim_of_several_presets_counts_once_at_the_larger_scale() -> None:
+    preset = known()["fedprox-fig1"]
+    quick = Entry(preset, "quick", Card(claims={"a": "holds", "b": "holds"}), "", "")
+    full = Entry(preset, "paper", Card(claims={"a": "fails"}), "", "")
+    expected = "Of 2 claims about figures without printed numbers, 1 holds in these runs and 1 does not."
+    assert gallery.finding([full, quick]) == gallery.finding([quick, full]) == expected
+
+
+def test_a_card_says_how_many_claims_hold() -> None:
     assert of_claims(["holds", "holds"]) == "2 of 2 claims hold here" and of_claims(["fails"]) == HEADS["fails"]
-    assert Card(claims=("holds", "unclear")).mark == "~"
+    assert of_claims(["fails"], is_alone=False) == "Claim: does not hold here" and of_claims([]) == ""
+    assert Card(claims={"a": "holds", "b": "unclear"}).mark == "~"
+
+
+def test_a_claim_does_not_hold_while_a_comparison_lacks_results() -> None:
+    found = Verdict(Claim("A is ahead.", "section 1", lambda results: ()), (check(0.1),), 2, ("B",))
+    assert found.state == "unclear"
+    assert found.sentence() == (
+        "A 2 %, B 1 %. 2 more comparisons lack results: B diverged. Only one seed: too few to tell."
+    )
+
+
+def test_the_best_rival_is_best_on_the_seeds_that_all_have() -> None:
+    own, measure = setting(A=[0.8, 0.2], B=[0.7])
+    assert own.best(measure, ["A", "B"]) == "A"
+
+
+def test_labels_of_one_run_are_all_judged() -> None:
+    """PLGU-LF with D=5, rho=0.05 and 5 local epochs is one run with three labels."""
+    preset = known()["plgu-ablations"]
+    for scale in preset.scales:
+        found = verdicts(underway(preset, scale, planned(preset, scale), lambda want: True))
+        assert [verdict.missing for verdict in found] == [0] and len(found[0].checks) >= 6
+
+
+def test_with_all_runs_no_comparison_lacks_results() -> None:
+    for preset in known().values():
+        for scale in preset.scales if claims(preset) and preset.name != "plgu-fig7" else ():
+            found = verdicts(underway(preset, scale, planned(preset, scale), lambda want: True))
+            assert {verdict.missing for verdict in found} == {0}, (preset.name, scale)
+
+
+@pytest.mark.parametrize(("last", "state"), [([0, 1], "holds"), ([1, 1], "fails")])
+def test_contexts_have_settled_if_no_client_moves_late(last: list[int], state: str) -> None:
+    preset = known()["cgpfl-fig4-5"]
+    runs = planned(preset, "quick")
+    rounds = runs[0][1].training.rounds
+    numbers = {**NUMBERS, "rounds": [0, rounds - 1], "clusters": {"0": [0, 1], str(rounds - 1): last}}
+    (found,) = verdicts(underway(preset, "quick", runs, lambda want: True, numbers))
+    assert found.state == state and len(found.checks) == len(runs)
+
+
+def test_losses_of_accuracy_are_measured_over_three_rounds() -> None:
+    preset = known()["gpfl-overfitting"]
+    curve = [0.5, 0.9, 0.5, 0.8, 0.8, 0.7, 0.6, 0.5]  # the best three are 0.77, the last three 0.6
+    numbers = {**NUMBERS, "rounds": list(range(len(curve))), "series": {"personalized.mean": curve}}
+    results = underway(preset, "quick", planned(preset, "quick"), lambda want: True, numbers)
+    assert list(results.lost(3).values.values()) == pytest.approx([2.3 / 3 - 0.6] * len(results.runs))
+
+
+def test_a_preset_whose_other_runs_diverged_is_complete() -> None:
+    preset = known()["digits-first"]
+    done, *others = [
+        (want, run_record(i, want.label, want.seed, status="diverged" if i else "done"))
+        for i, want in enumerate(preset_runs(preset, "quick"))
+    ]
+    now = Standing((done, *others))
+    assert now.is_complete and others[0][0].label in now.diverged
+    assert not Standing(tuple(others)).is_complete

@@ -125,10 +125,12 @@ def test_the_title_names_methods_that_lead_the_reference() -> None:
     assert finding.title(rows, {"B": difference("B", 0.01, 0.03)}, "LocalTrain", 5) == (
         "B leads LocalTrain by 2.0 points"
     )
-    assert finding.title(rows, {"B": difference("B", -0.01, 0.03)}, "LocalTrain", 5) == "No method leads LocalTrain"
+    assert (
+        finding.title(rows, {"B": difference("B", -0.01, 0.03)}, "LocalTrain", 5) == "No method is ahead of LocalTrain"
+    )
     two = {name: difference(name, 0.01, 0.03) for name in "BC"}
     assert finding.title(rows, two, "LocalTrain", 5) == "B and C lead LocalTrain"
-    assert finding.title(rows, two, "LocalTrain", 2) == "2 splits are too few to tell who leads LocalTrain"
+    assert finding.title(rows, two, "LocalTrain", 2) == "2 splits are too few to say which methods lead LocalTrain"
     assert finding.title(rows, {}, None, 5) == "Only A has results with its chosen settings"
     rows = table(A=0.1, B=0.1)
     assert finding.title(rows, {}, None, 5).endswith("but there is no reference to compare with")

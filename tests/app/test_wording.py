@@ -76,7 +76,8 @@ from engine.core.registry import DATASETS, PARTITIONERS
 from engine.partitioners import SplitOptions
 
 @DATASETS.register("my_data", title="Data of mine, measured at night", short="Mine", paper="Nobody, 2026")
-class Data: ...
+class Data:
+    present = load = None
 
 class Options(SplitOptions):
     share: float = 0.5
@@ -86,6 +87,8 @@ class Options(SplitOptions):
 
 @PARTITIONERS.register("my_split", title="A split of mine", paper="Nobody, 2026")
 class Split:
+    split = None
+    def __init__(self, options: Options) -> None: ...
     options: Options
 """
 

@@ -66,6 +66,20 @@ def test_runs_are_claimed_in_the_order_they_were_queued(store: Store, wall: Wall
 
 
 @each_jump
+def test_owners_take_turns_after_the_clock_was_set(store: Store, wall: WallClock, jump):
+    for owner in ("a", "b"):
+        queue(store, owner=owner, seeds=[0, 1, 2])
+    order = ""
+    for _ in range(6):
+        run = store.queue.claim()
+        assert run is not None
+        order += run.owner
+        store.queue.finish(run.id, run.epoch, "done")
+        wall.ahead = jump if len(order) < 2 else timedelta(0)
+    assert order == "ababab"
+
+
+@each_jump
 def test_abandoned_runs_resume_immediately_after_any_last_heartbeat(store: Store, wall: WallClock, jump):
     queue(store)
     left = claim(store)

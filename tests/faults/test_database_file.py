@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from app.data import queries
 from engine.worker import Dispatcher
-from storage import DatabaseMoved, StorageError, Store, sqlite
+from storage import DatabaseMoved, NotADatabase, StorageError, Store, sqlite
 from tests.app.pages import open_page, words
 from tests.faults.conftest import listening
 from tests.support.command_line import Call, make_call, write_config
@@ -209,3 +209,18 @@ def test_a_truncated_log_keeps_earlier_commits(store: Store):
     found = Store(f"sqlite:///{copy}")
     assert rows(found, undisturbed.id) == rows(store, undisturbed.id)
     found.close()
+
+
+@pytest.mark.parametrize("code", [None, sqlite.CORRUPT])  # pysqlite3 gives none
+def test_damage_found_by_the_backup_before_a_migration_is_not_reported_as_a_full_disk(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int | None
+):
+    def damaged(*_: object) -> None:
+        error = sqlite.driver().DatabaseError("database disk image is malformed")
+        error.sqlite_errorcode = code
+        raise error
+
+    monkeypatch.setattr(store._database, "copy", damaged)
+    with pytest.raises(NotADatabase, match="malformed"):
+        store._database.back_up("0001")
+    assert list(tmp_path.glob("*backup*")) == []

@@ -10,6 +10,12 @@ LANDSCAPE = {"steps": 25, "which": "last"}
 
 
 @pytest.fixture
+def done(store: Store, run: RunRecord) -> RunRecord:
+    store.queue.finish(run.id, run.epoch, "done")
+    return store.queue.get(run.id)
+
+
+@pytest.fixture
 def claimed(store: Store, run: RunRecord) -> AnalysisRecord:
     store.analyses.request(run.id, "landscape", LANDSCAPE)
     claimed = store.analyses.claim()
@@ -109,6 +115,29 @@ def test_a_request_for_a_deleted_run_is_refused(store: Store, run: RunRecord) ->
             store.analyses.request(run.id + missing, "landscape", {})
         with pytest.raises(AnalysisNotFound, match="request it again"):
             store.analyses.get(analysis.id + missing)
+
+
+def test_an_analysis_of_a_run_in_the_trash_waits_until_the_run_is_restored(store: Store, done: RunRecord) -> None:
+    requested = store.analyses.request(done.id, "landscape", LANDSCAPE)
+    store.trash.put([done.id])
+    assert store.analyses.claim() is None and store.analyses.active() == []
+    assert store.activity().analyses == store.shares.usage("").analyses == 0
+    with pytest.raises(RunNotFound):
+        store.analyses.request(done.id, "features", {})
+    store.trash.restore([done.id])
+    assert store.activity().analyses == store.shares.usage("").analyses == 1
+    claimed = store.analyses.claim()
+    assert claimed is not None and (claimed.id, claimed.attempts) == (requested.id, 1)
+
+
+def test_an_analysis_that_runs_when_its_run_is_deleted_still_counts_and_ends(store: Store, done: RunRecord) -> None:
+    store.analyses.request(done.id, "landscape", LANDSCAPE)
+    claimed = store.analyses.claim()
+    assert claimed is not None
+    store.trash.put([done.id])
+    assert [analysis.id for analysis in store.analyses.active()] == [claimed.id] and store.activity().analyses == 1
+    store.trash.restore([done.id])
+    finish(store, claimed)
 
 
 @pytest.mark.parametrize("ended", ["failed", "cancelled"])

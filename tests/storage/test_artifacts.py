@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from storage import ArtifactDamaged, ArtifactRecord, RunRecord, StorageError, Store
+from storage import ArtifactDamaged, ArtifactRecord, Fenced, RunRecord, StorageError, Store
 
 
 def put(store: Store, run_id: int, kind: str, round: int, data: bytes = b"state") -> ArtifactRecord:
@@ -45,6 +45,19 @@ def test_only_the_last_artifacts_are_kept(store: Store, run: RunRecord) -> None:
     store.artifacts.keep_last(run.id, "checkpoint", n=2)
     assert [a.round for a in store.artifacts.list(run.id, "checkpoint")] == [4, 3]
     assert len(files(store)) == 3
+
+
+def test_a_former_owner_deletes_nothing(store: Store, run: RunRecord) -> None:
+    store.queue.requeue(run.id, run.epoch)
+    store.queue.claim()
+    kept = put(store, run.id, "checkpoint", 0)
+    with pytest.raises(Fenced):
+        store.artifacts.keep_last(run.id, "checkpoint", 0, run.epoch)
+    with pytest.raises(Fenced):
+        store.artifacts.delete([kept.id], (run.id, run.epoch))
+    assert store.artifacts.read(kept) == b"state"
+    store.artifacts.keep_last(run.id, "checkpoint", 0, run.epoch + 1)
+    assert files(store) == []
 
 
 def test_only_finished_runs_drop_a_kind(store: Store, run: RunRecord) -> None:

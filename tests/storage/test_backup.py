@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import storage.restore
 import storage.sqlite
 from storage import (
     ArchiveInvalid,
@@ -193,6 +194,11 @@ def test_existing_runs_are_replaced_only_on_request_and_saved(full: Store, tmp_p
     later = content(full)
     with pytest.raises(StorageError, match="has 3 runs; --replace"):
         full.restore(tmp_path / "b.zip")
+    one = other_store(tmp_path)
+    one.ensure_schema()
+    one.experiments.create("x", {}, [new_run()])
+    with pytest.raises(StorageError, match="has 1 run; --replace"):
+        one.restore(tmp_path / "b.zip")
     assert content(full) == later
     saved = full.restore(tmp_path / "b.zip", replace=True).previous
     assert content(full) == before
@@ -318,6 +324,65 @@ def test_a_disk_error_during_a_restore_changes_nothing(
         assert not list(tmp_path.glob("*.re*")) and folder_of(full) == files
     monkeypatch.undo()
     assert content(full) == before
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["over a database", "as a new database"])
+def test_an_interrupt_just_after_the_switch_leaves_the_restored_database_and_the_saved_one(
+    full: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_new: bool
+) -> None:
+    full.back_up(tmp_path / "b.zip", "1")
+    restored = content(full)
+    full.experiments.create("later", {}, [new_run(7)])
+    target, replaced = (other_store(tmp_path), []) if is_new else (full, [content(full)])
+    overwrite = storage.restore._overwrite
+
+    def interrupted(*args: Any) -> None:
+        overwrite(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(storage.restore, "_overwrite", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        target.restore(tmp_path / "b.zip", replace=True)
+    assert content(target) == restored
+    assert [content(Store(f"sqlite:///{saved}")) for saved in tmp_path.glob("*.replaced-*.db")] == replaced
+
+
+def test_an_interrupt_before_the_switch_changes_nothing(
+    full: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full.back_up(tmp_path / "b.zip", "1")
+    before, files = content(full), folder_of(full)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(full.artifacts.files, "link", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        full.restore(tmp_path / "b.zip", replace=True)
+    assert content(full) == before and folder_of(full) == files and not list(tmp_path.glob("*.re*"))
+
+
+def test_a_folder_that_cannot_be_flushed_after_the_switch_is_only_reported(
+    full: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    full.back_up(tmp_path / "b.zip", "1")
+    before, path = content(full), Path(full.url.removeprefix("sqlite:///"))
+    full.close()
+    path.write_bytes(b"no database" * 1000)
+    replace = os.replace
+
+    def replaced(*args: Any) -> None:
+        replace(*args)
+        monkeypatch.setattr(storage.restore, "sync_folder", failing)
+
+    def failing(folder: Path) -> None:
+        assert folder == path.parent
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "replace", replaced)
+    saved = full.restore(tmp_path / "b.zip", replace=True).previous
+    assert content(full) == before and saved is not None and saved.read_bytes().startswith(b"no database")
+    assert "was restored, but a power cut could undo it (Input/output error); check its disk" in caplog.text
 
 
 def folder_of(store: Store) -> list[Path]:

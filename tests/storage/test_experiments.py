@@ -122,7 +122,7 @@ def test_an_imported_run_is_finished_and_never_claimed(store: Store) -> None:
 
 def test_a_failed_import_is_rolled_back(store: Store) -> None:
     twice = FinishedRun(new_run(), "done", [a_round(0), a_round(0)])
-    with pytest.raises(StorageError, match="already stored"):
+    with pytest.raises(StorageError, match="already stored, or what it belongs to was deleted"):
         store.experiments.import_finished("broken", {}, [FinishedRun(new_run(), "done", [a_round(0)]), twice])
     assert store.experiments.list() == []
     assert store.queue.runs() == []

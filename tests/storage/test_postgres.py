@@ -2,7 +2,9 @@
 
 import json
 import signal
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import sqlalchemy as sa
@@ -18,7 +20,7 @@ from storage import (
     postgres,
 )
 from tests.storage.processes import start
-from tests.storage.samples import a_round, new_run
+from tests.storage.samples import a_round, create, new_run
 from tests.support.postgres import Server
 
 pytestmark = pytest.mark.postgres
@@ -113,6 +115,27 @@ def test_a_timed_out_writer_names_the_lock_holder(postgres_store: Store, running
             short_timeout.queue.heartbeat(running.id, running.epoch)
     short_timeout.queue.heartbeat(running.id, running.epoch)
     short_timeout.close()
+
+
+def test_writes_that_block_each_other_are_reported_as_such(postgres_store: Store, running: RunRecord) -> None:
+    *_, second = create(postgres_store, 1)
+    lock = "UPDATE runs SET round = round WHERE id = {}"
+    both = threading.Barrier(2)
+
+    def write(*run_ids: int) -> str:
+        try:
+            with postgres_store._database.write() as connection:
+                connection.exec_driver_sql(lock.format(run_ids[0]))
+                both.wait()
+                connection.exec_driver_sql(lock.format(run_ids[1]))
+        except DatabaseLocked as error:
+            return str(error)
+        return ""
+
+    with ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(write, (running.id, second), (second, running.id)))
+    (message,) = filter(None, found)
+    assert message.endswith("this write and one of another session blocked each other; try again")
 
 
 def test_an_idle_transaction_is_ended_and_others_write(

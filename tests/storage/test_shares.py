@@ -1,11 +1,13 @@
 """The usage of an owner: runs, computing time (which deleting does not reduce) and disk; and the audit log."""
 
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from storage import RunRecord, Store
+from storage import DatabaseLocked, RunRecord, Store, analyses
 from storage.audit import insert_audit
 from storage.models import Analysis, PastCompute, Run
 from storage.shares import DAY
@@ -53,6 +55,19 @@ def test_the_time_of_a_run_is_that_from_start_to_end(store: Store, done: RunReco
 def test_waiting_between_rounds_does_not_count(store: Store, done: RunRecord) -> None:
     change(store, done.id, seconds_per_round=2.0)
     assert seconds(store) == pytest.approx(10)
+
+
+@pytest.mark.parametrize("pace", [None, 60.0], ids=["without a round", "after a round"])
+def test_waiting_from_a_pause_to_a_cancel_does_not_count(store: Store, pace: float | None) -> None:
+    store.experiments.create("x", {}, [new_run()], owner="a")
+    run = store.queue.claim()
+    assert run is not None
+    store.queue.heartbeat(run.id, run.epoch, pace)
+    store.queue.finish(run.id, run.epoch, "paused")
+    start = NOW - timedelta(hours=14)
+    change(store, run.id, started_at=start, heartbeat_at=start + timedelta(seconds=20), round=9)
+    store.queue.request([run.id], "cancel")
+    assert seconds(store) == pytest.approx(20)
 
 
 def test_time_counts_for_a_day_after_the_end(store: Store, done: RunRecord) -> None:
@@ -111,6 +126,28 @@ def test_recomputing_a_running_analysis_counts_it_once(store: Store, done: RunRe
     time_analysis(store, analysis.id, 7, "running")
     store.analyses.recompute(analysis.id)
     assert seconds(store) == pytest.approx(107, abs=5)
+
+
+@pytest.mark.parametrize("again", ["recompute", "request"])
+def test_two_requests_at_once_to_compute_again_count_the_time_once(
+    store: Store, done: RunRecord, monkeypatch: pytest.MonkeyPatch, again: str
+) -> None:
+    analysis = store.analyses.request(done.id, "landscape", {})
+    time_analysis(store, analysis.id, 7, "failed")
+    keep_compute = analyses.keep_compute
+
+    def recompute_meanwhile(*args: Any) -> None:
+        monkeypatch.setattr(analyses, "keep_compute", keep_compute)
+        keep_compute(*args)
+        with closing(Store(store.url, timeout_s=0.05)) as other, pytest.raises(DatabaseLocked):
+            other.analyses.recompute(analysis.id)
+
+    monkeypatch.setattr(analyses, "keep_compute", recompute_meanwhile)
+    if again == "recompute":
+        store.analyses.recompute(analysis.id)
+    else:
+        store.analyses.request(done.id, "landscape", {})
+    assert seconds(store) == pytest.approx(107)
 
 
 def test_old_time_is_forgotten_and_runs_without_an_owner_leave_none(store: Store, done: RunRecord) -> None:

@@ -2,7 +2,9 @@
 
 import sqlite3
 import threading
-from contextlib import closing
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -87,8 +89,8 @@ def test_a_path_may_have_any_character(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("nonsense", "no database URL"),
-        ("postgresql://[::/x", "no database URL"),
+        ("nonsense", "is not a database URL"),
+        ("postgresql://[::/x", "is not a database URL"),
         ("mysql://h/d", "databases are not supported"),
         ("sqlite://", "must be a file"),
         ("sqlite:////tmp/q?x.db", "write a [?] in the path as %3F"),
@@ -130,6 +132,40 @@ def test_readers_do_not_wait_for_a_writer(sqlite_store: Store) -> None:
         connection.execute(sa.text("DELETE FROM experiments"))
         assert short_timeout.experiments.list() == []
     short_timeout.close()
+
+
+def test_threads_that_wait_for_the_lock_leave_connections_to_readers(sqlite_store: Store) -> None:
+    arrived = threading.Semaphore(0)
+
+    @contextmanager
+    def arriving() -> Iterator[None]:
+        arrived.release()
+        yield
+
+    with closing(Store(sqlite_store.url, writing=arriving)) as store, ThreadPoolExecutor(20) as threads:
+        with sqlite_store._database.write():
+            writes = [threads.submit(store.events.add, None, "info", "test", "x") for _ in range(20)]
+            for _ in writes:
+                arrived.acquire()
+            assert store.queue.counts() == {} and not any(write.done() for write in writes)
+        for write in writes:
+            write.result()
+        assert len(store.events.list()) == 20
+
+
+def test_a_thread_that_waits_too_long_for_another_is_told_that_the_database_is_locked(sqlite_store: Store) -> None:
+    with closing(Store(sqlite_store.url, timeout_s=0.05)) as store, ThreadPoolExecutor(1) as thread:
+        with store._database.write(), pytest.raises(DatabaseLocked, match=r"was locked by .* for 0\.05 s"):
+            thread.submit(store.experiments.create, "x", {}, []).result()
+        thread.submit(store.experiments.create, "x", {}, []).result()
+
+
+def test_a_thread_that_gets_no_connection_is_told_to_try_again(store: Store) -> None:
+    with closing(Store(store.url, timeout_s=0.05)) as busy, ExitStack() as reads:
+        for _ in range(15):
+            reads.enter_context(busy._database.read())
+        with pytest.raises(DatabaseLocked, match=r"all connections .* were in use for 0\.05 s; try again"):
+            busy.queue.counts()
 
 
 def test_a_file_that_is_no_database_is_reported(tmp_path: Path) -> None:

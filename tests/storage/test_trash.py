@@ -1,11 +1,13 @@
 """Deleted runs are hidden but complete and can be restored until the trash is emptied."""
 
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
+import sqlalchemy as sa
 
-from storage import RunNotFound, RunRecord, RunsActive, Store
-from tests.storage.samples import a_round, new_run
+from storage import DatabaseLocked, RunNotFound, RunRecord, RunsActive, Store, trash
+from tests.storage.samples import a_round, create, new_run
 
 
 @pytest.fixture
@@ -73,3 +75,28 @@ def test_emptying_permanently_deletes_old_trash(store: Store, done: RunRecord) -
     assert store.trash.empty() == 1 and store.trash.list() == []
     assert store.metrics.rounds(done.id) == [] and not list(store.artifacts.folder.glob("*/*"))
     assert store.experiments.list(include_archived=True) == []
+
+
+@pytest.mark.parametrize("how", ["delete", "empty"])
+def test_many_runs_are_deleted_in_several_transactions(store: Store, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    run_ids, left = create(store, 5), []
+    store.trash.put(run_ids)
+    monkeypatch.setattr(trash, "AT_ONCE", 2)
+    monkeypatch.setattr(store.artifacts, "remove_files", lambda paths: left.append(len(store.trash.ids())))
+    assert (store.trash.delete(run_ids) if how == "delete" else store.trash.empty()) == 5
+    assert left == [3, 1, 0]
+
+
+def test_a_run_that_is_being_deleted_permanently_cannot_be_restored(
+    store: Store, done: RunRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.trash.put([done.id])
+    delete_runs = trash.delete_runs
+
+    def restore_meanwhile(connection: sa.Connection, run_ids: list[int]) -> list[str]:
+        with closing(Store(store.url, timeout_s=0.05)) as other, pytest.raises(DatabaseLocked):
+            other.trash.restore(run_ids)
+        return delete_runs(connection, run_ids)
+
+    monkeypatch.setattr(trash, "delete_runs", restore_meanwhile)
+    assert store.trash.empty() == 1 and store.queue.runs() == []

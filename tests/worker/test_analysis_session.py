@@ -77,6 +77,19 @@ def test_the_models_are_those_of_the_requested_round(store: Store, which: str, k
     assert store.artifacts.get(done.artifact_id).round == round
 
 
+def test_an_analysis_whose_run_is_deleted_before_it_starts_waits_without_an_attempt(store: Store):
+    run = compute(store)
+    request = store.analyses.request(run.id, "sizes", {})
+    ticket = claim_analysis(store)
+    store.trash.put([run.id])
+    work_on(store, ticket)
+    waiting = store.analyses.get(request.id)
+    assert (waiting.status, waiting.attempts) == ("queued", 0)
+    store.trash.restore([run.id])
+    work_on(store, claim_analysis(store))
+    assert store.analyses.get(request.id).status == "done"
+
+
 def test_without_models_the_error_says_to_run_again(store: Store):
     run = compute(store)
     store.artifacts.delete([artifact.id for artifact in store.artifacts.list(run.id)])

@@ -11,7 +11,7 @@ from engine.worker.executor import Machine
 from engine.worker.recorder import CHECKPOINT
 from engine.worker.work_queue import MAX_DEATHS
 from storage import DatabaseLocked, DatabaseUnavailable, DispatcherLock, DispatcherLockLost, Store
-from tests.worker.fakes import FakeExecutor
+from tests.worker.fakes import Clock, FakeExecutor
 from tests.worker.samples import claim, queue
 
 
@@ -143,6 +143,52 @@ def test_a_worker_that_ignores_a_request_is_killed(store, dispatcher, executor, 
     dispatcher.step()
     assert executor.run_ids == []
     assert status(store, run_id) == becomes
+
+
+def test_a_run_whose_worker_was_killed_while_the_database_was_locked_is_released_later(
+    store, dispatcher, executor, clock, monkeypatch
+):
+    run_id = ignored_pause(store, dispatcher, clock)
+
+    def locked(*_: object) -> None:
+        raise DatabaseLocked("locked")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.queue, "requeue", locked)
+        with pytest.raises(DatabaseLocked):
+            dispatcher.step()
+    assert executor.tickets == []
+    store.queue.resume([run_id])
+    dispatcher.step()
+    assert [(ticket.run_id, ticket.epoch) for ticket in executor.tickets] == [(run_id, 2)]
+
+
+def test_a_killed_worker_is_forgotten_even_if_the_reply_to_its_release_is_lost(
+    store, dispatcher, executor, clock, monkeypatch
+):
+    run_id, requeue = ignored_pause(store, dispatcher, clock), store.queue.requeue
+
+    def unacknowledged(*claim: int) -> None:
+        requeue(*claim)
+        raise DatabaseUnavailable("the server does not answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.queue, "requeue", unacknowledged)
+        with pytest.raises(DatabaseUnavailable):
+            dispatcher.step()
+    dispatcher.step()
+    assert dispatcher.is_idle and status(store, run_id) == "paused"
+
+
+def ignored_pause(store: Store, dispatcher: Dispatcher, clock: Clock) -> int:
+    """A run whose worker is killed in the next turn."""
+    (run_id,) = queue(store)
+    dispatcher.step()
+    store.queue.request([run_id], "pause")
+    clock.now = 1.0
+    dispatcher.step()
+    clock.now = 1.0 + STOP_GRACE_S
+    return run_id
 
 
 def test_a_pause_withdrawn_in_time_kills_no_worker(store, dispatcher, executor, clock):

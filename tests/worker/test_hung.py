@@ -9,10 +9,12 @@ from engine.core.errors import InvalidConfig
 from engine.worker import analysis_session, retry
 from engine.worker.analysis_session import ProgressReporter
 from engine.worker.heartbeat import HEARTBEAT, Heartbeat, HeartbeatCounts
+from engine.worker.local_executor import TIMEOUT_S
 from engine.worker.recorder import WRITE_S, Recorder
-from engine.worker.watchdog import MAX_CHECK_S, Watchdog
+from engine.worker.watchdog import MAX_CHECK_S, MAX_WRITE_S, Watchdog
 from engine.worker.work_queue import MAX_DEATHS
 from storage import DatabaseLocked, Store
+from storage.postgres import KEEPALIVES, UNREACHABLE_MS
 from storage.sqlite import driver
 from tests.worker.samples import claim, claim_analysis, compute, queue
 
@@ -45,6 +47,13 @@ def test_time_without_checks_hardly_counts():
     assert MAX_CHECK_S <= 5 / 4
 
 
+def test_a_write_to_an_unreachable_server_fails_before_its_worker_counts_as_hung():
+    keepalives_s = KEEPALIVES["keepalives_idle"] + KEEPALIVES["keepalives_interval"] * KEEPALIVES["keepalives_count"]
+    assert keepalives_s == UNREACHABLE_MS / 1000 == 20
+    unanswered_s, connecting_s, locked_s = 20, TIMEOUT_S, TIMEOUT_S
+    assert unanswered_s + connecting_s + locked_s <= MAX_WRITE_S - 20
+
+
 def test_ended_workers_are_forgotten():
     watchdog: Watchdog[str] = Watchdog()
     assert not any(checks(watchdog, *[IDLE] * 5))
@@ -66,7 +75,10 @@ def test_a_limit_that_is_no_number_is_refused(monkeypatch):
 def test_a_write_may_take_a_minute_and_a_step_longer(monkeypatch):
     monkeypatch.delenv("FEDSCAPE_HUNG_S")
     *before, last = checks(Watchdog(), *[WRITING] * 61)
-    assert not any(before) and "did not finish a write to the database within 60 s" in last
+    assert not any(before) and last == (
+        "the worker did not finish a write to the database within 60 s and was killed; check the disk or the database "
+        "server"
+    )
     assert not any(checks(Watchdog(), *[IDLE] * 899))
 
 

@@ -224,6 +224,16 @@ def test_a_killed_ticket_is_not_reported(cluster, make, tmp_path):
     assert (executor.free, executor.free_for_analyses) == (3, 4)
 
 
+def test_a_ticket_that_is_killed_after_it_ended_is_not_reported(cluster, make, tmp_path):
+    executor, running = make(), ticket(1, tmp_path)
+    executor.submit(running)
+    ready(cluster, executor, "one")
+    cluster.answers = False
+    executor.check(1.0)
+    executor.kill(running)
+    assert executor.poll() == []
+
+
 def test_an_analysis_has_a_worker_beside_the_slots(cluster, make, tmp_path):
     executor = make(max_slots=1)
     executor.submit(ticket(1, tmp_path))

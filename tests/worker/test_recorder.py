@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from typing import Any
 
 import numpy as np
 import pytest
 
 from engine.core.results import RoundResult
-from engine.worker.recorder import Recorder, Stop
-from storage import DatabaseLocked, Fenced, Store
+from engine.worker import retry
+from engine.worker.recorder import CHECKPOINT_KINDS, Recorder, Stop
+from engine.worker.retry import Outage
+from storage import ArtifactRecord, DatabaseLocked, DatabaseUnavailable, Fenced, Store
 from tests.worker.fakes import Clock
 from tests.worker.samples import claim, kinds, queue, stored_rounds
 
@@ -118,6 +121,14 @@ def test_a_locked_database_keeps_the_rounds_waiting(recorder, store, clock, monk
     assert stored_rounds(store, recorder.run_id).tolist() == [0, 1]
 
 
+@pytest.mark.parametrize(("rounds", "held"), [(1, "1 round was"), (2, "2 rounds were")])
+def test_the_message_after_an_outage_counts_the_rounds_that_waited(clock, rounds, held):
+    outage = Outage(clock)
+    outage.begin(DatabaseLocked("it was locked"), 1)
+    clock.now = 5.0
+    assert outage.end(rounds) == f"for 5 s nothing could be stored (it was locked); {held} held in memory"
+
+
 def test_the_seconds_per_round_are_stored(recorder, store, clock):
     for round in range(3):
         clock.now = 3.0 * round
@@ -144,3 +155,50 @@ def test_a_file_written_by_a_previous_owner_is_removed(recorder, store, kind):
     with pytest.raises(Fenced):
         write()
     assert store.artifacts.sweep() == 0
+
+
+def test_a_previous_owner_deletes_no_checkpoints_and_parts_of_the_next(recorder, store, monkeypatch):
+    recorder.add(a_round(0), {})
+    recorder.checkpoint(lambda _: b"before")
+    listed = {kind: [put(store, recorder.run_id, kind, round) for round in (1, 2, 3)] for kind in CHECKPOINT_KINDS}
+    append = store.metrics.append
+
+    def append_and_lose(*args: Any, **kwargs: Any) -> str:
+        append(*args, **kwargs)
+        store.queue.requeue_running()
+        store.queue.claim()
+        return ""
+
+    monkeypatch.setattr(store.metrics, "append", append_and_lose)
+    with pytest.raises(Fenced):
+        recorder.checkpoint(lambda _: b"last")
+    with pytest.raises(Fenced):
+        recorder._drop_parts(set())
+    stored = {artifact.id for artifact in store.artifacts.list(recorder.run_id)}
+    assert all(artifact.id in stored for kind in CHECKPOINT_KINDS for artifact in listed[kind])
+
+
+def put(store: Store, run_id: int, kind: str, round: int) -> ArtifactRecord:
+    return store.artifacts.register(run_id, None, store.artifacts.write_file(run_id, kind, round, b"of the next owner"))
+
+
+def test_a_file_registered_without_a_reply_stays_when_the_run_has_another_owner(recorder, store, monkeypatch):
+    file = store.artifacts.write_file(recorder.run_id, "model-last", 0, b"models")
+    append = store.metrics.append
+
+    def append_without_a_reply(*args: Any, **kwargs: Any) -> None:
+        append(*args, **kwargs)
+        monkeypatch.setattr(store.metrics, "append", lose_and_append)
+        raise DatabaseUnavailable("the server does not answer")
+
+    def lose_and_append(*args: Any, **kwargs: Any) -> None:
+        store.queue.requeue_running()
+        store.queue.claim()
+        append(*args, **kwargs)
+
+    monkeypatch.setattr(store.metrics, "append", append_without_a_reply)
+    monkeypatch.setattr(retry.time, "sleep", lambda seconds: None)
+    with pytest.raises(Fenced):
+        recorder.store_file(file)
+    (artifact,) = store.artifacts.list(recorder.run_id, "model-last")
+    assert store.artifacts.read(artifact) == b"models"

@@ -16,6 +16,7 @@ from engine.worker.recorder import CHECKPOINT_ROWS, Recorder, Stop
 from engine.worker.session import Session
 from engine.worker.slots import Slot
 from storage import DatabaseUnavailable, Store
+from tests.storage.samples import a_round
 from tests.worker.samples import claim, compute, kinds, queue, rows, stored_rounds
 
 
@@ -64,6 +65,23 @@ def test_a_diverged_run_reports_the_round_and_keeps_its_rounds(store: Store):
     assert run.status == "diverged"
     assert "is not finite in round" in run.error
     assert run.round == stored_rounds(store, run.id)[-1] < 6
+
+
+def test_a_previous_owner_that_resumes_deletes_no_models_of_the_next(store: Store, monkeypatch):
+    (run_id,) = queue(store)
+    ticket = claim(store)
+    store.metrics.append(run_id, ticket.epoch, [a_round(0)])
+    rewind, kind = store.metrics.rewind, MODELS_OF["last"]
+
+    def rewind_and_lose(*args: int) -> None:
+        rewind(*args)
+        store.queue.requeue_running()
+        next_owner = claim(store)
+        store.artifacts.register(run_id, next_owner.epoch, store.artifacts.write_file(run_id, kind, 6, b"models"))
+
+    monkeypatch.setattr(store.metrics, "rewind", rewind_and_lose)
+    work_on(store, ticket)
+    assert kinds(store, run_id) == [kind]
 
 
 @pytest.mark.parametrize(("lr", "last", "status"), [(1e30, 1, "diverged"), (0.1, 6, "done")])

@@ -14,7 +14,7 @@ def settles(results: Results) -> Iterator[Check]:
     for setting in results.settings:
         for label in setting.labels():
             own = setting.by_seed(moves, label)
-            yield check(label, plural(round(own.mean()), "move") if len(own) else "", 1 - own)
+            yield check(label, plural(round(own.mean()), "move") if len(own) else "", 0.5 - own)
 
 
 CLAIMS = (

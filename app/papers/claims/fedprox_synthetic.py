@@ -43,7 +43,8 @@ CLAIMS = (
         "small λ do.",
         "section 6.2, figure 1a",
         sharing_pays_where_alike,
-        "errors of the exact solution, at the smallest and the largest R",
+        "errors of the exact solution (one model for all and training alone: as trained), at the smallest and the "
+        "largest R",
     ),
     Claim(
         "With the adaptive λ, the error stays low however much clients differ.",

@@ -27,7 +27,7 @@ def _rises(results: Results, surface: str) -> Measure:
 
 CLAIMS = (
     Claim(
-        "The loss is smoother around PLGU-LF's global model than around a personalized one, which is sharper.",
+        "The loss is flatter around PLGU-LF's global model than around a personalized one.",
         "section 6.3, figure 7",
         is_flatter,
         "halfway to the edge, the loss has risen less around the global model than around the client's, on the same "

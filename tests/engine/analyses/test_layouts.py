@@ -87,6 +87,8 @@ def test_the_numbers_of_clients_and_classes_match_the_run() -> None:
 
 
 PLUGIN = """
+from dataclasses import dataclass
+
 from engine.analyses import AnalysisOptions
 from engine.analyses.support.layouts import Layout, Values
 from engine.core.registry import ANALYSES
@@ -95,8 +97,10 @@ class Largest(Values):
     largest: int
 
 @ANALYSES.register("mine", title="Mine", paper="Nobody, 2026")
+@dataclass
 class Mine:
     options: AnalysisOptions
+    compute = None
 
     @staticmethod
     def layout(params):

@@ -152,6 +152,10 @@ def test_lists_have_names_titles_and_sources(call: Call, kind: str) -> None:
     assert all(row["name"] in lines for row in rows)
 
 
+def test_defaults_are_listed_as_a_configuration_has_them(call: Call) -> None:
+    assert "alpha=null" in call("list", "partitioners").out and "average=true" in call("list", "algorithms").out
+
+
 def test_stored_runs_are_exported_as_tables(call: Call, tmp_path: Path) -> None:
     call("run", write_config(tmp_path, seeds=[0, 1]))
     assert call("export", 1, 2, "--format", "csv", "--output", "t.csv").out == "wrote t.csv and t-clients.csv\n"

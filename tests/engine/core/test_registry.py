@@ -29,7 +29,8 @@ PLUGIN = """
 from engine.core.registry import ALGORITHMS
 
 @ALGORITHMS.register({name!r}, title="Mine", paper="Nobody, 2026")
-class Mine: ...
+class Mine:
+    init = round = personalized = global_model = shared = None
 """
 
 
@@ -52,10 +53,27 @@ def test_two_plugins_cannot_have_the_same_name(tmp_path: Path, monkeypatch: pyte
 
 
 def test_the_options_of_a_plugin_must_be_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = PLUGIN.format(name="mine").replace("class Mine: ...", "class Mine:\n    hparams: int")
+    text = PLUGIN.format(name="mine").replace("class Mine:", "class Mine:\n    hparams: int")
     (tmp_path / "mine.py").write_text(text, encoding="utf-8")
     monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
     with pytest.raises(PluginBroken, match=r"mine\.py.*'mine': <class 'int'> must be a subclass of .*Options"):
+        ALGORITHMS.names()
+
+
+def test_a_plugin_that_lacks_a_method_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = PLUGIN.format(name="mine").replace(" = global_model = shared", "")
+    (tmp_path / "mine.py").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
+    with pytest.raises(PluginBroken, match=r"mine\.py.*'mine': Mine lacks global_model, shared"):
+        ALGORITHMS.names()
+
+
+def test_a_plugin_that_cannot_take_its_options_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = PLUGIN.format(name="mine").replace("class Mine:", "class Mine:\n    hparams: NoOptions")
+    text = text.replace("import ALGORITHMS", "import ALGORITHMS, Options\nclass NoOptions(Options): pass")
+    (tmp_path / "mine.py").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
+    with pytest.raises(PluginBroken, match=r"Mine\(\) does not take its options; add @dataclass"):
         ALGORITHMS.names()
 
 

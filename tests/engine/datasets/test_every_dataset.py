@@ -91,6 +91,14 @@ def test_standardizing_a_table_works_per_feature_also_for_constant_ones():
     assert standardize(table, table).tolist() == [[-1, 0], [1, 0]]
 
 
+@pytest.mark.parametrize("value", [0.1, 1 / 3, -1e-9, 1e300])
+def test_a_constant_feature_becomes_zero_whatever_its_value(value):
+    table = np.full((10, 2), value)
+    table[:, 1] = np.arange(10.0)
+    assert standardize(table, table)[:, 0].tolist() == [0] * 10
+    assert standardize(np.array([[value + 0.25, 4.5]]), table).tolist() == [[value + 0.25 - value, 0]]
+
+
 @pytest.mark.parametrize("axis", [None, (0, 2)])
 def test_moments_do_not_depend_on_the_block_size(axis, monkeypatch):
     monkeypatch.setattr("engine.datasets._BLOCK", 2)
@@ -106,6 +114,14 @@ def test_fingerprint_changes_with_values_shapes_and_clients():
     pools = [Pool(x, y, 2), Pool(x + 1, y, 2), Pool(x.reshape(4, 1, 2), y, 2), Pool(x, y, 2, client=y)]
     assert len({pool.fingerprint for pool in pools}) == 4
     assert Pool(x.copy(), y.copy(), 2).fingerprint == pools[0].fingerprint
+
+
+def test_fingerprint_changes_with_the_common_test_set_and_is_that_of_stored_runs_without_one():
+    x, y = np.arange(8.0).reshape(4, 2), np.array([0, 1, 0, 1])
+    common = [None, (x, y), (x + 1, y), (x, 1 - y)]
+    found = [Pool(x, y, 2, client=y, split=y, common_test=test).fingerprint for test in common]
+    assert len(set(found)) == 4
+    assert found[0] == "0489cec3c61d4f5b8d7075be8162e70aec228b796d808823a9dfaa651dc56e12"
 
 
 def test_the_same_seed_generates_the_same_data():
@@ -142,7 +158,7 @@ def test_argmax_labels_follow_the_sign_of_the_model_and_warn():
     pool = synthetic(labels="argmax")
     logits = (pool.x * pool.truth["weights"][pool.client]).sum(axis=1)
     assert (pool.y == (logits > 0)).all()
-    assert "argmax" in pool.notes[0]
+    assert pool.notes[0].startswith("labels drawn with labels=argmax are noise-free")
 
 
 def test_sampled_labels_are_as_likely_as_the_model_says():

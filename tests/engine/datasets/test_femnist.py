@@ -1,6 +1,8 @@
 """FEMNIST, on three writers in LEAF's format, and as arrays."""
 
+import gc
 import json
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +68,23 @@ def test_leafs_test_part_may_be_the_common_test_set(tmp_path):
     pool = load(save_leaf(tmp_path), pool="train", common_test=True)
     assert pool.y.tolist() == [0, 61, 36, 5]
     assert pool.common_test[1].tolist() == [10, 5, 6]
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_the_memory_estimate_includes_the_samples_of_all_files(tmp_path, standardize):
+    for part in PARTS:
+        home = tmp_path / "femnist" / "data" / part
+        home.mkdir(parents=True)
+        for number in range(50):
+            data = {f"f{number}": {"x": [[1.0] * 784] * 2, "y": [0, 1]}}  # white: the fewest bytes for a pixel
+            (home / f"all_data_{number}.json").write_text(json.dumps({"users": list(data), "user_data": data}))
+    gc.collect()
+    tracemalloc.start()
+    pool = load(tmp_path, standardize=standardize)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(pool.y) == 200
+    assert peak <= Femnist(OfficialOptions(standardize=standardize)).memory(tmp_path) <= 2 * peak
 
 
 def test_missing_data_are_reported_with_their_folder(tmp_path):

@@ -76,6 +76,13 @@ def test_a_client_of_the_natural_split_is_one_person(tmp_path):
     assert [sorted(rows.tolist()) for rows in split.train] == [[0, 1], [3, 4], [2]]
 
 
+def test_a_note_says_that_test_windows_drawn_at_random_overlap_with_training(tmp_path):
+    pool, rng = load(save_npz(tmp_path)), np.random.default_rng(0)
+    drawn = Natural(NaturalOptions(min_samples=1, test_fraction=0.5)).split(pool, rng).notes
+    assert "overlap by half, and test samples are drawn at random" in drawn[0]
+    assert Natural(NaturalOptions(min_samples=1, test_fraction=0)).split(pool, rng).notes == ()
+
+
 def test_signals_are_standardized_per_channel_over_the_training_windows(tmp_path):
     x = load(save_npz(tmp_path), pool="train", standardize=True).x
     assert np.allclose(x.mean(axis=(0, 2)), 0, atol=1e-5)

@@ -86,6 +86,14 @@ def test_test_characters_come_after_all_training_characters(tmp_path):
     assert [len(rows) for rows in split.test] == [3, 3]
 
 
+def test_a_note_says_that_validation_windows_overlap_with_training_unless_the_stride_is_longer(tmp_path):
+    save_roles(tmp_path)
+    halved = Natural(NaturalOptions(val_fraction=0.4, min_samples=1))
+    notes = {stride: halved.split(load(tmp_path, stride=stride), np.random.default_rng(0)).notes for stride in (3, 4)}
+    assert "characters in common, and validation samples are drawn at random" in notes[3][1]
+    assert not any("in common" in note for note in notes[4])
+
+
 def test_a_stride_keeps_every_nth_character(tmp_path):
     save_roles(tmp_path)
     every, second = load(tmp_path), load(tmp_path, stride=2)

@@ -8,7 +8,7 @@ from engine.backends.batched import Batched
 from engine.backends.loop import Loop
 from engine.core.errors import Unsupported
 from engine.datasets import Pool
-from engine.federation.augmentation import CropFlip, crop_flip
+from engine.federation.augmentation import CropFlip, crop_flip, require_images
 from engine.federation.clients import Federation, lay_out
 from engine.partitioners import Partition
 from tests.support.builders import SIZES, assert_close, assert_equal, federation, personalized, simulation, trained
@@ -118,3 +118,11 @@ def test_evaluation_uses_unaugmented_images():
 def test_augmentation_is_refused_for_other_data_than_images():
     with pytest.raises(Unsupported, match=r"\[5\]; use augmentation: none"):
         simulation("fedavg", federation(), augmentation="crop_flip")
+
+
+def test_gray_images_without_a_channel_axis_are_refused_with_advice():
+    with pytest.raises(Unsupported, match=r"\[8, 8\]; .*; gray images need a channel axis: save x\[:, None\]$"):
+        require_images("crop_flip", (8, 8))
+    with pytest.raises(Unsupported, match=r"such as cifar10$"):
+        require_images("crop_flip", (5,))
+    require_images("crop_flip", (1, 8, 8))

@@ -170,6 +170,23 @@ def test_clients_without_test_samples_of_the_data_are_noted():
         )
 
 
+@pytest.mark.parametrize("name", [name for name in PARTITIONERS.names() if name != "natural"])
+def test_every_partitioner_notes_which_of_overlapping_samples_are_drawn_at_random(name):
+    options = {"num_contexts": 2, "classes_per_context": 5} if name == "contexts" else {}
+    options |= {"kind": "noise"} if name == "feature_shift" else {}
+
+    def noted(val: float, test: float, **given: Any) -> str:
+        pool = pool_of(400, **{"overlap": "windows overlap", **given})
+        return "; ".join(split(name, pool, num_clients=4, val_fraction=val, test_fraction=test, **options).notes)
+
+    assert "windows overlap, and test samples are drawn at random, so they share parts with" in noted(0, 0.25)
+    assert "and validation and test samples are drawn" in noted(0.25, 0.25)
+    given = (np.arange(400) // 10 % 10 == 0).astype(np.int64)
+    assert "and validation samples are drawn" in noted(0.25, 0.25, split=given)
+    for none in (noted(0, 0), noted(0, 0.25, split=given), noted(0.25, 0.25, overlap="")):
+        assert "drawn at random" not in none
+
+
 def test_shares_that_leave_no_training_samples_are_refused():
     with pytest.raises(ValidationError, match="leave no samples"):
         PARTITIONERS.get("iid").options(test_fraction=0.5, val_fraction=0.5)
@@ -306,6 +323,20 @@ def test_quantity_skew_uses_everything_and_is_even_at_strength_zero():
     assert sorted(skewed)[-1] == pytest.approx(2 * sorted(skewed)[-2], abs=3)  # ranks 1 and 2
 
 
+@pytest.mark.parametrize("law", ["lognormal", "power"])
+def test_quantity_skew_of_strength_zero_gives_equal_sizes_up_to_one_sample(law):
+    options = {"law": law, "strength": 0.0, "test_fraction": 0.0}
+    for samples, clients, sizes in ((120, 10, [12] * 10), (14, 4, [3, 4, 3, 4])):
+        partition = split("quantity_skew", pool_of(samples), num_clients=clients, **options)
+        assert [len(part) for part in partition.train] == sizes
+
+
+def test_sizes_of_quantity_skew_are_those_of_stored_runs():
+    for law, sizes in (("lognormal", [14, 11, 23, 14, 8, 19]), ("power", [10, 12, 8, 8, 34, 19])):
+        partition = split("quantity_skew", pool_of(120), num_clients=6, law=law)
+        assert [len(part) for part in partition.train] == sizes
+
+
 def test_natural_clients_keep_their_samples_and_contexts():
     pool = pool_of(40, client=np.arange(40) % 2, contexts=np.array([1, 0]))
     partition = split("natural", pool)
@@ -330,6 +361,20 @@ def test_clients_of_a_context_share_their_classes_and_contexts_differ():
     assert (holds.sum(axis=1) == 3).all()
     assert (holds[:4] == holds[4:]).all()
     assert len(np.unique(holds, axis=0)) == 4
+
+
+def test_classes_in_no_context_are_named_with_the_number_of_their_samples():
+    pool = pool_of(405, class_names=tuple("abcdefghij"))
+    options = {"num_contexts": 2, "classes_per_context": 3}  # classes 0 to 2 and 5 to 7
+    (note,) = split("contexts", pool, num_clients=4, **options).notes
+    assert note == (
+        "classes in no context, whose 162 of 405 samples are not used: d, e, i, j; raise num_contexts or "
+        "classes_per_context to use them"
+    )
+    (long,) = split("contexts", pool_of(400, num_classes=40), num_clients=4, **options).notes
+    assert "340 of 400 samples are not used: 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 24 more; raise" in long
+    for whole in ({}, {"num_contexts": 2, "alpha": 0.5}, {"num_contexts": 2, "classes_per_context": 5}):
+        assert split("contexts", pool, num_clients=4, **whole).notes == ()
 
 
 @pytest.mark.parametrize("options", [{"classes_per_context": 10}, {"num_contexts": 12}])

@@ -144,7 +144,12 @@ def test_a_common_test_set_is_not_shifted():
         (
             Pool(np.zeros((24, 5)), np.zeros(24, np.int64), 1),
             {},
-            r"kind=rotation requires images.*\[5\]; use kind: noise",
+            r"kind=rotation requires images.*\[5\]; use kind: noise, or a data set of images$",
+        ),
+        (
+            Pool(np.zeros((24, 4, 4)), np.zeros(24, np.int64), 1),
+            {},
+            r"\[4, 4\]; use .*; gray images need a channel axis: save x\[:, None\]$",
         ),
         (images(), {"kind": "colour"}, "num_groups=4 exceeds the 2 color variants of images with 1 channel "),
         (images(), {"kind": "colour", "num_groups": 2, "strength": 0.5}, "strength=0.5 .* uniform gray"),

@@ -66,12 +66,38 @@ def test_every_partitioner_can_hold_out_clients(entry):
     assert "holdout_clients" in entry.options.model_fields
 
 
-def test_true_models_are_held_out_with_their_clients():
+def generated() -> Pool:
+    """Six clients with 20 samples each, and their true models."""
     data = DATASETS.get("synthetic")
-    pool = data.make(data.options(num_clients=6, samples_per_client=20)).load(Path(), np.random.default_rng(0), None)
-    natural = PARTITIONERS.get("natural")
-    partition = natural.make(natural.options()).split(pool, np.random.default_rng(0))
-    laid = lay_out(pool, hold_out(partition, 0.5, np.random.default_rng(1)), torch.float64, torch.device("cpu"))
+    return data.make(data.options(num_clients=6, samples_per_client=20)).load(Path(), np.random.default_rng(0), None)
+
+
+def natural(pool: Pool, **options: Any) -> Partition:
+    entry = PARTITIONERS.get("natural")
+    return entry.make(entry.options(**options)).split(pool, np.random.default_rng(0))
+
+
+def test_true_models_are_held_out_with_their_clients():
+    pool = generated()
+    laid = lay_out(pool, hold_out(natural(pool), 0.5, np.random.default_rng(1)), torch.float64, torch.device("cpu"))
     seen = sorted(set(range(6)) - set(laid.summary.unseen.clients))
     assert (laid.truth["weights"] == pool.truth["weights"][seen]).all()
     assert (laid.unseen.truth["weights"] == pool.truth["weights"][list(laid.summary.unseen.clients)]).all()
+
+
+def test_true_models_are_those_of_the_natural_clients_that_are_used():
+    pool = generated()
+    partition = natural(pool, max_groups=4)
+    chosen = [int(pool.client[rows[0]]) for rows in partition.train]
+    assert chosen != [0, 1, 2, 3]
+    laid = lay_out(pool, partition, torch.float64, torch.device("cpu"))
+    assert (laid.truth["weights"] == pool.truth["weights"][chosen]).all()
+    held = lay_out(pool, hold_out(partition, 0.5, np.random.default_rng(1)), torch.float64, torch.device("cpu"))
+    unseen = [chosen[i] for i in held.summary.unseen.clients]
+    assert (held.unseen.truth["weights"] == pool.truth["weights"][unseen]).all()
+
+
+@pytest.mark.parametrize("options", [{"clients_per_group": 2}, {"clients_per_group": 2, "max_groups": 3}])
+def test_clients_that_share_a_natural_client_have_no_true_models(options):
+    pool = generated()
+    assert lay_out(pool, natural(pool, **options), torch.float64, torch.device("cpu")).truth is None
