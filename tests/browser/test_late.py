@@ -24,6 +24,7 @@ LAG_MS = 600
 SETTLED_MS = 4 * LAG_MS
 LAGGING = """(() => {
   const Socket = window.WebSocket
+  window.sent = 0
   window.WebSocket = class extends Socket {
     addEventListener(kind, listen, options) {
       const deliver = (event) => listen.call(this, event)
@@ -32,7 +33,7 @@ LAGGING = """(() => {
     }
     send(message) {
       if (window.held) window.held.push(() => super.send(message))
-      else super.send(message)
+      else { super.send(message); window.sent += 1 }
     }
   }
 })()"""
@@ -79,7 +80,9 @@ def test_a_click_before_the_previous_response_counts(
 ) -> None:
     opened(page, f"{server.url}/compare?experiment={trained.experiment}", DUMBBELL, LAGGING)
     page.evaluate(f"window.lag = {LAG_MS}")
+    sent = page.evaluate("window.sent")
     radio(page, "Global").click()
+    page.wait_for_function("before => window.sent > before", arg=sent, timeout=LOAD_MS)
     page.evaluate("window.held = []")  # the server is too busy to receive what follows
     radio(page, "10 %").click()
     page.wait_for_function("window.held.length > 0", timeout=LOAD_MS)
