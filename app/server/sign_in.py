@@ -16,6 +16,8 @@ from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit import runtime
+from streamlit.runtime.stats import CacheStat
 
 from app import endpoints, pages
 from app.access import people, permits
@@ -30,6 +32,7 @@ UPLOADS = "/_stcore/upload_file/"
 HARMLESS = ("GET", "HEAD", "OPTIONS")
 POLICY_VIOLATION = 1008  # RFC 6455
 RETURN, RETURN_S = "fedscape_return", 3600
+MAX_HELD = 2 << 30  # bytes of uploads that are not stored yet; a page holds its own until it is closed
 MAX_QUERY_LENGTH = 3000  # a cookie has up to about 4,000 characters
 
 
@@ -72,6 +75,9 @@ class SignInGuard:
             await _refuse(scope, receive, send, 401, permits.SIGNED_OUT)
         elif person and not may_send(person, scope["method"], scope["path"]):
             await _refuse(scope, receive, send, 403, "You may not upload files here.")
+        elif person and scope["method"] == "PUT" and scope["path"].startswith(UPLOADS) and held_bytes() >= MAX_HELD:
+            reason = "The server's memory for uploads is full. Try again when other pages with uploads are closed."
+            await _refuse(scope, receive, send, 503, reason)
         elif person:
             with permits.requested_by(person):
                 await self.app(scope, receive, send)
@@ -184,6 +190,14 @@ def may_send(person: Person, method: str, path: str) -> bool:
     if method in HARMLESS or not path.startswith(UPLOADS):
         return True
     return any(reach(person.role, action) != "none" for action in ("upload", "import"))
+
+
+def held_bytes() -> int:
+    """The memory of the files that browsers have uploaded to pages that are still open."""
+    if not runtime.exists():
+        return 0
+    groups = runtime.get_instance().uploaded_file_mgr.get_stats().values()
+    return sum(stat.byte_length for group in groups for stat in group if isinstance(stat, CacheStat))
 
 
 def as_stranger(scope: Scope) -> Scope:

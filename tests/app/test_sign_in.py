@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,9 @@ from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
+from streamlit import runtime
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 from streamlit.testing.v1 import AppTest
 from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
 
@@ -135,6 +139,25 @@ def test_visitors_upload_nothing(method: str, client: TestClient) -> None:
     path = "/_stcore/upload_file/session/file"
     assert sent(client, path, cookie(claims(PEOPLE["visitor"].name)), method).status_code == 403
     assert sent(client, path, cookie(claims(MEMBER.name)), method).status_code == 200
+
+
+def test_uploads_wait_while_the_memory_for_them_is_full(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, member = "/_stcore/upload_file/session/file", cookie(claims(MEMBER.name))
+    monkeypatch.setattr(sign_in, "held_bytes", lambda: sign_in.MAX_HELD)
+    refused = sent(client, path, member, "PUT")
+    assert refused.status_code == 503 and "memory for uploads is full" in refused.json()["problem"]
+    assert sent(client, path, member, "DELETE").status_code == 200
+
+
+def test_held_uploads_are_those_of_open_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sign_in.held_bytes() == 0
+    held = MemoryUploadedFileManager("/upload")
+    held.add_file("session", UploadedFileRec("file", "a.csv", "text/csv", b"12345"))
+    monkeypatch.setattr(runtime, "exists", lambda: True)
+    monkeypatch.setattr(runtime, "get_instance", lambda: SimpleNamespace(uploaded_file_mgr=held))
+    assert sign_in.held_bytes() == 5
+    held.remove_session_files("session")
+    assert sign_in.held_bytes() == 0
 
 
 def test_a_read_only_app_takes_no_upload_and_needs_no_cookie(empty_store: Store) -> None:
