@@ -18,9 +18,9 @@ from engine.federation.clients import ClientData
 from engine.task import Predictor, Task
 from engine.training import together
 
-_SLAB_BYTES = 16 * 2**20  # bytes of the samples that are evaluated together on a CPU
+_SLAB_BYTES = 4 * 2**20  # bytes of the samples that are evaluated together on a CPU: they stay in its cache
 _SLAB_BYTES_GPU = 512 * 2**20
-_MODEL_SLABS = 16  # the models that are evaluated together take at most this many slabs
+_MODEL_BYTES, _MODEL_BYTES_GPU = 2**28, 2**33  # of the models that are evaluated together
 
 
 def evaluate(task: Task, predictor: Predictor, data: ClientData) -> tuple[np.ndarray, np.ndarray]:
@@ -220,14 +220,14 @@ def groups(
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """(places in ``clients`` [A], rows of the data [A, B], whether a row is no padding [A, B]) of clients with samples.
 
-    Largest first, in groups whose padded samples and ``models`` fit the slabs.
+    Largest first, in groups whose padded samples fit a slab, and whose ``models`` fit, too.
     """
     sizes_of = data.sizes[clients]
     order = sizes_of.argsort(descending=True, stable=True)
     order = order[: int((sizes_of > 0).sum())]
     sizes = sizes_of[order].tolist()
     model_bytes = sum(p.nbytes // len(p) for p in models.values())
-    most = max(1, _MODEL_SLABS * _slab(task) // max(1, model_bytes))
+    most = max(1, (_MODEL_BYTES_GPU if _is_on_gpu(task) else _MODEL_BYTES) // max(1, model_bytes))
     begin = 0
     while begin < len(order):
         task.tick()
@@ -261,4 +261,8 @@ def _sample_bytes(task: Task, data: ClientData) -> int:
 
 
 def _slab(task: Task) -> int:
-    return _SLAB_BYTES_GPU if task.device.type == "cuda" else _SLAB_BYTES
+    return _SLAB_BYTES_GPU if _is_on_gpu(task) else _SLAB_BYTES
+
+
+def _is_on_gpu(task: Task) -> bool:
+    return task.device.type == "cuda"
