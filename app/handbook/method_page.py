@@ -47,10 +47,18 @@ def explanation(entry: Entry, text: EntryText) -> None:
             paragraph(text.labeled[label], options)
 
 
+LETTERS = (
+    "In most methods, w is the shared model, wᵢ its copy on client i, fᵢ the loss of client i, θᵢ or vᵢ its "
+    "personalized model, φ and h the body and the head of a model, B a batch, E the number of local steps, lr the "
+    "learning rate, mᵢ the number of training samples of client i, and N the number of clients; ← means “becomes”."
+)
+
+
 def equations(text: EntryText) -> None:
     st.header("One round", anchor=False)
     with st.container(key="handbook_equations"):
         st.latex(aligned(text.equations))
+        terms.caption(LETTERS)
 
 
 def at_a_glance(entry: Entry, text: EntryText, costs: Measured | None) -> None:

@@ -43,8 +43,9 @@ class Alone:
     kicker = f"Digits · {CLIENTS} clients · rotated up to 90° · linear model"
     title = "Would each client do better alone?"
     lead = (
-        "The clients' images are rotated across 90°, where one model fits no one well. Alone, each client trains its "
-        "own model on its own images at its own angle. Which is better depends on how many images it has."
+        "The clients' images are rotated across 90°, where one model fits the least and the most rotated clients "
+        "badly. Alone, each client trains its own model on its own images at its own angle. Which is better depends on "
+        "how many images it has."
     )
 
     @cached_property
@@ -113,10 +114,10 @@ class Alone:
     @property
     def caption(self) -> str:
         return (
-            "The dots are trained live on 1,797 real digits of 8 x 8 pixels; images not used for training are used for "
-            "testing. The curves are example results that ship with Fedscape: means over "
-            f"{len(example().seeds)} seeds, computed by `{example().command}`. Bands: ± one standard deviation over "
-            "the seeds."
+            "The dots come from live runs on 1,797 real digits of 8 x 8 pixels, divided into training and test images; "
+            "images not used for training are used for testing. The curves are example results that ship with "
+            f"Fedscape: means over {len(example().seeds)} seeds, computed by `{example().command}`. Bands: ± one "
+            "standard deviation over the seeds."
         )
 
 
@@ -150,8 +151,8 @@ def _ten() -> Scene:
             "Alone",
             _side(samples),
         ),
-        "Recall the previous story: at 90° one model fits nobody well. Ask whether ten images are enough to learn ten "
-        "digits alone.",
+        "Recall the previous story: at 90° one model fits the clients at both ends badly. Ask whether ten images are "
+        "enough to learn ten digits alone.",
     )
 
 

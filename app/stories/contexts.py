@@ -42,7 +42,8 @@ class ContextsAndClusters:
     kicker = f"Generated · {NUM_CLIENTS} clients in {NUM_CONTEXTS} contexts · {TRAINING_SAMPLES} samples each"
     title = "How many kinds of clients are there?"
     lead = (
-        "Clients of one context label things the same way, those of another do not, and the contexts are unknown. "
+        "Clients of the same context label things the same way, clients of different contexts do not, and nobody knows "
+        "the contexts. "
         "CGPFL groups the clients into K clusters by their models and pulls each model toward that of its cluster."
     )
 
@@ -76,7 +77,7 @@ class ContextsAndClusters:
             st.header(picture.title, anchor=False)
             picture.draw()
         with side:
-            st.header("Client models (letter: assigned cluster; shape: true group)", anchor=False)
+            st.header("Client models (letter: assigned cluster; shape: context)", anchor=False)
             moves, alt = context_plane.moving(df, EXTENT), context_plane.finding(df)
             moving_figure(_still_plane(), moves, key="context_figure", alt=alt, name="clients-and-clusters")
             reading(self, place, picture.now)
@@ -196,7 +197,7 @@ def _chosen(guesses: Guesses) -> str:
 def _one() -> Scene:
     gap = _side(1, example().alone)
     return Scene(
-        "One for all",
+        "One cluster",
         {"clusters": "1"},
         "In the figure, shapes are contexts and letters are clusters. K = 1: one model in the middle of "
         "all clients, whose labels contradict one another. Clients pull away "
@@ -206,7 +207,7 @@ def _one() -> Scene:
         Choice.between(
             f"{NUM_CLIENTS} clients come from {NUM_CONTEXTS} contexts that label the same points differently. Which is "
             "more accurate?",
-            "One model for all",
+            "One cluster for all",
             "Learning alone",
             gap,
         ),
@@ -290,8 +291,9 @@ def _nearly_alone() -> Scene:
             tuple(nearest),
             min(gaps, key=gaps.__getitem__),
         ),
-        "These are the two ends of the dial: K = 1 is one model for all, K = N is learning alone. Compare with λ in "
-        "the previous story.",
+        "These are the two ends of the dial: K = 1 pulls all clients toward one model, K = N is nearly learning alone. "
+        "K = 1 is not one model for all: each client keeps its own, so it ends above the line “together”. Compare with "
+        "λ in the previous story.",
     )
 
 

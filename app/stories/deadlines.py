@@ -101,7 +101,7 @@ class Deadlines(DialStory):
 
     def draw_clients(self, stop: str, run: "DialRun | None") -> None:
         first, other = _compared(stop)
-        st.header(f"Each client: ● {first} × the same, never used ◆ {other}", anchor=False)
+        st.header(f"Each client: ● {first} (× if its uploads were never used), ◆ {other}", anchor=False)
         df = _clients(stop, run)
         moves: Moves = {} if df is None else used_clients.moving(df)
         not_yet = "Accuracy of each client; this run has not started"

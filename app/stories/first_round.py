@@ -155,12 +155,12 @@ def model_bytes() -> int:
 
 
 def _one_client() -> Scene:
-    answers = ("Nothing: the average is its own copy", "A better model", "A smaller model")
+    answers = ("Nothing", "A better model", "A smaller model")
     return Scene(
         "One client",
         {"clients": "1"},
         "The server sends the client an untrained model, the client trains a copy and returns it. With one client the "
-        f"average is that copy, so nothing is gained by sending it. {example().scope}",
+        "average is that copy, so nothing is gained by sending it.",
         finding("1"),
         Choice("A single client trains together with a server. What does it gain?", answers, answers[0]),
         "Name the parts: server, client, its images, its copy of the model. Step through one round before you press "
@@ -170,7 +170,7 @@ def _one_client() -> Scene:
 
 def _one_round() -> Scene:
     model, images = size_bytes(model_bytes()), size_bytes(64 * IMAGES)
-    answers = ("More than its images", "About as much", "Much less than its images")
+    answers = ("More bytes than its images have", "As many", "Fewer")
     right = answers[0] if model_bytes() > 64 * IMAGES else answers[2]
     return Scene(
         "One round",
@@ -178,7 +178,12 @@ def _one_round() -> Scene:
         "Press Step to see one phase at a time. A model is 650 numbers of 4 bytes. The images of a client, a byte for "
         f"each pixel, are {images}: the benefit is not less traffic, but that the images stay with the client.",
         f"Only models travel: {model} to each client and {model} back in each round; a client's images take {images}.",
-        Choice(f"A client has {IMAGES} images of 64 pixels. How much does it send in a round?", answers, right),
+        Choice(
+            f"A client has {IMAGES} images of 64 bytes each; the model is 650 numbers of 4 bytes. What does the client "
+            "send in a round?",
+            answers,
+            right,
+        ),
         "Ask what leaves the client before you step to phase 3. The squares show the part of the model that looks for "
         "a 0; each copy differs, and their average is smoother.",
     )
@@ -189,7 +194,7 @@ def _more_clients() -> Scene:
         "More clients",
         {"clients": "10"},
         f"The shared model learns from 300 images, although no client ever sees more than its own {IMAGES}, and the "
-        f"server none. {example().scope}",
+        "server none.",
         finding("10"),
         Estimate(
             f"Alone, ten clients recognize {_pm(ALONE, '10')} on average. How much do they reach together?",
@@ -214,9 +219,9 @@ def _exercises() -> Sequence[Exercise]:
             f"From 2 to 5: two clients reach {percent(two, 0)}, five {percent(five, 0)} and ten {percent(ten, 0)}.",
         ),
         Exercise(
-            "Why does each client not simply keep and use its own copy?",
-            f"Each copy has seen {IMAGES} images. Alone, clients reach {_pm(ALONE, '10')}, the average of ten "
-            f"{_pm(TOGETHER, '10')}.",
+            "Why does each client not simply train its own model alone?",
+            f"It would learn from {IMAGES} images only. Alone, clients reach {_pm(ALONE, '10')}; the average of ten "
+            f"reaches {_pm(TOGETHER, '10')}.",
         ),
     ]
 

@@ -73,7 +73,7 @@ class LambdaDial:
             st.header(picture.title, anchor=False)
             picture.draw()
         with side:
-            st.header("Ten clients: ○ true ● trained + shared", anchor=False)
+            st.header("Ten clients: ○ true model, ● trained model, + shared model", anchor=False)
             moves = client_plane.moving(
                 client_plane.data(example(), R, standing.models),
                 None if standing.shared is None else example().in_plane(R, standing.shared),
@@ -182,8 +182,9 @@ def _alike_alone() -> Scene:
         "Alike, alone",
         _place(0.0, ALONE),
         "All ten clients have the same true model, the one ring, and each learns from its own 200 samples. The dots "
-        f"overshoot it: every model fits the noise of its own data, and the error, "
-        f"the mean squared distance from ring to dot, stays at {curve.alone:.2f}.",
+        "overshoot it: every model fits the noise of its own data, and the error, the mean squared distance of a model "
+        "from its true model in all ten dimensions, of which the plane shows two, stays at "
+        f"{curve.alone:.2f}.",
         f"Ten equal clients, each alone with 200 samples, end at an error of {curve.alone:.2f}; "
         f"one shared model reaches {curve.together:.2f}.",
         Choice(
@@ -192,7 +193,7 @@ def _alike_alone() -> Scene:
             answers[2 if side_of_two(curve.alone, curve.together) > 0 else 0],
         ),
         "Explain the plane first: a ring is the model that would be right, a dot the one that was trained. The "
-        "error on the left is the mean of their squared distances, on a logarithmic axis.",
+        "error on the left is the mean of their squared distances in all ten dimensions, on a logarithmic axis.",
     )
 
 
@@ -260,7 +261,7 @@ def _between() -> Scene:
             answers,
             min(ends, key=ends.__getitem__),
         ),
-        "This curve is the idea of most personalized methods: a dial between variance on the left and bias on the "
+        "This curve is the idea of many personalized methods: a dial between variance on the left and bias on the "
         "right. Let the class name methods they know and place them on it.",
     )
 
@@ -273,10 +274,11 @@ def _adaptive() -> Scene:
     return Scene(
         "Adaptive",
         _place(R, ADAPTIVE),
-        "The best λ is not known in advance. The adaptive choice computes it from the number of samples and the "
-        f"distance between the clients' true models, which no server has: {curve.adaptive:.2f} here. Move R and "
-        "compare the star with the minimum.",
-        f"At R = {R:g}, the λ of the true models {'beats' if is_below else 'does not beat'} both ends: "
+        "The best λ is not known in advance. The adaptive choice computes a λ from the number of samples and the "
+        "distance between the clients' true models, which no server has. It need not be the best: "
+        f"{curve.adaptive:.2f} here, where the best reaches {curve.best:.2f}. Move R and compare the star with the "
+        "minimum.",
+        f"At R = {R:g}, the adaptive λ {'beats' if is_below else 'does not beat'} both ends: "
         f"{curve.adaptive:.2f} against {curve.alone:.2f} alone and {curve.together:.2f} together; best: "
         f"{curve.best:.2f}.",
         Choice(

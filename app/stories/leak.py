@@ -111,9 +111,11 @@ class LeakStory:
     def caption(self) -> str:
         return (
             "The run is trained live; the server sees what one of ten clients sends. Without a run, the images are "
-            "those of the first round. Correlation compares the pixels of an image with those of the server's image: 1 "
-            "is equal, 0 unrelated. Noise is Gaussian, its standard deviation relative to the root mean square of the "
-            "update, and is added to what this client sends only, so its cost in accuracy is not shown. The curves are "
+            "those of the first round. The server is told which digit each image shows, for its own images and for the "
+            "mean digit. Correlation compares the pixels of an image with those of the server's image: 1 is the same "
+            "picture up to brightness and contrast, 0 unrelated. Noise is Gaussian, its standard deviation relative to "
+            "the root mean square of the update, and is added to what this client sends only, so its cost in accuracy "
+            "is not shown. The curves are "
             f"example results that ship with Fedscape: means over {ROUNDS} rounds and {example().over}, computed by "
             f"`{example().command}`."
         )
@@ -191,7 +193,7 @@ def _one_image() -> Scene:
         place,
         "For each digit, the model has 64 weights, one per pixel, and a constant, the bias. Training on one image "
         "changes the weights by the image times a number, and the bias by that number: one division gives the image. "
-        "Correlation compares it with the true one: 1 is equal, 0 unrelated.",
+        "Correlation compares it with the true one: 1 is the same picture up to brightness and contrast, 0 unrelated.",
         finding(place),
         Choice("A client trains one step on one image. What does its update tell the server?", answers, answers[2]),
         "Do the division on the board for one weight. It holds for every linear model with a bias.",
@@ -204,11 +206,13 @@ def _four_images() -> Scene:
         "Four images",
         place,
         "The update is an average over the four images, which mixes them. The digits are still easy to read: each "
-        "digit has weights of its own, so images of different digits hardly overlap. The dotted line is what the "
-        f"server has without any update: the {REFERENCE}, the average of all images of it, which anyone knows.",
+        "digit has weights of its own, so images of different digits hardly overlap. The dotted line needs no "
+        f"update: it is the {REFERENCE}, the average of all images of the same digit, which can be computed from any "
+        "public set of digits.",
         finding(place),
         Estimate(
-            "Now four images in one update. How similar are the server's images to them (1 is equal, 0 unrelated)?",
+            "Now four images in one update. How similar are the server's images to them (1 is the same picture, 0 "
+            "unrelated)?",
             example().values_at(LINES["0"], "4"),
             example().over,
             lambda run: float(run.value),

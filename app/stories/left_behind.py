@@ -46,8 +46,9 @@ class LeftBehind:
     kicker = f"Digits · {NUM_CLIENTS} clients, half of them in each round · 2 digits each · 4 to 35 training images"
     title = "Who is left behind?"
     lead = (
-        "A good mean can hide clients for which the model fails. Sharpness-aware training (FedSAM) keeps the loss "
-        "low within a radius ρ around the model, not only at it, so one client's updates hurt others less."
+        "A good mean can hide clients for which the model fails. Sharpness-aware training (FedSAM) tries to "
+        "keep the loss low within a radius ρ around the model, not only at it. The hope is that one client's updates "
+        "then hurt the others less."
     )
 
     @cached_property
@@ -218,7 +219,7 @@ def _wider() -> Scene:
         f"At the edge of the plot the loss rises by {ours:.2f} with ρ = {rho:g} and by {theirs:.2f} with FedAvg: the "
         f"basin is {word(gap, ('narrower', 'as wide', 'wider'))}.",
         Choice(
-            "Both models are moved by the same step in the same direction. Whose loss rises more?",
+            "Both models are moved in the same direction, in proportion to their own weights. Whose loss rises more?",
             answers,
             word(gap, (answers[1], answers[2], answers[0])),
         ),
@@ -234,8 +235,9 @@ def _alike() -> Scene:
     return Scene(
         "More similar clients",
         {"rho": f"{rho:g}"},
-        f"{_gain_text(rho)} The control run has clients that differ less: all digits in shares drawn from a Dirichlet "
-        "distribution with α = 0.3, instead of two digits each.",
+        f"{_gain_text(rho)} The control run has clients that differ less: each digit is divided among all clients in "
+        "shares drawn from a Dirichlet distribution with α = 0.3, so most clients have several digits instead of two. "
+        "Their numbers of images differ in another way, too.",
         f"The gain from ρ = {rho:g} is {signed_points(float(gains.mean()), SAMPLES)} points here, and "
         f"{signed_points(float(alike.mean()), SAMPLES)} points where clients differ less ({DRAWS}).",
         Choice(

@@ -54,7 +54,7 @@ class OneModel:
 
     def dials(self, place: Place) -> Sequence[Dial]:
         titles = {turn: f"{turn}°" for turn in TURNS}
-        return [Dial("turn", "Rotation between clients", titles)]
+        return [Dial("turn", "Rotation range", titles)]
 
     def steps(self, place: Place) -> Iterator["AccuracyStep"]:
         from app.stories.accuracy_run import steps
@@ -107,10 +107,10 @@ class OneModel:
     @property
     def caption(self) -> str:
         return (
-            "The dots are trained live on 1,797 real digits of 8 x 8 pixels; every client is tested on "
-            f"{TEST_IMAGES} images of its own. The curves are example results that ship with Fedscape: means over "
-            f"{len(example().seeds)} seeds, computed by `{example().command}`. Bands: ± one standard deviation over "
-            "the seeds."
+            "The dots come from live runs on 1,797 real digits of 8 x 8 pixels, divided into training and test images; "
+            f"every client is tested on {TEST_IMAGES} images of its own. The curves are example results that ship with "
+            f"Fedscape: means over {len(example().seeds)} seeds, computed by `{example().command}`. Bands: ± one "
+            "standard deviation over the seeds."
         )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from app.stories import method_changes, method_rows
-from app.stories.compared import side, word
+from app.stories.compared import MIN_GAP, side, word
 from app.stories.dial_example import DialExample, load
 from app.stories.dial_story import DialStory
 from app.stories.method_rows import LOWEST, MEAN
@@ -245,8 +245,8 @@ def _who_pays() -> Scene:
         {"privacy": "4"},
         f"Reaching {_said(NOISES['4'].epsilon)} takes {_loss(FEDAVG, '4')} from FedAvg's mean and "
         f"{_loss(FEDAVG, '4', LOWEST)} from its lowest 5 %. Ditto with λ = 0.1 loses {_loss(WEAKEST, '4')} of its mean "
-        f"and {_loss(WEAKEST, '4', LOWEST)} of its lowest 5 %. The best of these pulls is now {_best('4')}; without "
-        f"privacy it is {_best('off')}.",
+        f"and {_loss(WEAKEST, '4', LOWEST)} of its lowest 5 %. Of these pulls, the best is now {_best('4')}; without "
+        f"privacy, {_best('off')}.",
         f"With {_said(NOISES['4'].epsilon)}, FedAvg's lowest 5 % fall from {_pm(OPEN, '4', LOWEST)} to "
         f"{_pm(FEDAVG, '4', LOWEST)} ({example().over}).",
         Choice(
@@ -287,7 +287,8 @@ def _exercises() -> Sequence[Exercise]:
     many = method_rows.pm(larger(), FEDAVG, str(MANY), MEAN)
     return [
         Exercise(
-            "Count learning alone as λ = 0. Which of λ = 1, 0.3, 0.1 and 0 has the highest mean at each noise level?",
+            "Count learning alone as λ = 0. Which of λ = 1, 0.3, 0.1 and 0 come within a point of the highest mean at "
+            "each noise level?",
             f"{best}. The more noise, the less a client should rely on the others.",
         ),
         Exercise(
@@ -330,9 +331,11 @@ def _loss(method: str, stop: str, what: str = MEAN) -> str:
 
 
 def _best(stop: str) -> str:
-    """``λ = 0.3``: the pull with the highest mean, learning alone being none."""
-    best = max((*PULLED, ALONE), key=lambda method: float(_values(method, stop).mean()))
-    return "λ = 0 (alone)" if best == ALONE else best.removeprefix("Ditto, ")
+    """``λ = 1 or 0.3``: the pulls within a point of the highest mean, learning alone being 0."""
+    means = {method: float(_values(method, stop).mean()) for method in (*PULLED, ALONE)}
+    near = [method for method, mean in means.items() if mean > max(means.values()) - MIN_GAP]
+    *others, last = ["0 (alone)" if method == ALONE else method.removeprefix("Ditto, λ = ") for method in near]
+    return f"λ = {', '.join(others)} or {last}" if others else f"λ = {last}"
 
 
 def _said(epsilon: float) -> str:

@@ -165,8 +165,9 @@ def _nobody() -> Scene:
     return Scene(
         "Nobody attacks",
         {"attack": "none"},
-        "For each weight of the model, the median takes the middle value of all updates. Where few clients have a "
-        "digit, their value is never the middle one. The more clients differ, the more this costs: with "
+        "For each weight of the model, the median takes the middle value of all updates. Where half of the "
+        "clients or more lack a digit, the middle value is mostly that of clients without it. The more clients differ, "
+        "the more this costs: with "
         f"{_listed(DIFFERENT)} digits per client, the median takes {_costs(MEAN)} points from FedAvg's mean and "
         f"{_costs(LOWEST)} from its lowest 5 %.",
         f"Nobody attacks: FedAvg's lowest 5 % end at {_pm(MEDIAN, 'none', LOWEST)} with the median, at "
@@ -209,7 +210,7 @@ def _flipped() -> Scene:
         "No protection",
         {"attack": "flip"},
         f"{FEW} clients send their update backwards, five times as large. The shared model is driven away from "
-        "everyone's data, and the personalized models are pulled after it. A weaker pull helps a little: λ = 0.1 "
+        "everyone's data, and the personalized models are pulled after it. A weaker pull helps: λ = 0.1 "
         f"ends at {_pm(SMALL, 'flip')}, which is still below learning alone.",
         f"Flipped updates take Ditto from {_pm(DITTO, 'none')} to {_pm(DITTO, 'flip')}; learning alone reaches "
         f"{_pm(ALONE, 'flip')} ({example().over}).",
@@ -278,7 +279,8 @@ def _exercises() -> Sequence[Exercise]:
             f"Where nobody attacks, what does the median cost the lowest 5 % with {most} and with {fewest} digits a "
             "client? Why does it depend on that?",
             f"{_cost(most, LOWEST)} and {_cost(fewest, LOWEST)} points. With few digits per client, the weights of a "
-            "digit are trained by a minority, and the median follows the majority, which leaves them as they are.",
+            "digit are raised by a minority, and the median follows the majority, which lowers them or hardly moves "
+            "them.",
         ),
         Exercise(
             "Under which attacks is multi-Krum clearly better than the mean for one model?",

@@ -222,7 +222,7 @@ def _alike() -> Scene:
         "Alike",
         place,
         f"Each row shows images of one client. Alone, a client has about 50 images; together they have over 500, and "
-        f"all of these help everyone. In three random splits, the shared model is {least} to {most} points ahead.",
+        f"all of these help everyone. In the three columns, the shared model is {least} to {most} points ahead.",
         finding(place),
         Choice.between(
             "Ten clients with about 50 images each, all alike. Which is better: one model together, or each alone?",
@@ -241,10 +241,11 @@ def _labels() -> Scene:
         "Different labels",
         place,
         f"Compared with clients that are alike, the shared model {_change('labels', TOGETHER)}. Clients alone "
-        f"{_change('labels', ALONE)}: telling two digits apart is easier than telling ten. {OWN_TEST}",
+        f"{_change('labels', ALONE)}: telling two digits apart is easier than telling ten apart. {OWN_TEST}",
         finding(place),
         Estimate(
-            "Each client now has only two digits. How accurate is a client that trains alone?",
+            "Each client now has only two digits, and is tested on these two. How accurate is a client that trains "
+            "alone?",
             example().values_at(line("labels", ALONE), "strong"),
             example().over,
             lambda run: float(run.now.accuracies[1].mean()),

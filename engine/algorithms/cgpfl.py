@@ -1,36 +1,37 @@
-"""CGPFL: personalized models pulled toward the generalized model of their context; contexts found by k-means.
+"""CGPFL: personalized models pulled toward the generalized model of their cluster; clusters found by k-means.
 
 Tang, Guo, Guo. Personalized Federated Learning with Contextualized Generalization. IJCAI 2022.
 https://arxiv.org/abs/2106.13044, Algorithm 1.
 
-    omega~_i <- omega_k, theta_i <- omega_k                     client i in context k
+    omega~_i <- omega_k, theta_i <- omega_k                     client i in cluster k
     E times, for a batch B:
         inner_steps times:
             theta_i <- theta_i - personal_lr [grad f_i(theta_i; B) + lam (theta_i - omega~_i)]
         omega~_i <- omega~_i - beta (2/N) (omega~_i - theta_i)
-    contexts <- k-means of the participants' omega~_i           unweighted, scikit-learn
-    omega_k  <- omega_k - alpha (omega_k - mean_i omega~_i)     uniform, over the participants in context k
+    clusters <- k-means of the participants' omega~_i           unweighted, scikit-learn
+    omega_k  <- omega_k - alpha (omega_k - mean_i omega~_i)     uniform, over the participants in cluster k
 
-Idea: Clients fall into K contexts with a model each, and pull their own model toward that of their context, where
-pFedMe has one model for all. The server finds new contexts each round by clustering what the clients send.
+Idea: Clients fall into K clusters (the paper says contexts) with a model each, and pull their own model toward that of
+their cluster, where pFedMe has one model for all. The server finds new clusters each round by clustering what the
+clients send.
 
 When: clients form a known number of groups and still differ within each of them.
 
 Sent: omega_k down; omega~_i up. Kept: theta_i.
 
-Cost: ``inner_steps`` gradients on each batch, so that many times FedAvg's; bytes as FedAvg. The server clusters the
-uploads each round.
+Cost: ``inner_steps`` gradients on each batch, where FedAvg has one; bytes as FedAvg. The server clusters the uploads
+each round.
 
-Newcomers: join the context whose model has the least loss on their training data, and solve for theta_i in one round.
+Newcomers: join the cluster whose model has the least loss on their training data, and solve for theta_i in one round.
 
 Deviations: the paper gives neither beta nor the start of theta: beta="auto" takes beta 2/N = lr lam, pFedMe's step, and
-theta starts at omega_k. All contexts start at the common model with every client in context 0. Labels keep their
-identity between rounds; empty contexts keep their model, non-participants their context.
+theta starts at omega_k. All clusters start at the common model with every client in cluster 0. Labels keep their
+identity between rounds; empty clusters keep their model, non-participants their cluster.
 
-Pitfalls: with more contexts than the clients really have, a context holds few clients and learns little. Cluster
+Pitfalls: with more clusters than there are groups of clients, a cluster holds few clients and learns little. Cluster
 numbers mean nothing across runs unless they are matched.
 
-Diagnostics: clusters (context of each client), Q (transitions), inertia, kmeans_iterations, kmeans_seconds (figure 5b
+Diagnostics: clusters (of each client), Q (transitions), inertia, kmeans_iterations, kmeans_seconds (figure 5b
 of the paper), model_distance (figure 5a), ari (where the true contexts are known).
 """
 
@@ -60,7 +61,7 @@ class Hparams(MoreauOptions):
         4,
         ge=1,
         le=10_000,
-        description="Number of contexts; 1 = pFedMe, more = more personal.",
+        description="Number of clusters; 1 = pFedMe, more = more personal.",
         json_schema_extra={"tune": (2, "clients/2", "intlog")},
     )
     lam: float = Field(
@@ -68,7 +69,7 @@ class Hparams(MoreauOptions):
         ge=0,
         le=1e6,
         title="λ",
-        description="Pull of each personalized model toward its context's; larger = more global.",
+        description="Pull of each personalized model toward its cluster's; larger = more global.",
         json_schema_extra={"tune": (0.5, 50, "log")},
     )
     inner_steps: int = Field(
@@ -83,12 +84,12 @@ class Hparams(MoreauOptions):
         json_schema_extra={"tune": (0.003, 0.3, "log")},
     )
     alpha: float = Field(
-        1.0, gt=0, le=1, title="α", description="Server's step toward the mean of a context; 1 takes the mean."
+        1.0, gt=0, le=1, title="α", description="Server's step toward the mean of a cluster; 1 takes the mean."
     )
     beta: Positive | Literal["auto"] = Field(
         "auto",
         title="β",
-        description="Step size of the local context model. auto: N lr lam / 2, which gives pFedMe's step.",
+        description="Step size of the local copy of the cluster's model. auto: N lr lam / 2, pFedMe's step.",
     )
 
 
@@ -115,10 +116,10 @@ class Cgpfl(PersonalModelsInContexts):
         h = self.hparams
         if task.num_clients < h.K:
             task.note(
-                f"cgpfl with K={h.K}: there are {task.num_clients} clients, so at most that many contexts are used"
+                f"cgpfl with K={h.K}: there are {task.num_clients} clients, so at most that many clusters are used"
             )
         if h.lam == 0:
-            task.note("cgpfl with lam=0: the contexts never move and theta restarts from them every round")
+            task.note("cgpfl with lam=0: the clusters never move and theta restarts from them every round")
         note_if_unstable(task, h.personal_lr, h.lam)
         omega = clone(broadcast(task.initial_model(), min(h.K, task.num_clients)))
         assigned = task.data.train.sizes.new_zeros(task.num_clients)

@@ -1,4 +1,4 @@
-"""CGPFL-Heur: CGPFL that chooses the number of contexts itself, from the first round's models.
+"""CGPFL-Heur: CGPFL that chooses the number of clusters itself, from the first round's models.
 
 Tang, Guo, Guo. Personalized Federated Learning with Contextualized Generalization. IJCAI 2022.
 https://arxiv.org/abs/2106.13044, section 4.4.
@@ -7,25 +7,25 @@ https://arxiv.org/abs/2106.13044, section 4.4.
     e(K) = sqrt(d K/m log(e m/d)) + mu cost(K)
     cost(K) = sum_i m_i/m ||omega~_i - omega-bar_{k(i)}||^2     k(i): the nearest of K centroids
 
-Idea: More contexts fit the clients better but leave fewer samples to learn each from. e(K) adds up both, and its
-minimum is the number of contexts; from then on it is CGPFL with that number.
+Idea: More clusters fit the clients better but leave fewer samples to learn each from. e(K) adds up both, and its
+minimum is the number of clusters; from then on it is CGPFL with that number.
 
 When: clients form groups whose number is not known, and still differ within each of them.
 
 Sent: omega_k down; omega~_i up. Kept: theta_i.
 
-Cost: as CGPFL with the number of contexts that is found; the server also clusters once for every K it considers.
+Cost: as CGPFL with the number of clusters that is found; the server also clusters once for every K it considers.
 
-Newcomers: join the context whose model has the least loss on their training data, and solve for theta_i in one
+Newcomers: join the cluster whose model has the least loss on their training data, and solve for theta_i in one
 round.
 
-Deviations: the contexts are counted on the omega~_i, anew in each of the first ``solve_rounds`` rounds; the paper takes
+Deviations: the clusters are counted on the omega~_i, anew in each of the first ``solve_rounds`` rounds; the paper takes
 theta_i, which stay private here. d is the number of parameters, at most m, because the logarithm turns negative
 beyond. mu="auto" = (first term at max_K - at 1)/(cost(1) - cost(max_K)): both terms span the same range (ours; the
 paper says mu is tuned, and with mu = 1 the answer is K = 1).
 
-Pitfalls: after one round clients have hardly moved, and their models differ by noise as much as by context: more
-solve_rounds count again, on models that were trained from the contexts found before. Where the model has more
+Pitfalls: after one round clients have hardly moved, and their models differ by noise as much as by group: more
+solve_rounds count again, on models that were trained from the clusters found before. Where the model has more
 parameters than all clients have samples (d > m), the first term does not depend on the model.
 
 Diagnostics: as cgpfl; K_hat; in rounds that solve also mu, d_eff and the two terms for every K (capacity, cost), so
@@ -62,20 +62,20 @@ class Hparams(MoreauOptions):
     mu: NonNegative | Literal["auto"] = Field(
         "auto",
         title="μ",
-        description="Weight of the spread inside contexts; larger = more contexts. auto: both terms span one range.",
+        description="Weight of the spread inside clusters; larger = more clusters. auto: both terms span one range.",
     )
     max_K: Count | Literal["N/2"] = Field(
-        "N/2", description="Maximum number of contexts to consider; at most half the clients."
+        "N/2", description="Maximum number of clusters to consider; at most half the clients."
     )
     solve_rounds: int = Field(
-        1, ge=1, le=1_000_000, description="Number of first rounds, each of which solves for the number of contexts."
+        1, ge=1, le=1_000_000, description="Number of first rounds, each of which solves for the number of clusters."
     )
     lam: float = Field(
         12.0,
         ge=0,
         le=1e6,
         title="λ",
-        description="Pull of each personalized model toward its context's; larger = more global.",
+        description="Pull of each personalized model toward its cluster's; larger = more global.",
         json_schema_extra={"tune": (0.5, 50, "log")},
     )
     inner_steps: int = Field(
@@ -90,12 +90,12 @@ class Hparams(MoreauOptions):
         json_schema_extra={"tune": (0.003, 0.3, "log")},
     )
     alpha: float = Field(
-        1.0, gt=0, le=1, title="α", description="Server's step toward the mean of a context; 1 takes the mean."
+        1.0, gt=0, le=1, title="α", description="Server's step toward the mean of a cluster; 1 takes the mean."
     )
     beta: Positive | Literal["auto"] = Field(
         "auto",
         title="β",
-        description="Step size of the local context model. auto: N lr lam / 2, which gives pFedMe's step.",
+        description="Step size of the local copy of the cluster's model. auto: N lr lam / 2, pFedMe's step.",
     )
 
 
@@ -121,7 +121,7 @@ class CgpflHeur(PersonalModelsInContexts):
 
     def init(self, task: Task) -> State:
         if self.hparams.lam == 0:
-            task.note("cgpfl_heur with lam=0: the contexts never move and theta restarts from them every round")
+            task.note("cgpfl_heur with lam=0: the clusters never move and theta restarts from them every round")
         note_if_unstable(task, self.hparams.personal_lr, self.hparams.lam)
         omega = clone(broadcast(task.initial_model(), 1))
         return State(omega, task.data.train.sizes.new_zeros(task.num_clients), task.initial_clients(), 1)

@@ -17,7 +17,7 @@ When: personalized models should stay near a global model that is trained for th
 
 Sent: w, both ways. Kept: theta_i.
 
-Cost: ``inner_steps`` gradients on each batch, so that many times FedAvg's; bytes as FedAvg.
+Cost: ``inner_steps`` gradients on each batch, where FedAvg has one; bytes as FedAvg.
 
 Newcomers: take w and solve for theta_i in one round; what they would send is not used.
 

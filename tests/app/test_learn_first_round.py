@@ -96,7 +96,7 @@ def test_more_clients_are_better_together_and_one_gains_nothing() -> None:
 def test_scenes_and_findings_have_their_numbers() -> None:
     assert percent_pm(*example().at(TOGETHER, "10"), samples=100) in STORY.scenes[2].finding == finding("10")
     assert "2.6 kB" in STORY.scenes[1].finding and "1.92 kB" in STORY.scenes[1].text
-    assert STORY.scenes[1].question.right == "More than its images"
+    assert STORY.scenes[1].question.right == "More bytes than its images have"
 
 
 def test_models_travel_between_server_and_clients() -> None:

@@ -48,7 +48,7 @@ def test_the_adaptive_lambda_is_computed_from_the_true_models_and_the_page_says_
     (simulation,) = simulations_of(STORY.steps(scene.place))
     truth = example().truth(float(scene.place["spread"]))
     assert simulation.state.facts["R_h"] == pytest.approx(np.linalg.norm(truth - truth.mean(0), axis=1).max(), rel=1e-3)
-    assert "true models, which no server has" in scene.text and "the λ of the true models" in scene.finding
+    assert "true models, which no server has" in scene.text and "the adaptive λ" in scene.finding
     assert "on other data their distance is estimated" in STORY.caption
 
 

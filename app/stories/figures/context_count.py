@@ -66,7 +66,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
     ticks = [f"{K}" for K in CLUSTERS[:-1]] + [f"{NUM_CLIENTS}<br>alone"]
     fig.update_xaxes(
         tickvals=at,
-        ticktext=["1<br>one for all", *ticks[1:]],
+        ticktext=["1<br>one cluster", *ticks[1:]],
         range=[0.4, RIGHT + 0.6],
         fixedrange=True,
         title_text="number of clusters K; larger = more personal",
