@@ -17,7 +17,7 @@ from app.data.comparison import REFERENCES
 from app.state import url_state
 from app.state.choice import Choice, Choices
 from app.wording import capital
-from engine.core.registry import DATASETS
+from engine.core.registry import DATASETS, MODELS
 from storage import RunRecord
 
 SPREAD, CLASSES = "dataset.R", "partition.classes_per_client"
@@ -108,12 +108,12 @@ def _over_classes(view: View) -> Iterator[Part]:
 
 
 def _by_model(runs: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
-    """``mlr on MNIST`` -> its runs with a number of classes for each client."""
+    """``MLR on MNIST`` -> its runs with a number of classes for each client."""
     found: dict[str, list[RunRecord]] = {}
     for run in runs:
         if run.config["partition"]["name"] == "classes_per_client":
             dataset, model = run.config["dataset"]["name"], run.config["model"]["name"]
-            found.setdefault(f"{model} on {DATASETS.short_title(dataset)}", []).append(run)
+            found.setdefault(f"{MODELS.short_title(model)} on {DATASETS.short_title(dataset)}", []).append(run)
     return found
 
 

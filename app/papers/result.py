@@ -47,7 +47,7 @@ def _claim(verdict: Verdict) -> str:
     return (
         f'<div class="claim {state}"><p class="says">{terms.marked(claim.says)} '
         f'<span class="where">{escape(claim.where[:1].upper() + claim.where[1:])}.{reading}</span></p>'
-        f"<p><strong>{HEADS[state]}:</strong> {escape(verdict.sentence())}</p></div>"
+        f"<p><strong>{HEADS[state]}:</strong> {escape(verdict.sentence()).replace(' %', '&nbsp;%')}</p></div>"
     )
 
 

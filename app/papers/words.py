@@ -1,12 +1,12 @@
 """The name of an experiment in a sentence."""
 
-from engine.core.registry import DATASETS
+from engine.core.registry import DATASETS, MODELS
 from storage import RunRecord
 
 
 def data_and_model(run: RunRecord) -> str:
     """``MNIST MLR``"""
-    return f"{DATASETS.short_title(run.config['dataset']['name'])} {run.config['model']['name'].upper()}"
+    return f"{DATASETS.short_title(run.config['dataset']['name'])} {MODELS.short_title(run.config['model']['name'])}"
 
 
 def spread(run: RunRecord) -> str:

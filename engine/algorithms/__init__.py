@@ -52,12 +52,13 @@ class SendsUnequally(Protocol):
         """What each client would receive in the next round."""
 
 
-def keeps_places(algorithm: Algorithm) -> bool:
-    """Whether a number of an upload means the same in each round, so that what is left of it can be sent later.
+def no_feedback(algorithm: Algorithm) -> str:
+    """Why what a compressor leaves out of an upload is not added to the next one; empty if it is.
 
-    A method whose uploads are about other samples in each round has the attribute ``keeps_places = False``.
+    Adding it is right where uploads are changes since the last download. Where uploads are about other samples in each
+    round, or clients keep what they send, the method has the attribute ``no_feedback`` with the reason.
     """
-    return bool(getattr(algorithm, "keeps_places", True))
+    return str(getattr(algorithm, "no_feedback", ""))
 
 
 def stores_outputs(algorithm: Algorithm) -> bool:

@@ -47,6 +47,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from engine.channel import KEPT_BY_CLIENT
 from engine.core.params import ClientParams, SharedParams, broadcast, each, gather, mixtures, row, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
@@ -121,6 +122,10 @@ class State:
 @dataclass(frozen=True)
 class FedAmp(PersonalModels):
     hparams: Hparams
+
+    @property
+    def no_feedback(self) -> str:
+        return KEPT_BY_CLIENT if self.hparams.start == "own" else ""
 
     def init(self, task: Task) -> State:
         h = self.hparams

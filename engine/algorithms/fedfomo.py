@@ -46,6 +46,7 @@ from pydantic import Field
 from torch import Tensor
 
 from engine.backends import batch_weight, mean_cross_entropy
+from engine.channel import KEPT_BY_CLIENT
 from engine.core.params import ClientParams, broadcast, clone, each, gather, row, scatter, squared_distance
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.streams import key, numpy_stream, permutation_prefix
@@ -113,6 +114,8 @@ class Asked:
 )
 @dataclass(frozen=True)
 class FedFomo(PersonalModels):
+    no_feedback: ClassVar[str] = KEPT_BY_CLIENT
+
     hparams: Hparams
 
     def init(self, task: Task) -> State:

@@ -173,9 +173,8 @@ def _combined(
     heads: ClientParams, own: ClientParams, features: Features, cohort: Cohort, task: Task
 ) -> tuple[ClientParams, Float[Tensor, "N"]]:
     """h_i of the cohort after the combination, and a_ii, NaN for others; ``own`` are the heads before the round."""
-    sent_each = sum(p[0].numel() for p in heads.values()) + features.class_means[0].numel() + 1  # h_i, H_i and V_i
-    numbers = torch.full_like(cohort.clients, sent_each)
-    arrived = task.channel.deliver(heads, own, cohort, cohort.uniform, numbers)
+    statistics = features.class_means[0].numel() + 1  # H_i and V_i
+    arrived = task.channel.deliver(heads, own, cohort, cohort.uniform, beside=statistics)
     shares = head_shares(features, arrived.rows).to(task.device, task.dtype)
     combined = {n: torch.tensordot(shares, p, dims=1) for n, p in arrived.params.items()}
     own_shares = by_client(shares.diagonal(), cohort.clients[arrived.rows], task.num_clients)

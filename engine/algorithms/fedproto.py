@@ -32,13 +32,14 @@ cannot be averaged in a meaningful way until the term has pulled them together.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float
 from pydantic import Field
 from torch import Tensor
 
+from engine.channel import KEPT_BY_CLIENT
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
@@ -81,6 +82,8 @@ class State:
 )
 @dataclass(frozen=True)
 class FedProto:
+    no_feedback: ClassVar[str] = KEPT_BY_CLIENT
+
     hparams: Hparams
 
     def init(self, task: Task) -> State:

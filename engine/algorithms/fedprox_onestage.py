@@ -42,6 +42,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from engine.channel import KEPT_BY_CLIENT
 from engine.core.errors import Unsupported
 from engine.core.params import (
     ClientParams,
@@ -110,6 +111,8 @@ class State:
 )
 @dataclass(frozen=True)
 class FedProxOneStage(PersonalModels):
+    no_feedback: ClassVar[str] = KEPT_BY_CLIENT
+
     hparams: Hparams
 
     def init(self, task: Task) -> State:

@@ -132,7 +132,7 @@ class State:
 )
 @dataclass(frozen=True)
 class KtPfl(PersonalModels):
-    keeps_places: ClassVar[bool] = False  # of an upload: each round takes other public samples
+    no_feedback: ClassVar[str] = "each round sends predictions for other samples"
 
     hparams: Hparams
 

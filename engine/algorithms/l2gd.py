@@ -42,6 +42,7 @@ from typing import ClassVar
 import torch
 from pydantic import Field
 
+from engine.channel import KEPT_BY_CLIENT
 from engine.core.devices import sent
 from engine.core.params import (
     ClientParams,
@@ -126,6 +127,8 @@ class _Server:
 )
 @dataclass(frozen=True)
 class L2gd(PersonalModels):
+    no_feedback: ClassVar[str] = KEPT_BY_CLIENT
+
     hparams: Hparams
 
     def init(self, task: Task) -> State:

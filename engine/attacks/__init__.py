@@ -46,6 +46,8 @@ class Exchange:
 
 
 class Attack(Protocol):
+    reads_others: ClassVar[bool] = False  # what malicious clients send depends on the uploads of the others
+
     @property
     def poison(self) -> Poison | None:
         """How the training labels of malicious clients are changed; None: they stay."""

@@ -16,7 +16,7 @@ Pitfalls: ByzFL documents the population's standard deviation and computes the s
 from dataclasses import dataclass
 from math import floor
 from statistics import NormalDist
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -41,6 +41,8 @@ class AlieOptions(AttackOptions):
 @ATTACKS.register("alie", title="A little is enough", paper="Baruch et al., NeurIPS 2019", short="ALIE")
 @dataclass(frozen=True)
 class Alie(Attack):
+    reads_others: ClassVar[bool] = True
+
     options: AlieOptions
 
     def corrupt(self, exchange: Exchange) -> Float[Tensor, "m P"]:

@@ -100,6 +100,10 @@ class Backend(Protocol):
         """Whether computations with batches of equal shapes differ only in the values of tensors (``step_graphs``)."""
         return False
 
+    def undo_counts(self) -> Callable[[], None]:
+        """Returns a function that takes back what was counted of gradients since this call: they are computed again."""
+        return lambda: None
+
     def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
         """Clients to train together so that their live state stays in the cache (CPU) or memory (GPU)."""
 

@@ -5,6 +5,7 @@ B the expected size of a batch (Abadi et al., CCS 2016, Algorithm 1). The L2 ter
 momentum come after: they do not read samples. Every call is a release, inner steps and empty batches included.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -27,6 +28,15 @@ class Private(Wrapped):
     model: Model
     clip: float
     releases: Releases
+
+    def undo_counts(self) -> Callable[[], None]:
+        of_releases, of_inner = self.releases.undo_counts(), self.inner.undo_counts()
+
+        def undo() -> None:
+            of_releases()
+            of_inner()
+
+        return undo
 
     def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
         return min(self.inner.chunk_size(model, batch_bytes, device), live_chunk(model, batch_bytes, device))

@@ -1,6 +1,6 @@
 """A backend around another one, which it asks for everything that it does not change itself."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import torch
@@ -22,6 +22,9 @@ class Wrapped(Backend):
     @property
     def name(self) -> str:
         return self.inner.name
+
+    def undo_counts(self) -> Callable[[], None]:
+        return self.inner.undo_counts()
 
     def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
         return self.inner.chunk_size(model, batch_bytes, device)

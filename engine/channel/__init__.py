@@ -16,6 +16,9 @@ from torch import Tensor
 from engine.core.params import ClientParams, SharedParams, gather
 from engine.federation.batches import Cohort
 
+KEPT_BY_CLIENT = "clients keep what they send, so their next uploads contain what was left out"
+"""Why a method has no feedback; see ``engine.algorithms.no_feedback``."""
+
 
 @dataclass(frozen=True)
 class Arrived:
@@ -44,11 +47,15 @@ class Channel(Protocol):
         cohort: Cohort,
         weights: Float[Tensor, "S"],
         numbers: Int[Tensor, "S"] | None = None,
+        *,
+        is_change: bool = True,
+        beside: int = 0,
     ) -> Arrived:
         """One exchange, client by client: [S, ...] -> what arrives of it.
 
-        ``numbers`` is how many numbers each participant sends, if not all. If nothing arrives, the caller keeps its
-        state.
+        ``numbers`` is how many numbers each participant sends, if not all. ``is_change``: what a compressor leaves out
+        may be added to the next upload; see ``engine.algorithms.no_feedback``. ``beside`` is how many numbers each
+        participant sends besides, which arrive as they are. If nothing arrives, the caller keeps its state.
         """
 
     def combine(self, arrived: Arrived, reference: SharedParams | None, cohort: Cohort) -> SharedParams:

@@ -22,6 +22,9 @@ class Direct(Channel):
         cohort: Cohort,
         weights: Float[Tensor, "S"],
         numbers: Int[Tensor, "S"] | None = None,
+        *,
+        is_change: bool = True,
+        beside: int = 0,
     ) -> Arrived:
         return Arrived(uploads, torch.arange(cohort.size, device=cohort.clients.device), weights)
 

@@ -50,7 +50,7 @@ class Open(Channel):
     memory: RowMemory = field(default_factory=RowMemory)
     clock: Clock | None = None  # where devices are simulated
     is_empty_draw: bool = False  # no client was drawn: the one that trains in their place does not count
-    keeps_places: bool = True  # a number of an upload means the same in each round; else it cannot be sent later
+    has_feedback: bool = True  # what a compressor leaves out may be added to the next upload
     bytes_up: int = 0
     exchanges: int = 0
     fell_back: int = 0
@@ -69,12 +69,15 @@ class Open(Channel):
         cohort: Cohort,
         weights: Float[Tensor, "S"],
         numbers: Int[Tensor, "S"] | None = None,
+        *,
+        is_change: bool = True,
+        beside: int = 0,
     ) -> Arrived:
         if self.dials.privacy is not None and uploads:
             raise RuntimeError("the server reads single uploads: client-level privacy does not hold for this method")
         if reference is None:
             reference = map_params(torch.zeros_like, uploads)
-        return self._exchange(uploads, reference, cohort, weights, numbers)
+        return self._exchange(uploads, reference, cohort, weights, numbers, is_change=is_change, beside=beside)
 
     def combine(self, arrived: Arrived, reference: SharedParams | None, cohort: Cohort) -> SharedParams:
         return self._combined(arrived, _zero(arrived.params) if reference is None else reference, cohort)
@@ -152,12 +155,15 @@ class Open(Channel):
         weights: Float[Tensor, "S"],
         numbers: Int[Tensor, "S"] | None = None,
         is_recorded: bool = True,
+        is_change: bool = True,
+        beside: int = 0,
     ) -> Arrived:
         self.exchanges += 1
         before = self.bytes_up
         sent = self._attacked(uploads, reference, cohort)
         if sent:
-            sent = self._compressed(sent, reference, cohort, numbers, is_recorded)
+            self.bytes_up += beside * cohort.size * next(iter(sent.values())).element_size()
+            sent = self._compressed(sent, reference, cohort, numbers, is_recorded, is_change)
             if is_recorded:
                 self._record("update_norm", cohort.clients, _norms(sent, reference), torch.nan)
         whole = Arrived(sent, torch.arange(cohort.size, device=cohort.clients.device), weights)
@@ -203,6 +209,7 @@ class Open(Channel):
         cohort: Cohort,
         numbers: Int[Tensor, "S"] | None,
         is_recorded: bool,
+        is_change: bool,
     ) -> ClientParams:
         """What the server can read of the uploads. Counts the bytes, and keeps what clients have yet to send."""
         compressor, size = self.dials.compressor, sum(p[0].numel() for p in uploads.values())
@@ -213,7 +220,8 @@ class Open(Channel):
             return uploads
         kind = f"{_MODELS if is_recorded else _CHANGES}:{','.join(uploads)}"
         wanted = flatten(map_params(torch.sub, uploads, reference))
-        residual = self._residual_of(kind, wanted[0]) if compressor.feedback and self.keeps_places else None
+        adds_rest = compressor.feedback and self.has_feedback and is_change
+        residual = self._residual_of(kind, wanted[0]) if adds_rest else None
         delta = wanted if residual is None else wanted + gather(residual, cohort.clients)["residual"]
         tensors = [p[0].numel() for p in uploads.values()]
         stream = key(self.dials.seed, "quantize", self.round, self.exchanges)
@@ -226,7 +234,9 @@ class Open(Channel):
         errors = torch.linalg.vector_norm(found.received - wanted, dim=1) / lengths
         self._errors.append(errors[lengths > 0])
         if residual is not None:
-            self._residual[kind] = scatter(residual, {"residual": delta - found.received}, cohort.clients)
+            rest = {"residual": delta - found.received}
+            # The server does not use what the stand-in of an empty draw sends, so that client keeps its rest.
+            self._residual[kind] = residual if self.is_empty_draw else scatter(residual, rest, cohort.clients)
             if is_recorded:
                 self._recorded = kind
         return map_params(torch.add, reference, unflatten(found.received, row(uploads, 0)))

@@ -10,7 +10,8 @@ https://arxiv.org/abs/1901.09847
 Bits: k times a number and its place, ceil(log2 P) bits. Where that is no less than P numbers, all are sent.
 
 Pitfalls: counting values without their places, which would make a share of 100 % look free; an e_i that belongs to a
-place in the cohort and not to a client.
+place in the cohort and not to a client; an e_i where clients keep what they send (FedFomo, FedProto), so that their
+next update contains the rest anyway, which would count twice.
 """
 
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ class TopK(Compressor):
         delta, numbers, device = updates.delta, updates.numbers.tolist(), updates.delta.device
         count = delta.shape[1]
         entry = updates.value_bits + ceil(log2(max(count, 1)))
-        kept = [min(n, max(1, round(self.options.share * n))) for n in numbers]
+        kept = [min(n, count, max(1, round(self.options.share * n))) for n in numbers]
         sparse, dense = [k * entry for k in kept], [n * updates.value_bits for n in numbers]
         if all(few >= many for few, many in zip(sparse, dense, strict=True)):
             return None

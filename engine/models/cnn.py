@@ -21,7 +21,10 @@ class CnnOptions(ModelOptions):
 
 
 @MODELS.register(
-    "cnn", title="Two convolutions (CNN)", paper="McMahan et al. 2017, section 3; the CIFAR-10 model of CGPFL"
+    "cnn",
+    title="Two convolutions (CNN)",
+    short="CNN",
+    paper="McMahan et al. 2017, section 3; the CIFAR-10 model of CGPFL",
 )
 @dataclass(frozen=True)
 class Cnn:

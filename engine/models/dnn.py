@@ -15,7 +15,7 @@ class DnnOptions(ModelOptions):
     hidden: int = Field(128, ge=1, le=16384, description="Units of the hidden layer.")
 
 
-@MODELS.register("dnn", title="One hidden layer (DNN)", paper="The non-convex model of CGPFL (128 units)")
+@MODELS.register("dnn", title="One hidden layer (DNN)", short="DNN", paper="The non-convex model of CGPFL (128 units)")
 @dataclass(frozen=True)
 class Dnn:
     options: DnnOptions

@@ -17,7 +17,9 @@ class MlrOptions(ModelOptions):
     )
 
 
-@MODELS.register("mlr", title="Softmax regression (MLR)", paper="The convex model of CGPFL and one-stage FedProx")
+@MODELS.register(
+    "mlr", title="Softmax regression (MLR)", short="MLR", paper="The convex model of CGPFL and one-stage FedProx"
+)
 @dataclass(frozen=True)
 class Mlr:
     options: MlrOptions

@@ -11,6 +11,7 @@ with z / sqrt(k), which protects less than k batches do. Epsilon takes a client'
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -67,6 +68,15 @@ class Releases:
             self.of_batch[batch] = self.of_batch.get(batch, 0) + 1
             numbers.append(client << 32 | number)
         return torch.tensor(numbers)
+
+    def undo_counts(self) -> Callable[[], None]:
+        """Returns a function that takes back all releases since this call: their noise is drawn again."""
+        made, of_batch, sums = dict(self.made), dict(self.of_batch), dict(self.sums)
+
+        def undo() -> None:
+            self.made, self.of_batch, self.sums = made, of_batch, sums
+
+        return undo
 
     def draw(self, numbers: Int[Tensor, "A"], count: int, like: Tensor) -> Float[Tensor, "A P"]:
         """Standard normal noise of these releases."""

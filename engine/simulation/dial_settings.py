@@ -76,18 +76,17 @@ def notes(
     shared: Shared,
     bytes_down: Int[np.ndarray, "N"],
     dials: Dials | None,
-    keeps_places: bool,
+    no_feedback: str,
 ) -> Iterator[str]:
     """Notes on settings that cannot act, and on the guarantee. Each names its section, so that a form can place it.
 
-    ``bytes_down``: what each client receives; ``keeps_places``: see ``engine.algorithms.keeps_places``.
+    ``bytes_down``: what each client receives; ``no_feedback``: see ``engine.algorithms.no_feedback``.
     """
     if config.system is not None:
         yield from _system_notes(config.system, config.training.participation)
     if any(shared.up):
-        if dials is not None and dials.compressor.feedback and not keeps_places:
-            what = "each round sends predictions for other samples"
-            yield f"{config.algorithm.name}: {what}; compression.feedback has no effect"
+        if dials is not None and dials.compressor.feedback and no_feedback:
+            yield f"{config.algorithm.name}: {no_feedback}; compression.feedback has no effect"
         if dials is not None:
             yield from _deadline_notes(config, data, dials.systems, bytes_down)
             yield from _attack_notes(config, dials)

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from engine.config.schema import RunConfig
+from engine.config.system import System
 from engine.core.errors import Unsupported
-from engine.core.registry import ALGORITHMS
+from engine.core.registry import ALGORITHMS, ATTACKS
 
 _CHOOSES_CLIENTS = ("krum", "multi_krum")
 
@@ -36,6 +37,16 @@ def _of_privacy(config: RunConfig) -> Iterator[str]:
             "mechanism; give a number"
         )
     if privacy.unit == "client":
+        if config.attack is not None and getattr(ATTACKS.get(config.attack.name).make, "reads_others", False):
+            yield (
+                f"privacy: with attack: {config.attack.name} one client changes what the malicious ones send, so more "
+                "than one upload depends on it; choose another attack"
+            )
+        if method.name == "fedala" and _waits_for_the_first(config.system):
+            yield (
+                "privacy: fedala computes until its weights settle, so whose upload is late depends on all clients' "
+                "data; remove deadline_s and over_select of system"
+            )
         if _rule(config) != "mean":
             yield f"privacy: the noise is calibrated to a mean, not to {_rule(config)}; use aggregator: mean"
         if config.hparams.get("lam") == "adaptive":
@@ -53,6 +64,11 @@ def _of_privacy(config: RunConfig) -> Iterator[str]:
                 f"privacy.covers: 'all', but {method.name} makes each client's model from its raw data at evaluation, "
                 f"outside the private rounds; set {' and '.join(f'{n}: 0' for n in used)}, or covers: sent"
             )
+
+
+def _waits_for_the_first(system: System | None) -> bool:
+    """Whether an upload may be left out because it is late."""
+    return system is not None and system.takes_time and (system.deadline_s is not None or system.over_select > 1)
 
 
 _AT_EVALUATION = {

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.algorithms import Algorithm, SendsUnequally, keeps_places
+from engine.algorithms import Algorithm, SendsUnequally, no_feedback
 from engine.backends import choose_backend
 from engine.backends.clipped import Clipped
 from engine.backends.counted import Counted
@@ -179,8 +179,8 @@ class Simulation:
         if self.dials is not None and self.dials.privacy is not None:
             self.task = dataclasses.replace(self.task, is_poisson=self.dials.privacy.options.sampling == "poisson")
         self.channel = ChannelState()
-        shared, kept = self.algorithm.shared(self.state), keeps_places(self.algorithm)
-        for note in dial_settings.notes(config, data, shared, self._bytes_down(), self.dials, kept):
+        shared, reason = self.algorithm.shared(self.state), no_feedback(self.algorithm)
+        for note in dial_settings.notes(config, data, shared, self._bytes_down(), self.dials, reason):
             self.task.note(note)
         self.samples = sample_privacy.mechanism(config, self.algorithm, shared, self.task)
         self.spent = Spent.nothing(self.task.num_clients)
@@ -243,7 +243,7 @@ class Simulation:
             task.memory,
             clock=clock,
             is_empty_draw=is_empty_draw,
-            keeps_places=keeps_places(self.algorithm),
+            has_feedback=not no_feedback(self.algorithm),
         )
         state, found = self.algorithm.round(self.state, cohort, dataclasses.replace(task, channel=ledger))
         trained = found.cohort or cohort

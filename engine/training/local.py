@@ -131,12 +131,14 @@ def _train_cohort(
         for n, value in values.items():
             _copy_rows(value, start[n], rows)
         chunk = _Chunk({n: _rows(value, rows) for n, value in values.items()}, fixed, {}, loss[rows])
+        undo_counts = task.backend.undo_counts()
         try:
             _train_chunk(task, [plan.part(begin, end) for plan in plans], chunk, step, begin, graphs)
             begin = end
         except torch.OutOfMemoryError:  # of a GPU; a CPU has other errors
             if end - begin == 1:
                 raise
+            undo_counts()
             size = (end - begin) // 2
             task.fitting[_batch_bytes(task, plans[0])] = size
     return values, loss

@@ -42,7 +42,7 @@ def averaged(
     means, counts = features.means, features.counts
     reference = prototypes.where((counts > 0)[..., None], 0)  # a class that the client lacks is not sent
     uploads, received = {"prototypes": means}, {"prototypes": reference}
-    arrived = task.channel.deliver(uploads, received, cohort, cohort.weights, numbers)
+    arrived = task.channel.deliver(uploads, received, cohort, cohort.weights, numbers, is_change=False)
     rows = arrived.rows
     off = (arrived.params["prototypes"] - means[rows]) * counts[rows][..., None]  # 0 for means that arrive as sent
     seen = counts[rows].sum(0)

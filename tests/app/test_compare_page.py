@@ -248,7 +248,7 @@ def test_partitions_with_different_classes_per_client_use_the_common_test_set(em
             {"personalized.common_accuracy": np.full(4, accuracy)},
         )
     text = words(opened(experiment="1,2", section="settings"))
-    assert "When does sharing help with mlr on Digits?" in text
+    assert "When does sharing help with MLR on Digits?" in text
     assert "Lowest error: LocalTrain at s = 2 (50), LocalTrain at s = 4 (25); fewer than three seeds" in text
 
 

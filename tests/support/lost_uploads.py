@@ -23,6 +23,9 @@ class Lossy(Direct):
         cohort: Cohort,
         weights: Tensor,
         numbers: Tensor | None = None,
+        *,
+        is_change: bool = True,
+        beside: int = 0,
     ) -> Arrived:
         kept = [row for row, client in enumerate(cohort.numbers) if client not in self.lost]
         rows = torch.tensor(kept, dtype=torch.int64)

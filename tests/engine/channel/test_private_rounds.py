@@ -12,9 +12,10 @@ from engine.simulation.simulate import Simulation
 from tests.support.builders import config, federation
 
 
-def empty_round(method: str = "fedavg", **privacy) -> tuple[Simulation, dict[str, float], dict]:
+def empty_round(method: str = "fedavg", compression=None, **privacy) -> tuple[Simulation, dict[str, float], dict]:
     """Runs a round in which none of the four clients is drawn; also returns its scalars and arrays."""
     raw = config(method, participation=0.01, rounds=1).to_dict() | {"privacy": {"delta": 0.01} | privacy}
+    raw |= {"compression": compression} if compression else {}
     run = Simulation(RunConfig.from_dict(raw), data=federation((6, 6, 6, 6)))
     assert run.task.is_empty_draw(1) and len(run.task.participants(1)) == 1
     _, result = run.rounds()
@@ -43,6 +44,11 @@ def test_the_model_moves_by_the_noise_alone() -> None:
     noise = scalars["diagnostics.privacy.noise_norm"]
     assert math.isclose(float(torch.linalg.vector_norm(moved)), noise, rel_tol=1e-9)
     assert scalars["diagnostics.privacy.signal_norm"] == 0
+
+
+def test_the_client_that_stands_in_keeps_what_a_compressor_would_leave_out() -> None:
+    run, _, arrays = empty_round(compression={"name": "top_k", "share": 0.1}, noise=1.0)
+    assert not arrays["diagnostics.residual_norm"].any() and len(run.channel.residual) == 1
 
 
 def test_the_server_of_fedopt_steps_on_the_noise_alone() -> None:

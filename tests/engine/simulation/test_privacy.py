@@ -162,12 +162,14 @@ def test_a_method_for_which_client_level_holds_makes_one_aggregate_a_round(name)
         ("per_fedavg", {"unit": "sample"}, r"beyond sums of per-sample gradients .*, or privacy.unit: client"),
         ("fedavg", {"unit": "sample", "clip_norm": 1.0}, "clip_norm would clip one gradient twice; remove it"),
         ("fedavg", {"unit": "sample", "batch_size": "full"}, "sampling is part of the guarantee; give a batch size"),
+        ("fedavg", {"attack": {"name": "alie"}}, "alie one client changes what the malicious ones send"),
+        ("fedala", {"system": {"compute_s": 1.0, "deadline_s": 9.0}}, "remove deadline_s and over_select of system"),
     ],
 )
 def test_what_privacy_cannot_do_is_refused_before_training(algorithm, changed, message):
     training = {n: v for n, v in changed.items() if n in ("clip_norm", "batch_size")}
     raw = config(algorithm, **training).to_dict() | {"privacy": {"unit": changed.get("unit", "client")}}
-    raw |= {n: v for n, v in changed.items() if n == "aggregator"}
+    raw |= {n: v for n, v in changed.items() if n in ("aggregator", "attack", "system")}
     with pytest.raises(Unsupported, match=message):
         Simulation(RunConfig.from_dict(raw), data=federation(EQUAL))
 

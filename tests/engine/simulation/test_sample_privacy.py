@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import torch
 
 from engine.backends.fused import Fused
 from engine.core.errors import Unsupported
@@ -12,6 +13,7 @@ from engine.core.params import flatten
 from engine.core.registry import ALGORITHMS
 from engine.simulation import dial_settings, sample_privacy
 from engine.simulation.simulate import Simulation
+from engine.training import local
 from tests.engine.simulation.test_privacy import finished, private
 from tests.support.builders import assert_close, assert_equal, federation, personalized
 
@@ -237,3 +239,25 @@ def test_clusters_of_clients_without_an_upload_do_not_depend_on_their_data(metho
 def test_what_has_no_guarantee_is_refused(method, training, message):
     with pytest.raises(Unsupported, match=message):
         finished(method, SAMPLE, EQUAL, **training)
+
+
+@pytest.mark.parametrize("changed", [{"privacy": SAMPLE}, {"system": {"compute_s": 0.01, "deadline_s": 0.13}}], ids=str)
+def test_a_chunk_that_did_not_fit_counts_once(changed, monkeypatch):
+    """Its gradients are computed again: neither their releases nor their time count twice."""
+    expected, rounds = finished(**changed)
+    train, failed = local._train_chunk, []
+
+    def fails_once(*arguments):
+        train(*arguments)
+        if not failed:
+            failed.append(True)
+            raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(local, "_train_chunk", fails_once)
+    run, found = finished(**changed)
+    assert failed
+    assert_equal(personalized(run), personalized(expected))
+    for ours, theirs in zip(found, rounds, strict=True):
+        assert {n: v for n, v in ours.scalars.items() if n != "seconds"} == pytest.approx(
+            {n: v for n, v in theirs.scalars.items() if n != "seconds"}, nan_ok=True
+        )
