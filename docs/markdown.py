@@ -41,7 +41,7 @@ def allowed(parameter: Parameter) -> str:
 
 def value(default: Any) -> str:
     if default is None:
-        return "none"
+        return "`null`"
     if isinstance(default, bool):
         return f"`{str(default).lower()}`"
     return f"`{default}`"

@@ -135,7 +135,11 @@ class SQLite(Database):
     def _turn_to_write(self) -> Iterator[None]:
         """Threads that wait for SQLite's lock would keep all connections from those that only read."""
         if not self._one_writer.acquire(timeout=self.timeout_s):
-            raise self._locked()
+            if self.writer() is not None:
+                raise self._locked()
+            raise DatabaseLocked(
+                f"{self.path}: another write of this process took longer than {self.timeout_s:g} s; try again"
+            )
         try:
             yield
         finally:

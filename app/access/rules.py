@@ -139,7 +139,7 @@ def _origin_host(url: str) -> str:
     try:
         host = (parts.hostname or "").encode("ascii" if ":" in (parts.hostname or "") else "idna").decode()
     except UnicodeError:
-        raise InvalidSetting(f"FEDSCAPE_URL is {url!r}, but {parts.hostname!r} is not a name of a host") from None
+        raise InvalidSetting(f"FEDSCAPE_URL is {url!r}, but {parts.hostname!r} is not a valid host name") from None
     host = f"[{host}]" if ":" in host else host
     return host if parts.port in (None, DEFAULT_PORTS[parts.scheme]) else f"{host}:{parts.port}"
 

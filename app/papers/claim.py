@@ -15,7 +15,7 @@ import pandas as pd
 
 from app.data.comparison import FEW_SEEDS
 from app.papers.results import Measure, Results, Setting
-from app.wording import names, plural
+from app.wording import plural
 from engine.config.presets import Preset
 from engine.core.statistics import MIN_BLOCKS, ROUNDING, Interval, t_interval
 
@@ -52,15 +52,11 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim with its comparisons, one or more. ``missing``: the comparisons without results.
-
-    ``diverged``: the labels of runs that diverged, which may be why.
-    """
+    """A claim with its comparisons, one or more. ``missing``: those without results."""
 
     claim: Claim
     checks: tuple[Check, ...]
-    missing: int = 0
-    diverged: tuple[str, ...] = ()
+    missing: tuple[Check, ...] = ()
 
     @property
     def state(self) -> State:
@@ -73,7 +69,7 @@ class Verdict:
         return min(check.margin.n for check in self.checks)
 
     def sentence(self) -> str:
-        """``in 7 of 12 comparisons. Farthest from it: MNIST MLR: CGPFL K=2 91.1 %, Ditto 94.2 %.``"""
+        """``7 of 12 comparisons agree. Furthest off: MNIST MLR: CGPFL K=2 91.1 %, Ditto 94.2 %.``"""
         agree = sum(check.state == "holds" for check in self.checks)
         state = worst([check.state for check in self.checks])
         against = [check for check in self.checks if check.state == state]
@@ -85,11 +81,12 @@ class Verdict:
         return f"{count}. {NEAREST[state]}: {shown}. {self.lack()}{self.doubt()}"
 
     def lack(self) -> str:
-        """``2 more comparisons lack results: CGPFL K=10 diverged. ``; empty if there are all."""
+        """``1 more comparison lacks results: MNIST MLR: CGPFL K=10 –, Ditto 94.2 %. ``; empty if there are all."""
         if not self.missing:
             return ""
-        why = f": {names(self.diverged)} diverged" if self.diverged else ""
-        return f"{plural(self.missing, 'more comparison')} {'lacks' if self.missing == 1 else 'lack'} results{why}. "
+        number = len(self.missing)
+        shown = "; ".join(check.words for check in self.missing[:MAX_SHOWN])
+        return f"{plural(number, 'more comparison')} {'lacks' if number == 1 else 'lack'} results: {shown}. "
 
     def doubt(self) -> str:
         if self.seeds >= MIN_BLOCKS:
@@ -103,12 +100,11 @@ def worst(states: Collection[State]) -> State:
 
 def verdicts(results: Results) -> list[Verdict]:
     """The verdicts on the preset's claims that its finished runs can test."""
-    diverged = tuple(results.now.diverged)
     found = []
     for claim in claims(results.preset):
         checks = list(claim.checks(results))
-        tested = tuple(check for check in checks if check.margin.n)
-        found.append(Verdict(claim, tested, len(checks) - len(tested), diverged))
+        tested, missing = (tuple(c for c in checks if bool(c.margin.n) is is_tested) for is_tested in (True, False))
+        found.append(Verdict(claim, tested, missing))
     return [verdict for verdict in found if verdict.checks]
 
 

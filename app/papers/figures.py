@@ -117,7 +117,7 @@ def first_figure(results: Results) -> Shown | None:
         measure = measure_of(table, experiment).default
         return dots(table, settings, results.scale, preset.name, experiment, measure)
     panels = [PANELS[name] for name in panels_of(preset)]
-    first = results.of_setting(results.settings[0])
+    first = results.of_setting(results.begun[0])
     found = (panel.first(results.view if panel.joins else first) for panel in panels)
     return next((figure for figure in found if figure is not None), None)
 

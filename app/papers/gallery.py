@@ -49,7 +49,7 @@ def gallery(entries: Sequence[Entry]) -> None:
 
 
 def finding(entries: Iterable[Entry]) -> str:
-    """``Of 12 claims about figures without numbers, 7 hold in these runs, 4 do not and 1 is not clear.``
+    """``Of 12 claims about figures without printed numbers, 7 hold in these runs, 4 do not and 1 is not clear.``
 
     A claim that several presets test counts once, at the larger scale.
     """

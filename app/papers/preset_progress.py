@@ -31,12 +31,8 @@ class Standing:
         return [run for run in self.runs if run.status == "done"]
 
     @property
-    def diverged(self) -> list[str]:
-        """The labels with a run that diverged, which another attempt would do as well."""
-        return list(dict.fromkeys(want.label for want, run in self.pairs if run and run.status == "diverged"))
-
-    @property
     def is_complete(self) -> bool:
+        """Whether all runs have ended as they would again: done, at least one of them, or diverged."""
         ended = [run for run in self.runs if run.status in ("done", "diverged")]
         return bool(self.done) and len(ended) == len(self.pairs)
 
@@ -46,8 +42,8 @@ class Standing:
 
     @property
     def unfinished(self) -> list[str]:
-        """Experiments with a run that is neither done nor in progress."""
-        still = ("done", "queued", "running", "paused")
+        """Experiments with a run that has neither ended, done or diverged, nor is in progress."""
+        still = ("done", "diverged", "queued", "running", "paused")
         return list(dict.fromkeys(w.experiment for w, run in self.pairs if not run or run.status not in still))
 
     def of(self, experiment: str) -> list[RunRecord]:

@@ -56,7 +56,7 @@ def figures(results: Results) -> None:
     if len(results.view.methods) < 2:
         return
     panels = [PANELS[name] for name in panels_of(results.preset)]
-    settings = {setting.name: setting for setting in results.settings}
+    settings = {setting.name: setting for setting in results.begun}
     chosen = results.view
     if len(settings) > 1 and not all(panel.joins for panel in panels):
         experiment = Choice("Experiment", {name: name for name in settings}, "paper_of", next(iter(settings))).pick()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ import pandas as pd
 from app.compare.view import View
 from app.data import queries
 from app.data.comparison import methods_of
-from app.data.preset_catalog import SCALE_WORDS, preset_runs
+from app.data.preset_catalog import SCALE_WORDS, experiments, preset_runs
 from app.data.shipped import Shipped, shipped
 from app.data.source import Source
 from app.papers.preset_progress import Standing
@@ -78,17 +79,27 @@ class Results:
 
     @cached_property
     def settings(self) -> "list[Setting]":
-        """The experiments with a run that is done. Several of them may have the same run under other labels."""
-        planned: dict[str, list[str]] = {}
-        done: dict[str, dict[tuple[str, int], RunRecord]] = {}
+        """All experiments of the preset. Several of them may have the same run under other labels."""
+        configs = {
+            one.name: {
+                "dataset": one.dataset.to_dict(),
+                "partition": one.partition.to_dict(),
+                "model": one.model.to_dict(),
+            }
+            for one in experiments(self.preset, self.scale)
+        }
+        labels: dict[str, list[str]] = {name: [] for name in configs}
+        done: dict[str, dict[tuple[str, int], int]] = {name: {} for name in configs}
         for want, run in self.now.pairs:
-            planned.setdefault(want.experiment, []).append(want.label)
+            labels[want.experiment].append(want.label)
             if run is not None and run.status == "done":
-                done.setdefault(want.experiment, {})[want.label, want.seed] = run
-        return [
-            Setting(name, next(iter(runs.values())), {key: run.id for key, run in runs.items()}, tuple(planned[name]))
-            for name, runs in done.items()
-        ]
+                done[want.experiment][want.label, want.seed] = run.id
+        return [Setting(name, config, done[name], tuple(labels[name])) for name, config in configs.items()]
+
+    @property
+    def begun(self) -> "list[Setting]":
+        """The experiments with a run that is done."""
+        return [setting for setting in self.settings if setting.runs]
 
     def of_setting(self, setting: "Setting") -> View:
         ids = set(setting.runs.values())
@@ -149,10 +160,10 @@ class Results:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """An experiment: one of its runs, the ids of those that are done by label and seed, and all labels."""
+    """An experiment: its data, partition and model, the ids of the runs that are done by label and seed, all labels."""
 
     name: str
-    example: RunRecord
+    config: Mapping[str, Mapping[str, Any]]
     runs: dict[tuple[str, int], int]
     planned: tuple[str, ...]
 

@@ -1,19 +1,23 @@
 """The name of an experiment in a sentence."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from engine.core.registry import DATASETS, MODELS
-from storage import RunRecord
+
+Config = Mapping[str, Mapping[str, Any]]
 
 
-def data_and_model(run: RunRecord) -> str:
+def data_and_model(config: Config) -> str:
     """``MNIST MLR``"""
-    return f"{DATASETS.short_title(run.config['dataset']['name'])} {MODELS.short_title(run.config['model']['name'])}"
+    return f"{DATASETS.short_title(config['dataset']['name'])} {MODELS.short_title(config['model']['name'])}"
 
 
-def spread(run: RunRecord) -> str:
+def spread(config: Config) -> str:
     """``R = 0.5``: how far the true models are apart."""
-    return f"R = {run.config['dataset']['R']:g}"
+    return f"R = {config['dataset']['R']:g}"
 
 
-def classes(run: RunRecord) -> str:
+def classes(config: Config) -> str:
     """``MNIST MLR, 2 classes``"""
-    return f"{data_and_model(run)}, {run.config['partition']['classes_per_client']} classes"
+    return f"{data_and_model(config)}, {config['partition']['classes_per_client']} classes"

@@ -2,8 +2,9 @@
 
 A page of another origin, including another port of this machine, can neither open the WebSocket nor read a response.
 No page can show the app in a frame. A browser loads images, scripts and data for the app's pages from this server only,
-whatever a label or an imported file contains. Of Streamlit's own endpoints, only those that its pages use are open, and
-of the messages that a browser can send, only those: others clear the caches of all readers or run git.
+whatever a label or an imported file contains. Of Streamlit's own endpoints, only those that its pages use are open. Of
+the messages that a browser can send, only those that pages send are passed on; others could clear the caches of all
+readers or run git.
 """
 
 import base64
@@ -24,7 +25,8 @@ CORE = "/_stcore/"
 OPEN = ("health", "host-config", "stream", "upload_file/", "bidi-components/")
 """Under CORE. Closed: session and memory counts (metrics), and anything that a later Streamlit adds."""
 
-MESSAGES = ("rerun_script", "stop_script", "app_heartbeat", "file_urls_request", "backend_operation_request")
+MESSAGES = ("rerun_script", "stop_script", "app_heartbeat", "file_urls_request")
+OPERATIONS = ("deferred_file", "dataframe_chunk")  # of a ``backend_operation_request``
 """From a browser to Streamlit. Dropped: the others that Streamlit knows, any that a later one adds, and broken ones."""
 
 FIXED = {
@@ -80,9 +82,13 @@ def filtered(receive: Receive) -> Receive:
 
 def is_of_a_page(data: bytes | None) -> bool:
     try:
-        return BackMsg.FromString(data or b"").WhichOneof("type") in MESSAGES
+        message = BackMsg.FromString(data or b"")
     except DecodeError:
         return False
+    kind = message.WhichOneof("type")
+    if kind == "backend_operation_request":
+        return message.backend_operation_request.WhichOneof("payload") in OPERATIONS
+    return kind in MESSAGES
 
 
 def policy(scripts: Iterable[str]) -> Callable[[str], str]:

@@ -43,8 +43,8 @@ class ContextsAndClusters:
     title = "How many kinds of clients are there?"
     lead = (
         "Clients of the same context label things the same way, clients of different contexts do not, and nobody knows "
-        "the contexts. "
-        "CGPFL groups the clients into K clusters by their models and pulls each model toward that of its cluster."
+        "the contexts. CGPFL groups the clients into K clusters by their models and pulls each model toward that of "
+        "its cluster."
     )
 
     @cached_property

@@ -104,7 +104,7 @@ class State:
     contexts: ClientParams  # omega_k, [K, ...]
     assigned: Int[Tensor, "N"]  # context of every client
     personal_params: ClientParams  # theta_i
-    K_hat: int  # 1 before it is solved
+    K_hat: int  # 0 before it is solved
 
 
 @ALGORITHMS.register(
@@ -124,7 +124,7 @@ class CgpflHeur(PersonalModelsInContexts):
             task.note("cgpfl_heur with lam=0: the clusters never move and theta restarts from them every round")
         note_if_unstable(task, self.hparams.personal_lr, self.hparams.lam)
         omega = clone(broadcast(task.initial_model(), 1))
-        return State(omega, task.data.train.sizes.new_zeros(task.num_clients), task.initial_clients(), 1)
+        return State(omega, task.data.train.sizes.new_zeros(task.num_clients), task.initial_clients(), 0)
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         h = self.hparams
@@ -136,7 +136,7 @@ class CgpflHeur(PersonalModelsInContexts):
             return kept, Diagnostics(theta.loss, theta.gradient_evaluations, clusters=state.assigned)
         stream = key(task.seed, "kmeans", cohort.round)
         K_hat, solved = state.K_hat, dict[str, float | Tensor]()
-        if cohort.round <= h.solve_rounds:
+        if cohort.round <= h.solve_rounds or not K_hat:  # all uploads of those rounds may be lost
             K_hat, solved = self._solve(arrived, cohort, task, stream)
         old = Contexts(_grown(state.contexts, K_hat), state.assigned)
         new, found = recluster(old, arrived, cohort, task, k=K_hat, alpha=h.alpha, stream=stream)

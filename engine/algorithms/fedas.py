@@ -115,12 +115,14 @@ class FedAs:
             total = fisher.sum()
             weights = torch.where((total > 0) & total.isfinite(), fisher / total, weights)
             cost += sum(task.train_sizes[client] for client in cohort.numbers)
+        bodies = part(trained.params, task.model.body)
+        body, counted = self._averaged(state.shared_params, bodies, weights, cohort, task)
         new = State(
-            self._averaged(state.shared_params, part(trained.params, task.model.body), weights, cohort, task),
+            body,
             scatter(state.personal_params, trained.params, cohort.clients),
             state.participations.index_add(0, cohort.clients, torch.ones_like(cohort.clients)),
         )
-        values: dict[str, float | Tensor] = {"weight": by_client(weights, cohort.clients, task.num_clients)}
+        values: dict[str, float | Tensor] = {"weight": counted}
         return new, Diagnostics(trained.loss, cost, values)
 
     def _aligned(self, state: State, own: ClientParams, cohort: Cohort, task: Task) -> Trained:
@@ -142,11 +144,12 @@ class FedAs:
 
     def _averaged(
         self, received: SharedParams, bodies: ClientParams, weights: Float[Tensor, "S"], cohort: Cohort, task: Task
-    ) -> SharedParams:
-        """The bodies' mean; t_i is sent with each body."""
+    ) -> tuple[SharedParams, Float[Tensor, "N"]]:
+        """The bodies' mean, and the share of each; t_i is sent with each body."""
         numbers = numbers_sent(bodies, cohort, beside=int(self.hparams.weights == "fisher"))
         arrived = task.channel.deliver(bodies, broadcast(received, cohort.size), cohort, weights, numbers)
-        return task.channel.combine(arrived, received, cohort) if arrived.size else received
+        counted = by_client(arrived.weights, cohort.clients[arrived.rows], task.num_clients)
+        return task.channel.combine(arrived, received, cohort) if arrived.size else received, counted
 
     def personalized(self, state: State, task: Task) -> Predictor:
         return Predictor(state.personal_params, is_per_client=True)

@@ -27,9 +27,11 @@ models; this is their cloud model.
 
 Pitfalls: c_i never decays, so with few participants w can overshoot: watch drift. A small alpha is not FedAvg: at full
 participation the first round moves w by twice the mean change. PFLlib penalizes ||w_i - w|| without the square; FedLab
-and FedML build the penalty without a gradient; FL-bench leaves out alpha w_i; fluke has the sign of c_i reversed.
+and FedML build the penalty without a gradient; FL-bench leaves out alpha w_i; fluke has the sign of c_i reversed. A
+client whose upload is lost keeps its new c_i, which the server's mean never learns: with drop_out w settles beside the
+optimum.
 
-Diagnostics: drift, the norm of the mean c_i over all clients.
+Diagnostics: drift, the norm of the mean c_i that the server keeps.
 """
 
 from dataclasses import dataclass

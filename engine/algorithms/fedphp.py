@@ -125,7 +125,9 @@ class FedPhp(PersonalModels):
         earlier = state.participations[cohort.clients]
         lam = self.hparams.lam * (earlier > 0).to(task.dtype)
         w = self._train(broadcast(state.global_params, cohort.size), past, lam, cohort, task)
-        expected = task.training.rounds * cohort.size / task.num_clients
+        # Where clients are drawn independently, how many take part must not change the models of the others.
+        participation = task.training.participation if task.is_poisson else cohort.size / task.num_clients
+        expected = task.training.rounds * participation
         share = self._share_of_past(earlier.to(task.dtype), expected)
         new = State(
             task.channel.aggregate(w.params, state.global_params, cohort, cohort.weights),

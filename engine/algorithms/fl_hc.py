@@ -135,6 +135,8 @@ class FlHc(ClusterModels):
         if is_clustering:
             cohort = task.cohort_of(list(range(task.num_clients)), cohort.round)
         trained, arrived = train_inside(task, old, cohort)
+        if is_clustering and not arrived.size:
+            task.note(f"fl_hc: no upload arrived in round {cohort.round}, so all clients stay in one cluster")
         clients, start, assigned = cohort.clients[arrived.rows], old.models, old.assigned
         if is_clustering and arrived.size:
             found, heights = self._cluster(in_client_order(updates_of(arrived, old, clients), clients))

@@ -136,7 +136,7 @@ class PerFedAvg(OneGlobalModel):
         delta, product = self.hparams.delta, map_params(torch.zeros_like, w)
         for side in (delta, -delta):
             beside = {n: torch.add(p, vector[n], alpha=side) for n, p in w.items()}
-            task.backend.accumulate(product, beside, batch, 0.5 / side, 1.0)
+            task.backend.unclipped.accumulate(product, beside, batch, 0.5 / side, 1.0)
         return product
 
     def _adapt(self, state: State, clients: Cohort, task: Task) -> Predictor:

@@ -27,8 +27,7 @@ term, as theirs.
 Pitfalls: a larger q also means smaller steps, so compare after convergence. FedLab takes F_i as the sum of the batch
 losses during training; FedEM's version keeps a reference to the model that it trains, so its d_i is always 0.
 
-Diagnostics: losses, F_i; weights, the share of each participant in the update (both NaN for clients that did not take
-part).
+Diagnostics: losses, F_i; weights, the share of each upload in the update (both NaN for clients that did not take part).
 """
 
 from dataclasses import dataclass
@@ -93,11 +92,11 @@ class QFfl(OneGlobalModel):
         steepness = cohort.weights * (q * powers / losses * squared_change + powers)  # p_i h_i
         values: dict[str, float | Tensor] = {
             "losses": by_client(losses, cohort.clients, task.num_clients),
-            "weights": by_client(shares, cohort.clients, task.num_clients),
         }
         arrived = task.channel.deliver(
             local.params, received, cohort, shares, numbers_sent(local.params, cohort, beside=1)
         )
+        values["weights"] = by_client(arrived.weights, cohort.clients[arrived.rows], task.num_clients)
         if not arrived.size:
             return state, Diagnostics(local.loss, local.gradient_evaluations, values)
         mean = task.channel.combine(arrived, state.global_params, cohort)

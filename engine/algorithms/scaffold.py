@@ -25,7 +25,8 @@ Newcomers: use w as it is.
 Deviations: E is the client's own number of steps where ``local_epochs`` gives clients different ones.
 
 Pitfalls: c_i is only a mean gradient for plain SGD: with momentum (w - w_i) / (E lr) overstates it. With few
-participants in many clients c_i is old when it is used. Weighting the mean by samples is not the paper's method.
+participants in many clients c_i is old when it is used. Weighting the mean by samples is not the paper's method. A
+client whose upload is lost keeps its new c_i, which c never learns: with drop_out w settles beside the optimum.
 
 Diagnostics: drift, mean norm of c - c_i over the cohort.
 """

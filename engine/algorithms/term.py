@@ -25,7 +25,7 @@ p_i; here the weights of a cohort sum to 1.
 Pitfalls: exp(t F_i) overflows for losses of some hundreds unless the largest exponent is subtracted first. With a large
 t only one client trains the model.
 
-Diagnostics: losses, F_i; weights, a_i (both NaN for clients that did not take part).
+Diagnostics: losses, F_i; weights, a_i of the uploads that arrived (both NaN for clients that did not take part).
 """
 
 from dataclasses import dataclass
@@ -82,10 +82,10 @@ class Term(OneGlobalModel):
         tilted = (cohort.weights.log() + self.hparams.t * losses).softmax(0)  # a_i; subtracts the largest exponent
         values: dict[str, float | Tensor] = {
             "losses": by_client(losses, cohort.clients, task.num_clients),
-            "weights": by_client(tilted, cohort.clients, task.num_clients),
         }
         numbers = numbers_sent(local.params, cohort, beside=1)
         arrived = task.channel.deliver(local.params, received, cohort, tilted, numbers)
+        values["weights"] = by_client(arrived.weights, cohort.clients[arrived.rows], task.num_clients)
         if not arrived.size:
             return state, Diagnostics(local.loss, local.gradient_evaluations, values)
         new = State(task.channel.combine(arrived, state.global_params, cohort))

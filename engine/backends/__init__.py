@@ -104,6 +104,11 @@ class Backend(Protocol):
         """Returns a function that takes back what was counted of gradients since this call: they are computed again."""
         return lambda: None
 
+    @property
+    def unclipped(self) -> "Backend":
+        """The same without ``training.clip_norm``."""
+        return self
+
     def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
         """Clients to train together so that their live state stays in the cache (CPU) or memory (GPU)."""
 

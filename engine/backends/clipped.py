@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from engine.backends import Affine, Extras, Objective, clip_factor, scale_out
+from engine.backends import Affine, Backend, Extras, Objective, clip_factor, scale_out
 from engine.backends.wrapped import Wrapped
 from engine.core.params import ClientParams, each
 from engine.federation.batches import Batch
@@ -20,6 +20,10 @@ from engine.federation.batches import Batch
 @dataclass(frozen=True)
 class Clipped(Wrapped):
     clip_norm: float
+
+    @property
+    def unclipped(self) -> Backend:
+        return self.inner.unclipped
 
     @property
     def is_repeatable(self) -> bool:

@@ -15,7 +15,7 @@ from engine.federation.batches import Batch
 @dataclass(frozen=True)
 class Counted(Wrapped):
     count: Callable[[int], None]  # is called with the number of new gradients; a negative one takes some back
-    total: list[int] = field(default_factory=lambda: [0])  # of this object
+    total: list[int] = field(default_factory=lambda: [0])  # gradients so far; a list, since the class is frozen
 
     def undo_counts(self) -> Callable[[], None]:
         before, of_inner = self.total[0], self.inner.undo_counts()

@@ -1,7 +1,7 @@
 """A backend around another one, which it asks for everything that it does not change itself."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
@@ -22,6 +22,10 @@ class Wrapped(Backend):
     @property
     def name(self) -> str:
         return self.inner.name
+
+    @property
+    def unclipped(self) -> Backend:
+        return replace(self, inner=self.inner.unclipped)
 
     def undo_counts(self) -> Callable[[], None]:
         return self.inner.undo_counts()

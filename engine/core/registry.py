@@ -9,7 +9,6 @@ All registries raise PluginBroken if one of these folders is missing, or one of 
 import hashlib
 import importlib
 import importlib.util
-import inspect
 import logging
 import os
 import pkgutil
@@ -180,9 +179,10 @@ class Registry:
             options = hints.get("hparams") or hints.get("options") or NoOptions
             if not (isinstance(options, type) and issubclass(options, Options)):
                 raise ValueError(f"{self.kind} {name!r}: {options} must be a subclass of engine.core.registry.Options")
-            if lacking := [method for method in self.methods if not any(method in vars(base) for base in made.__mro__)]:
+            own = [base for base in made.__mro__ if base is not object and not vars(base).get("_is_protocol")]
+            if lacking := [method for method in self.methods if not any(method in vars(base) for base in own)]:
                 raise ValueError(f"{self.kind} {name!r}: {made.__name__} lacks {', '.join(lacking)}")
-            if options is not NoOptions and not inspect.signature(made).parameters:
+            if options is not NoOptions and not any(_has_init(base) for base in own):
                 advice = "add @dataclass(frozen=True) below the line that registers it"
                 raise ValueError(f"{self.kind} {name!r}: {made.__name__}() does not take its options; {advice}")
             self._entries[name] = Entry(
@@ -231,6 +231,11 @@ class Registry:
         for root in plugin_folders():
             for path in [*sorted(root.glob("*.py")), *sorted((root / self.folder).glob("*.py"))]:
                 _load_plugin(path)
+
+
+def _has_init(base: type) -> bool:
+    """Whether the class itself has an ``__init__``; a subclass of a Protocol has a stand-in for one."""
+    return getattr(vars(base).get("__init__"), "__name__", "") == "__init__"
 
 
 def check_plugin_folders() -> None:

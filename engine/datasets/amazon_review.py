@@ -55,7 +55,7 @@ class AmazonReviewOptions(Options):
         ge=1,
         le=4096,
         title="Length",
-        description="Number of words, and of pairs of words with bigrams, used per review; a bag uses all.",
+        description="Number of words used per review, including pairs with bigrams; a bag uses all.",
     )
     bigrams: bool = Field(False, title="Bigrams", description="Also hash pairs of consecutive words.")
 

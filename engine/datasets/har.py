@@ -4,9 +4,9 @@ A window is 128 steps (2.56 s) of nine signals, ``x[m, c, t]`` channel c at time
 and total acceleration, along x, y and z. The authors' 561 features per window are an option.
 The natural clients are the people. The official split is by person, 21 for training and 9 for test.
 
-Consecutive windows overlap by half. Partitioners draw test windows at random, so about 90 % of them share 64 steps with
-a training window: a client's test accuracy is higher than on a new recording of that person. The common test set is of
-other people and shares no step with training.
+Consecutive windows overlap by half. Partitioners draw test windows at random, so about 90 % of them share at least 64
+steps with training windows: a client's test accuracy is likely higher than on a new recording of that person. The
+common test set is of other people and shares no step with training.
 """
 
 import io

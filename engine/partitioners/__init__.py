@@ -41,8 +41,8 @@ class SplitOptions(Options):
         ge=0,
         lt=1,
         title="Validation share",
-        description="Share of each client's samples used to choose the best round and settings; where the data come "
-        "with test samples, share of the training samples.",
+        description="Share of each client's samples used to choose the best round and settings; of its training "
+        "samples, if the data come with test samples.",
     )
     min_samples: int = Field(
         2, ge=1, le=1_000_000, title="Minimum samples", description="Minimum number of training samples per client."

@@ -34,8 +34,9 @@ def score(algorithm: Algorithm, state: Any, task: Task, on: Literal["both", "val
     if shared is not None:
         scores |= add_prefix("global", arrays if _is_same(shared, personalized) else measure(shared, task))
     if on == "both" and statistical_error.is_known(task):
-        scores["personalized.total_error"] = statistical_error.total_error(task, personalized, is_global=False)
-        if shared is not None:
+        if statistical_error.has_directions(personalized):
+            scores["personalized.total_error"] = statistical_error.total_error(task, personalized, is_global=False)
+        if shared is not None and statistical_error.has_directions(shared):
             scores["global.total_error"] = statistical_error.total_error(task, shared, is_global=True)
     return {n: v.astype(stored_dtype(task)) for n, v in scores.items()}
 

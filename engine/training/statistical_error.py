@@ -34,6 +34,11 @@ def is_known(task: Task) -> bool:
     return task.data.truth is not None and is_linear(task) and task.data.num_classes == 2
 
 
+def has_directions(predictor: Predictor) -> bool:
+    """Whether each of its models is a linear one, not a mixture of several."""
+    return predictor.params["head.weight"].dim() == (3 if predictor.is_per_client else 2)
+
+
 def total_error(task: Task, predictor: Predictor, is_global: bool) -> np.ndarray:
     """[N] squared distances: of each client's model to its own truth, of the global one to the mean of the truths.
 

@@ -80,7 +80,7 @@ def test_an_incomplete_configuration_is_refused_with_the_missing_names(missing: 
         ({"FEDSCAPE_URL": "http://lab.example"}, "must be an address that starts with https://"),
         ({"FEDSCAPE_URL": "https://lab.example/fedscape"}, "must be https://name"),
         ({"FEDSCAPE_URL": "https://lab.example:x"}, "FEDSCAPE_URL"),
-        ({"FEDSCAPE_URL": "https://lab..example"}, "is not a name of a host"),
+        ({"FEDSCAPE_URL": "https://lab..example"}, "is not a valid host name"),
         ({"FEDSCAPE_OIDC_ISSUER": "http://accounts.example"}, "FEDSCAPE_OIDC_ISSUER"),
         ({"FEDSCAPE_OIDC_ISSUER": "accounts.example"}, "FEDSCAPE_OIDC_ISSUER"),
         ({"FEDSCAPE_SESSION_HOURS": "soon"}, "FEDSCAPE_SESSION_HOURS"),

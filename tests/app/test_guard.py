@@ -96,6 +96,7 @@ def test_only_messages_that_pages_send_reach_streamlit() -> None:
     with TestClient(app, HERE) as own, own.websocket_connect(STREAM, headers={"Host": "127.0.0.1:8501"}) as socket:
         for message in (
             BackMsg(clear_cache=True),
+            BackMsg(backend_operation_request={"install_skills": {}}),
             BackMsg(load_git_info=True),
             BackMsg(set_run_on_save=True),
             BackMsg(),

@@ -45,7 +45,7 @@ def setting(**runs: list[float]) -> tuple[Setting, Measure]:
     """The values of each label, one for each seed."""
     ids = {(label, seed): 100 * place + seed for place, label in enumerate(runs) for seed in range(len(runs[label]))}
     values = {run_id: runs[label][seed] for (label, seed), run_id in ids.items()}
-    return Setting("e", run_record(0, "A", 0), ids, tuple(runs)), Measure(values, lambda value: f"{value:g}")
+    return Setting("e", {}, ids, tuple(runs)), Measure(values, lambda value: f"{value:g}")
 
 
 def planned(preset: Preset, scale: str) -> list[tuple[PresetRun, RunConfig]]:
@@ -217,10 +217,11 @@ def test_a_claim_about_cgpfl_holds_or_fails_with_the_numbers_of_its_runs() -> No
         )
         for at, (label, v) in enumerate(values.items())
     }
-    pairs = tuple((PresetRun("e", label, "cgpfl", 0, label), run) for label, run in runs.items())
+    first = planned(known()["cgpfl-fig1-2"], "quick")[0][0].experiment
+    pairs = tuple((PresetRun(first, label, "cgpfl", 0, label), run) for label, run in runs.items())
     shipped = Shipped("", tuple(runs.values()), {run.id: NUMBERS for run in runs.values()})
     found, _ = verdicts(Results(known()["cgpfl-fig1-2"], "quick", Standing(pairs), shipped))
-    assert data_and_model(next(iter(runs.values()))) == "MNIST MLR"
+    assert data_and_model(next(iter(runs.values())).config) == "MNIST MLR"
     assert found.state == "fails" and [one.state for one in found.checks] == ["fails", "holds"]
     assert "MNIST MLR: CGPFL K=2 80.0 %, Ditto 90.0 %" in found.sentence()
 
@@ -257,10 +258,10 @@ def test_a_card_says_how_many_claims_hold() -> None:
 
 
 def test_a_claim_does_not_hold_while_a_comparison_lacks_results() -> None:
-    found = Verdict(Claim("A is ahead.", "section 1", lambda results: ()), (check(0.1),), 2, ("B",))
+    found = Verdict(Claim("A is ahead.", "section 1", lambda results: ()), (check(0.1),), (check(), check()))
     assert found.state == "unclear"
     assert found.sentence() == (
-        "A 2 %, B 1 %. 2 more comparisons lack results: B diverged. Only one seed: too few to tell."
+        "A 2 %, B 1 %. 2 more comparisons lack results: A 2 %, B 1 %; A 2 %, B 1 %. Only one seed: too few to tell."
     )
 
 
@@ -274,14 +275,14 @@ def test_labels_of_one_run_are_all_judged() -> None:
     preset = known()["plgu-ablations"]
     for scale in preset.scales:
         found = verdicts(underway(preset, scale, planned(preset, scale), lambda want: True))
-        assert [verdict.missing for verdict in found] == [0] and len(found[0].checks) >= 6
+        assert [verdict.missing for verdict in found] == [()] and len(found[0].checks) >= 6
 
 
 def test_with_all_runs_no_comparison_lacks_results() -> None:
     for preset in known().values():
         for scale in preset.scales if claims(preset) and preset.name != "plgu-fig7" else ():
             found = verdicts(underway(preset, scale, planned(preset, scale), lambda want: True))
-            assert {verdict.missing for verdict in found} == {0}, (preset.name, scale)
+            assert {verdict.missing for verdict in found} == {()}, (preset.name, scale)
 
 
 @pytest.mark.parametrize(("last", "state"), [([0, 1], "holds"), ([1, 1], "fails")])
@@ -302,6 +303,15 @@ def test_losses_of_accuracy_are_measured_over_three_rounds() -> None:
     assert list(results.lost(3).values.values()) == pytest.approx([2.3 / 3 - 0.6] * len(results.runs))
 
 
+def test_an_experiment_without_results_counts_as_missing() -> None:
+    preset = known()["fedprox-fig1"]
+    runs = planned(preset, "paper")
+    alike = underway(preset, "paper", runs, lambda want: want.experiment == "FedProx figure 1, synthetic R=0")
+    sharing, adaptive, *_ = verdicts(alike)
+    assert len(sharing.checks) == len(sharing.missing) == 4  # those at R = 3
+    assert len(adaptive.checks) == 1 and len(adaptive.missing) == 5
+
+
 def test_a_preset_whose_other_runs_diverged_is_complete() -> None:
     preset = known()["digits-first"]
     done, *others = [
@@ -309,5 +319,5 @@ def test_a_preset_whose_other_runs_diverged_is_complete() -> None:
         for i, want in enumerate(preset_runs(preset, "quick"))
     ]
     now = Standing((done, *others))
-    assert now.is_complete and others[0][0].label in now.diverged
+    assert now.is_complete and not now.unfinished
     assert not Standing(tuple(others)).is_complete

@@ -141,8 +141,9 @@ def test_the_claim_compares_the_rise_around_both_models(shared: float, own: floa
     run = run_record(1, "PLGU-LF", 0, algorithm="plgu_lf", digest="d")
     findings = found(shared, own)
     entry = {"analyses": {"landscape": {"arrays": findings.arrays, "values": findings.values}}}
-    pairs = ((PresetRun("e", "PLGU-LF", "plgu_lf", 0, "d"), run),)
-    (verdict,) = verdicts(Results(known()["plgu-fig7"], "quick", Standing(pairs), Shipped("", (run,), {1: entry})))
+    preset = known()["plgu-fig7"]
+    pairs = ((PresetRun(preset.configs("quick")[0]["name"], "PLGU-LF", "plgu_lf", 0, "d"), run),)
+    (verdict,) = verdicts(Results(preset, "quick", Standing(pairs), Shipped("", (run,), {1: entry})))
     assert isinstance(verdict, Verdict) and verdict.state == state and len(verdict.checks) == 2
     words_ = f"On the client's samples: global model {shared:g}, the client's model {own:g}"
     assert words_ in verdict.sentence() and "Only one seed: too few to tell." in verdict.sentence()

@@ -7,8 +7,6 @@ from app.papers.results import Measure, Results
 from app.papers.words import data_and_model
 
 RIVALS = ("pFedMe", "Ditto", "Per-FedAvg (HF)")
-
-
 EARLY = 0.2  # of the rounds
 
 
@@ -25,7 +23,7 @@ def against_the_best(results: Results, accuracy: Measure) -> Iterator[Check]:
     for setting in results.settings:
         rival = setting.best(accuracy, [label for label in RIVALS if label in setting.labels()])
         for label in setting.labels("CGPFL"):
-            yield above(setting, accuracy, label, rival, place=data_and_model(setting.example))
+            yield above(setting, accuracy, label, rival, place=data_and_model(setting.config))
 
 
 CLAIMS = (

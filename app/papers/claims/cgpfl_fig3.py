@@ -15,7 +15,7 @@ def near_the_best(results: Results) -> Iterator[Check]:
     for setting in results.settings:
         if tried := setting.labels("CGPFL K"):
             best = setting.best(accuracy, tried)
-            yield above(setting, accuracy, HEURISTIC, best, place=data_and_model(setting.example), less=NEAR)
+            yield above(setting, accuracy, HEURISTIC, best, place=data_and_model(setting.config), less=NEAR)
 
 
 def above_pfedme(results: Results) -> Iterator[Check]:
@@ -23,7 +23,7 @@ def above_pfedme(results: Results) -> Iterator[Check]:
     for setting in results.settings:
         if tried := setting.labels("CGPFL K"):
             for label in (setting.best(accuracy, tried), HEURISTIC):
-                yield above(setting, accuracy, label, "pFedMe", place=data_and_model(setting.example))
+                yield above(setting, accuracy, label, "pFedMe", place=data_and_model(setting.config))
 
 
 CLAIMS = (

@@ -15,7 +15,7 @@ def one_model_is_best(results: Results) -> Iterator[Check]:
     for setting in on_mnist(results):
         others = [label for label in setting.labels() if label != SHARED]
         best = setting.best(error, others, is_low=True)
-        yield below(setting, error, SHARED, best, place=classes(setting.example))
+        yield below(setting, error, SHARED, best, place=classes(setting.config))
 
 
 def large_lambda_is_closer(results: Results) -> Iterator[Check]:
@@ -30,11 +30,11 @@ def closer(setting: Setting, error: Measure, first: str, second: str) -> Check:
     """``first`` is closer to one model for all than ``second``."""
     shared, a, b = (setting.by_seed(error, label) for label in (SHARED, first, second))
     words = ", ".join(f"{label} {error.say_mean(own)}" for label, own in ((first, a), (second, b), (SHARED, shared)))
-    return check(classes(setting.example), words, (b - shared).abs() - (a - shared).abs())
+    return check(classes(setting.config), words, (b - shared).abs() - (a - shared).abs())
 
 
 def on_mnist(results: Results) -> list[Setting]:
-    return [setting for setting in results.settings if setting.example.config["dataset"]["name"] == "mnist"]
+    return [setting for setting in results.settings if setting.config["dataset"]["name"] == "mnist"]
 
 
 CLAIMS = (

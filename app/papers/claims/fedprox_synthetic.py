@@ -18,9 +18,9 @@ def sharing_pays_where_alike(results: Results) -> Iterator[Check]:
     sharing, alone = ("GlobalTrain", LARGE), ("LocalTrain", SMALL)
     for lower, higher, R in ((sharing, alone, min(planned)), (alone, sharing, max(planned))):
         for setting in generated(results):
-            if setting.example.config["dataset"]["R"] == R:
+            if setting.config["dataset"]["R"] == R:
                 for label, other in product(lower, higher):
-                    yield below(setting, error, label, other, place=spread(setting.example))
+                    yield below(setting, error, label, other, place=spread(setting.config))
 
 
 def adaptive_is_low(results: Results) -> Iterator[Check]:
@@ -28,13 +28,13 @@ def adaptive_is_low(results: Results) -> Iterator[Check]:
     for setting in generated(results):
         others = [label for label in setting.labels() if label != ADAPTIVE]
         best = setting.best(error, others, is_low=True)
-        yield below(setting, error, ADAPTIVE, best, place=spread(setting.example), times=LOW)
+        yield below(setting, error, ADAPTIVE, best, place=spread(setting.config), times=LOW)
 
 
 def generated(results: Results) -> list[Setting]:
     """The settings on generated data, the least spread first."""
-    found = [setting for setting in results.settings if "R" in setting.example.config["dataset"]]
-    return sorted(found, key=lambda setting: float(setting.example.config["dataset"]["R"]))
+    found = [setting for setting in results.settings if "R" in setting.config["dataset"]]
+    return sorted(found, key=lambda setting: float(setting.config["dataset"]["R"]))
 
 
 CLAIMS = (

@@ -5,7 +5,11 @@ from collections.abc import Iterator
 from app.papers.claim import Check, Claim, above, below
 from app.papers.results import Results
 
-OTHER = {"PLGU-LF": "pFedMe", "PLGU-GRep": "FedRep", "PLGU-GHN": "pFedHN"}  # as in figure 1, which has no pFedHN
+OTHER = {
+    "PLGU-LF": "pFedMe",
+    "PLGU-GRep": "FedRep",
+    "PLGU-GHN": "pFedHN",
+}  # as in figure 1; pFedHN, which it lacks, is ours
 
 
 def spreads_less(results: Results) -> Iterator[Check]:

@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from engine.algorithms.fedem import responsibilities
+from engine.config.schema import parse_experiment
 from engine.core.errors import Unsupported
 from engine.simulation.simulate import Simulation
 from tests.support import plain
@@ -181,3 +182,15 @@ def test_fedem_refuses_identical_components():
     with pytest.raises(Unsupported, match="init: default, or K: 1"):
         simulation(TWO, model=ZEROS)
     simulation({"name": "fedem", "K": 1}, model=ZEROS)
+
+
+def test_a_mixture_has_no_distance_from_a_true_model():
+    raw = {
+        "dataset": {"name": "synthetic", "num_clients": 4, "samples_per_client": 20},
+        "partition": "natural",
+        "model": "logistic",
+        "training": {"rounds": 1, "local_steps": 1},
+        "algorithms": [TWO, "fedavg"],
+    }
+    mixture, fedavg = ([*Simulation(run).rounds()][-1].arrays for run in parse_experiment(raw).runs())
+    assert "personalized.total_error" in fedavg and "personalized.total_error" not in mixture

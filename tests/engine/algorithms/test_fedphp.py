@@ -1,5 +1,7 @@
 """FedPHP: the inherited models and both kinds of transfer, computed with numpy and plain autograd."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -186,3 +188,14 @@ def test_a_newcomer_of_fedphp_trains_like_a_first_participation():
     found, batches = newcomers_of(run)
     start = as_matrix(shared_model(run))
     np.testing.assert_allclose(found, [reference.sgd(start, b, LR) for b in batches], atol=1e-12)
+
+
+def test_with_independent_draws_models_do_not_depend_on_how_many_take_part():
+    """Client 0 inherits as much beside one other client as beside two: privacy of clients needs that."""
+    run = simulation(KL, participation=0.5, rounds=4)
+    for is_poisson in (True, False):
+        task = replace(run.task, is_poisson=is_poisson)
+        first, _ = run.algorithm.round(run.state, task.cohort_of([0, 1], 1), task)
+        few, many = (run.algorithm.round(first, task.cohort_of(c, 2), task)[0] for c in ([0, 1], [0, 1, 2]))
+        same = all(torch.equal(p[0], many.personal_params[n][0]) for n, p in few.personal_params.items())
+        assert same is is_poisson

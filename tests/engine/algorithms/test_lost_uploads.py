@@ -10,9 +10,10 @@ from tests.support import reference
 from tests.support.builders import LR, SIZES, assert_close, assert_equal, simulation
 from tests.support.lost_uploads import Lossy
 from tests.support.reference import as_matrix, batches_of, start_of
+from tests.support.settings import DNN
 
 
-def after_a_round(name: str, arriving: tuple[int, ...], **training: Any):
+def after_a_round(name: str | dict[str, Any], arriving: tuple[int, ...], **training: Any):
     run = simulation(name, **training)
     lost = tuple(client for client in range(run.task.num_clients) if client not in arriving)
     task = replace(run.task, channel=Lossy(lost))
@@ -70,3 +71,23 @@ def test_the_server_of_mocha_keeps_the_duals_of_lost_uploads():
     before, now = as_matrix(run.state.duals), as_matrix(after.duals)
     assert [bool((before[i] != now[i]).any()) for i in range(4)] == [False, False, True, False]
     assert after.is_known.tolist() == [False, False, True, False]
+
+
+def test_cgpfl_heur_solves_for_k_in_the_first_round_with_uploads():
+    run, after = after_a_round("cgpfl_heur", ())
+    state, diagnostics = run.algorithm.round(after, run.task.cohort(2), run.task)
+    assert after.K_hat == 0 and state.K_hat >= 1 and "mu" in diagnostics.values
+
+
+def test_fl_hc_says_so_if_no_upload_arrives_in_the_round_of_its_clustering():
+    run, _ = after_a_round({"name": "fl_hc", "at_round": 1}, ())
+    assert "fl_hc: no upload arrived in round 1, so all clients stay in one cluster" in run.task.notes
+
+
+@pytest.mark.parametrize("name", ["qffl", "term", "fedas"])
+def test_recorded_weights_are_those_of_uploads_that_arrive(name):
+    run = simulation(name, model=DNN if name == "fedas" else "mlr")
+    task = replace(run.task, channel=Lossy((1, 2)))
+    _, diagnostics = run.algorithm.round(run.state, task.cohort(1), task)
+    weights = diagnostics.values["weight" if name == "fedas" else "weights"].numpy()
+    assert np.isnan(weights).tolist() == [False, True, True, False] and np.nansum(weights) == pytest.approx(1)

@@ -121,6 +121,12 @@ def test_gradient_differences_approximate_the_exact_product():
         assert_close(shared_model(far), shared_model(exact), 1e-7)
 
 
+def test_differences_are_of_gradients_before_they_are_clipped():
+    """As the exact product is of the loss, whose gradient is clipped afterwards."""
+    exact, near = (trained(HF | {"hvp": kind, "delta": 1e-4}, clip_norm=0.05) for kind in ("exact", "difference"))
+    assert_close(shared_model(near), shared_model(exact), 1e-7)
+
+
 def test_the_first_order_variant_omits_the_hessian():
     full, first = (shared_model(trained(HF | {"variant": v}))["head.weight"] for v in ("hf", "fo"))
     assert float((full - first).abs().max()) > 1e-4

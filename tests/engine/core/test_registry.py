@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from engine.core.errors import PluginBroken
-from engine.core.registry import ALGORITHMS, MODELS, Options
+from engine.core.registry import AGGREGATORS, ALGORITHMS, MODELS, Options
 from tests.app.options import every_options_class
 
 
@@ -66,6 +66,30 @@ def test_a_plugin_that_lacks_a_method_is_an_error(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
     with pytest.raises(PluginBroken, match=r"mine\.py.*'mine': Mine lacks global_model, shared"):
         ALGORITHMS.names()
+
+
+AGGREGATOR = """
+from engine.aggregators import Aggregator
+from engine.core.registry import AGGREGATORS, Options
+
+class Own(Options): pass
+
+@AGGREGATORS.register("mine", title="Mine", paper="Nobody, 2026")
+class Mine(Aggregator):
+    options: Own
+"""
+
+
+@pytest.mark.parametrize(
+    ("added", "problem"), [("", "Mine lacks combine"), ("    combine = None\n", r"Mine\(\) does not take its options")]
+)
+def test_what_a_plugin_inherits_from_a_protocol_does_not_count(
+    added: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.py").write_text(AGGREGATOR + added, encoding="utf-8")
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
+    with pytest.raises(PluginBroken, match=problem):
+        AGGREGATORS.names()
 
 
 def test_a_plugin_that_cannot_take_its_options_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
