@@ -178,10 +178,12 @@ class L2gd(PersonalModels):
         coins: tuple[bool, ...],
         rates: tuple[float, float],
         mean: Callable[[ClientParams, int], SharedParams],
+        is_alone: bool = False,
     ) -> Trained:
         """The steps of a round, stretch by stretch of equal coins; clients whose batches are used up still average.
 
-        ``mean(x, step)`` is what the aggregate step of this number goes to.
+        ``mean(x, step)`` is what the aggregate step of this number goes to. ``is_alone``: each client stops with its
+        own batches, whatever the others have.
         """
         lr, pull = rates
         loss, cost, begin = torch.zeros(cohort.size, dtype=task.dtype, device=task.device), 0, 0
@@ -189,7 +191,9 @@ class L2gd(PersonalModels):
             end = begin + len(list(stretch))
             if is_mean:
                 for step in range(begin, end):
-                    x = lerp(x, broadcast(mean(x, step), cohort.size), pull)
+                    live = cohort.plan.live(step) if is_alone else cohort.size
+                    pulled = lerp(take(x, slice(live)), broadcast(mean(x, step), live), pull)
+                    x = concat([pulled, take(x, slice(live, None))]) if live < cohort.size else pulled
             else:
                 plan = cohort.plan.between(begin, end)
                 live = len(plan.steps)
@@ -214,5 +218,6 @@ class L2gd(PersonalModels):
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         num_clients = len(next(iter(state.personal_params.values())))
         start, coins = broadcast(state.global_params, newcomers.size), self._coins(task, newcomers)
-        x = self._walk(task, start, newcomers, coins, self._rates(task, num_clients), lambda *_: state.global_params)
+        rates = self._rates(task, num_clients)
+        x = self._walk(task, start, newcomers, coins, rates, lambda *_: state.global_params, is_alone=True)
         return Predictor.of_everyone(x.params, newcomers)
