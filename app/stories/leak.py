@@ -111,11 +111,11 @@ class LeakStory:
     def caption(self) -> str:
         return (
             "The run is trained live; the server sees what one of ten clients sends. Without a run, the images are "
-            "those of the first round. The server is told which digit each image shows, for its own images and for the "
-            "mean digit. Correlation compares the pixels of an image with those of the server's image: 1 is the same "
-            "picture up to brightness and contrast, 0 unrelated. Noise is Gaussian, its standard deviation relative to "
-            "the root mean square of the update, and is added to what this client sends only, so its cost in accuracy "
-            "is not shown. The curves are "
+            "those of the first round. We assume that the server knows which digit each image shows. Correlation "
+            "compares the pixels of an image with those of the server's image: 1 is the same picture up to brightness "
+            "and contrast, 0 unrelated. Noise is Gaussian, its standard deviation relative to the root mean square of "
+            "the update, and is added to what this client sends only, so its cost in accuracy is not shown. The "
+            "curves are "
             f"example results that ship with Fedscape: means over {ROUNDS} rounds and {example().over}, computed by "
             f"`{example().command}`."
         )

@@ -47,7 +47,6 @@ from pydantic import Field
 from torch import Tensor
 
 from engine.backends import Extras, OnFeatures, of_classes
-from engine.channel import numbers_sent
 from engine.core.devices import sent
 from engine.core.params import ClientParams, SharedParams, broadcast, by_client, dot, gather, scatter
 from engine.core.registry import ALGORITHMS, Options
@@ -146,8 +145,8 @@ class FedAs:
         self, received: SharedParams, bodies: ClientParams, weights: Float[Tensor, "S"], cohort: Cohort, task: Task
     ) -> tuple[SharedParams, Float[Tensor, "N"]]:
         """The bodies' mean, and the share of each; t_i is sent with each body."""
-        numbers = numbers_sent(bodies, cohort, beside=int(self.hparams.weights == "fisher"))
-        arrived = task.channel.deliver(bodies, broadcast(received, cohort.size), cohort, weights, numbers)
+        beside = int(self.hparams.weights == "fisher")
+        arrived = task.channel.deliver(bodies, broadcast(received, cohort.size), cohort, weights, beside=beside)
         counted = by_client(arrived.weights, cohort.clients[arrived.rows], task.num_clients)
         return task.channel.combine(arrived, received, cohort) if arrived.size else received, counted
 

@@ -37,7 +37,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from engine.channel import numbers_sent
 from engine.core.devices import sent
 from engine.core.params import SharedParams, broadcast, map_params
 from engine.core.registry import ALGORITHMS, NoOptions
@@ -79,9 +78,7 @@ class FedNova(OneGlobalModel):
         local = local_sgd(task, received, cohort)
         lengths = path_lengths(sent(cohort.plan.steps, task.device, torch.float64), task.training.momentum)
         per_step = cohort.weights / lengths  # p_i / a_i
-        arrived = task.channel.deliver(
-            local.params, received, cohort, per_step / per_step.sum(), numbers_sent(local.params, cohort, beside=1)
-        )
+        arrived = task.channel.deliver(local.params, received, cohort, per_step / per_step.sum(), beside=1)
         if not arrived.size:
             return state, Diagnostics(local.loss, local.gradient_evaluations)
         mean = task.channel.combine(arrived, state.global_params, cohort)

@@ -35,7 +35,6 @@ from dataclasses import dataclass
 from pydantic import Field
 from torch import Tensor
 
-from engine.channel import numbers_sent
 from engine.core.params import SharedParams, broadcast, by_client, map_params, squared_distance
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
@@ -93,9 +92,7 @@ class QFfl(OneGlobalModel):
         values: dict[str, float | Tensor] = {
             "losses": by_client(losses, cohort.clients, task.num_clients),
         }
-        arrived = task.channel.deliver(
-            local.params, received, cohort, shares, numbers_sent(local.params, cohort, beside=1)
-        )
+        arrived = task.channel.deliver(local.params, received, cohort, shares, beside=1)
         values["weights"] = by_client(arrived.weights, cohort.clients[arrived.rows], task.num_clients)
         if not arrived.size:
             return state, Diagnostics(local.loss, local.gradient_evaluations, values)

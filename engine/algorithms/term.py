@@ -33,7 +33,6 @@ from dataclasses import dataclass
 from pydantic import Field
 from torch import Tensor
 
-from engine.channel import numbers_sent
 from engine.core.params import SharedParams, broadcast, by_client
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.style import Style
@@ -83,8 +82,7 @@ class Term(OneGlobalModel):
         values: dict[str, float | Tensor] = {
             "losses": by_client(losses, cohort.clients, task.num_clients),
         }
-        numbers = numbers_sent(local.params, cohort, beside=1)
-        arrived = task.channel.deliver(local.params, received, cohort, tilted, numbers)
+        arrived = task.channel.deliver(local.params, received, cohort, tilted, beside=1)
         values["weights"] = by_client(arrived.weights, cohort.clients[arrived.rows], task.num_clients)
         if not arrived.size:
             return state, Diagnostics(local.loss, local.gradient_evaluations, values)

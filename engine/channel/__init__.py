@@ -9,7 +9,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -95,8 +94,3 @@ class Channel(Protocol):
 
         Where a dial is on, the server has nothing but ``known``.
         """
-
-
-def numbers_sent(uploads: ClientParams, cohort: Cohort, beside: int) -> Int[Tensor, "S"]:
-    """How many numbers each participant sends: its upload, and a few beside it."""
-    return torch.full_like(cohort.clients, sum(p[0].numel() for p in uploads.values()) + beside)

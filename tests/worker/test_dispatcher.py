@@ -145,10 +145,8 @@ def test_a_worker_that_ignores_a_request_is_killed(store, dispatcher, executor, 
     assert status(store, run_id) == becomes
 
 
-def test_a_run_whose_worker_was_killed_while_the_database_was_locked_is_released_later(
-    store, dispatcher, executor, clock, monkeypatch
-):
-    run_id = ignored_pause(store, dispatcher, clock)
+def step_while_locked(store, dispatcher, monkeypatch):
+    """A turn in which no run can be requeued."""
 
     def locked(*_: object) -> None:
         raise DatabaseLocked("locked")
@@ -157,6 +155,13 @@ def test_a_run_whose_worker_was_killed_while_the_database_was_locked_is_released
         patch.setattr(store.queue, "requeue", locked)
         with pytest.raises(DatabaseLocked):
             dispatcher.step()
+
+
+def test_a_run_whose_worker_was_killed_while_the_database_was_locked_is_released_later(
+    store, dispatcher, executor, clock, monkeypatch
+):
+    run_id = ignored_pause(store, dispatcher, clock)
+    step_while_locked(store, dispatcher, monkeypatch)
     assert executor.tickets == []
     store.queue.resume([run_id])
     dispatcher.step()
@@ -266,14 +271,7 @@ def test_a_locked_database_delays_a_turn_and_loses_no_run(store, dispatcher, exe
     (run_id,) = queue(store)
     dispatcher.step()
     executor.end("the worker process was killed by signal 9")
-
-    def locked(*_: object) -> None:
-        raise DatabaseLocked("locked")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(store.queue, "requeue", locked)
-        with pytest.raises(DatabaseLocked):
-            dispatcher.step()
+    step_while_locked(store, dispatcher, monkeypatch)
     dispatcher.step()
     assert [(t.run_id, t.epoch) for t in executor.tickets] == [(run_id, 2)]
 

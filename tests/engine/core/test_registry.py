@@ -1,6 +1,7 @@
 """Methods are registered by name."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -8,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from engine.core.errors import PluginBroken
-from engine.core.registry import AGGREGATORS, ALGORITHMS, MODELS, Options
+from engine.core.registry import AGGREGATORS, ALGORITHMS, MODELS, Options, Registry
 from tests.app.options import every_options_class
 
 
@@ -52,20 +53,27 @@ def test_two_plugins_cannot_have_the_same_name(tmp_path: Path, monkeypatch: pyte
         ALGORITHMS.names()
 
 
-def test_the_options_of_a_plugin_must_be_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def assert_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Expects this problem from a plugin ``mine.py`` with this text."""
+
+    def check(text: str, problem: str, registry: Registry = ALGORITHMS) -> None:
+        (tmp_path / "mine.py").write_text(text, encoding="utf-8")
+        monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
+        with pytest.raises(PluginBroken, match=rf"mine\.py.*{problem}"):
+            registry.names()
+
+    return check
+
+
+def test_the_options_of_a_plugin_must_be_options(assert_refused: Callable[..., None]) -> None:
     text = PLUGIN.format(name="mine").replace("class Mine:", "class Mine:\n    hparams: int")
-    (tmp_path / "mine.py").write_text(text, encoding="utf-8")
-    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
-    with pytest.raises(PluginBroken, match=r"mine\.py.*'mine': <class 'int'> must be a subclass of .*Options"):
-        ALGORITHMS.names()
+    assert_refused(text, r"'mine': <class 'int'> must be a subclass of .*Options")
 
 
-def test_a_plugin_that_lacks_a_method_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_that_lacks_a_method_is_an_error(assert_refused: Callable[..., None]) -> None:
     text = PLUGIN.format(name="mine").replace(" = global_model = shared", "")
-    (tmp_path / "mine.py").write_text(text, encoding="utf-8")
-    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
-    with pytest.raises(PluginBroken, match=r"mine\.py.*'mine': Mine lacks global_model, shared"):
-        ALGORITHMS.names()
+    assert_refused(text, "'mine': Mine lacks global_model, shared")
 
 
 AGGREGATOR = """
@@ -84,21 +92,15 @@ class Mine(Aggregator):
     ("added", "problem"), [("", "Mine lacks combine"), ("    combine = None\n", r"Mine\(\) does not take its options")]
 )
 def test_what_a_plugin_inherits_from_a_protocol_does_not_count(
-    added: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    added: str, problem: str, assert_refused: Callable[..., None]
 ) -> None:
-    (tmp_path / "mine.py").write_text(AGGREGATOR + added, encoding="utf-8")
-    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
-    with pytest.raises(PluginBroken, match=problem):
-        AGGREGATORS.names()
+    assert_refused(AGGREGATOR + added, problem, AGGREGATORS)
 
 
-def test_a_plugin_that_cannot_take_its_options_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_that_cannot_take_its_options_is_an_error(assert_refused: Callable[..., None]) -> None:
     text = PLUGIN.format(name="mine").replace("class Mine:", "class Mine:\n    hparams: NoOptions")
     text = text.replace("import ALGORITHMS", "import ALGORITHMS, Options\nclass NoOptions(Options): pass")
-    (tmp_path / "mine.py").write_text(text, encoding="utf-8")
-    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
-    with pytest.raises(PluginBroken, match=r"Mine\(\) does not take its options; add @dataclass"):
-        ALGORITHMS.names()
+    assert_refused(text, r"Mine\(\) does not take its options; add @dataclass")
 
 
 def test_a_plugin_folder_that_is_missing_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
