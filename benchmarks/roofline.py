@@ -9,7 +9,8 @@ method, of FedAvg and of a matrix product of 1024 x 1024 floats take turns, so t
 For each method, a line of a Markdown table:
 
 - ms: median of a round
-- MFLOP: floating-point operations of matrix products and convolutions in a round, counted by torch
+- MFLOP: floating-point operations of matrix products, convolutions and solved systems in a round. One in double
+  precision counts as two, since the processor's vectors hold half as many
 - peak: these operations a second, as a share of those of the matrix product
 - per gradient, per FLOP: seconds per gradient evaluation, and per counted operation, divided by FedAvg's
 - products, gathers, rest: shares of the round's time, by torch's profiler, in matrix products and convolutions, in
@@ -21,15 +22,19 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
+from scipy.linalg.lapack import dposv
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import conv_flop_count, flop_registry
 
+from engine.algorithms import pfedfda
 from engine.config.schema import parse_experiment
+from engine.core.devices import set_threads
 from engine.core.errors import Unsupported
 from engine.core.registry import ALGORITHMS
 from engine.datasets import Pool
@@ -60,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--clients", type=int, default=CLIENTS)
     parser.add_argument("--samples", type=int, default=SAMPLES, help="training samples of each client")
     given = parser.parse_args(arguments)
-    torch.set_num_threads(1)
+    set_threads(1)
     data = federation(given.clients, given.samples)
     print(f"{given.clients} clients, {given.samples} samples each, batch {BATCH}, 1 thread, torch {torch.__version__}")
     for model in given.models:
@@ -147,20 +152,41 @@ class Round:
 
 
 class Flops(TorchDispatchMode):
-    """Counts the floating-point operations of matrix products and convolutions while it is active."""
+    """Counts the floating-point operations of products, convolutions and systems solved by ``dposv`` while active.
+
+    One in double precision counts as two.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.total = 0
 
+    def __enter__(self) -> "Flops":
+        self._patch = patch.object(pfedfda, "dposv", self._counted)  # SciPy's calls do not pass torch
+        self._patch.start()
+        return super().__enter__()
+
+    def __exit__(self, *of_error: Any) -> None:
+        self._patch.stop()
+        super().__exit__(*of_error)
+
+    def _counted(self, matrix: np.ndarray, right: np.ndarray, **settings: Any) -> Any:
+        """``dposv``: a Cholesky factor, and two triangular systems for each right-hand side."""
+        size, count = right.shape
+        self.total += 2 * (size**3 // 3 + 2 * size**2 * count)
+        return dposv(matrix, right, **settings)
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
+        count = 0
         if func in (torch.ops.aten.baddbmm_.default, torch.ops.aten.addmm_.default):
-            self.total += 2 * args[1].numel() * args[2].shape[-1]
+            count = 2 * args[1].numel() * args[2].shape[-1]
         elif func is torch.ops.aten.convolution_backward.default:
-            self.total += _of_convolution_backward(*args)
-        elif count := flop_registry.get(func.overloadpacket):
-            self.total += count(*args, **(kwargs or {}), out_val=result)
+            count = _of_convolution_backward(*args)
+        elif of := flop_registry.get(func.overloadpacket):
+            count = of(*args, **(kwargs or {}), out_val=result)
+        if count:
+            self.total += 2 * count if args[0].dtype == torch.float64 else count
         return result
 
 

@@ -21,6 +21,7 @@ from engine.config.alike import without_seeds
 from engine.config.schema import ExperimentConfig, RunConfig, load_config, parse_experiment
 from engine.config.study import Study
 from engine.config.tpe import Point
+from engine.core.devices import limited_threads
 from engine.core.lockstep import Lockstep
 from engine.core.results import RoundResult, RunResult
 from engine.export import tables
@@ -133,9 +134,7 @@ def _run_all(configs: Iterable[RunConfig], progress: Progress | None) -> Iterato
 
 def _run_together(configs: Sequence[RunConfig], progress: Progress | None) -> list[tuple[RunResult, Models]]:
     """One run, or several that are trained together."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(configs[0].machine.threads or threads)
-    try:
+    with limited_threads(configs[0].machine.threads or torch.get_num_threads()):
         if len(configs) == 1:
             return [_run(configs[0], progress, None)]
         lockstep, finished = Lockstep(), dict[int, tuple[RunResult, Models]]()
@@ -145,8 +144,6 @@ def _run_together(configs: Sequence[RunConfig], progress: Progress | None) -> li
 
         lockstep.run([partial(member, place, config) for place, config in enumerate(configs)])
         return [finished[place] for place in range(len(configs))]
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _run(config: RunConfig, progress: Progress | None, lockstep: Lockstep | None) -> tuple[RunResult, Models]:

@@ -10,10 +10,9 @@ from functools import cache, lru_cache
 from statistics import fmean
 from typing import Any, Literal
 
-import torch
-
 from app.data.entry_text import needs
 from engine.config.schema import parse_experiment
+from engine.core.devices import limited_threads
 from engine.core.registry import Entry
 from engine.core.vocabulary import COUNTS
 from engine.federation.clients import Federation
@@ -82,14 +81,11 @@ class Measured:
 @lru_cache(maxsize=200)
 def measured(entry: Entry) -> Measured | None:
     """Measured once per process; None for a method that cannot train such a small network in time."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # several would only wait for one another
-    try:
-        return _measured(entry)
-    except Exception:  # noqa: BLE001  a file of the user's own may fail in any way, and its page opens all the same
-        return None
-    finally:
-        torch.set_num_threads(threads)
+    with limited_threads(1):  # several would only wait for one another
+        try:
+            return _measured(entry)
+        except Exception:  # noqa: BLE001  a file of the user's own may fail in any way, and its page opens all the same
+            return None
 
 
 @cache

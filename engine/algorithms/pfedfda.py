@@ -50,9 +50,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from pydantic import Field
+from scipy.linalg.lapack import dposv
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -225,21 +227,18 @@ class PFedFda(SplitModels):
         The coefficients of a mixture of means are the mixture of the coefficients, so one decomposition serves a row of
         ``a``. Samples are the last axis, along which the processor computes several at a time.
         """
-        classes, epsilon = len(log_prior), self.hparams.epsilon
-        both = torch.cat([own.means, shared.means])
-        covariances = (torch.lerp(shared.covariance, own.covariance, share) for share in b)
-        weights = torch.stack([coefficients(both, covariance, epsilon) for covariance in covariances])
-        logits = (weights.view(-1, weights.shape[-1]) @ values.T).view(len(b), 2, classes, -1)
-        losses = torch.empty_like(a)
-        for row, (shares, (of_own, of_shared), products) in enumerate(
-            zip(a[..., None, None], weights.view(len(b), 2, classes, -1), logits, strict=True)
-        ):
-            weight = torch.lerp(of_shared, of_own, shares)
-            means = torch.lerp(shared.means, own.means, shares)
-            bias = log_prior - (weight * means).sum(-1) / 2
-            mixed = torch.lerp(products[1], products[0], shares).add_(bias[..., None])
-            chosen = mixed.gather(1, labels.expand(len(mixed), 1, -1))[:, 0]
-            losses[row] = (mixed.logsumexp(1) - chosen).mean(-1)
+        both = torch.stack([own.means, shared.means])
+        start, end = (smoothed(of.covariance, self.hparams.epsilon) for of in (shared, own))
+        weights = torch.stack([_solved(torch.lerp(start, end, share), both.flatten(0, 1)) for share in b.tolist()])
+        logits = (weights.flatten(0, 1) @ values.T).view(len(b), *both.shape[:2], -1)
+        weights = weights.view(len(b), *both.shape)
+        share = torch.stack([a, 1 - a], -1)
+        products = (weights[:, :, None] * both).sum(-1)
+        bias = log_prior - torch.einsum("bgi,bijc,bgj->bgc", share, products, share) / 2
+        losses, target = torch.empty_like(a), labels.expand(a.shape[1], 1, -1)
+        for row, (of_own, of_shared) in enumerate(logits):
+            mixed = torch.lerp(of_shared, of_own, a[row, :, None, None]).add_(bias[row, ..., None])
+            losses[row] = -mixed.log_softmax(1).gather(1, target).mean(-1)[:, 0]
         return losses
 
 
@@ -269,12 +268,30 @@ class _Statistics:
 
 def coefficients(means: Float[Tensor, "K F"], covariance: Float[Tensor, "F F"], epsilon: float) -> Float[Tensor, "K F"]:
     """M Z'^-1; zeros if Z' is not positive definite."""
-    width = len(covariance)
-    identity = torch.eye(width, dtype=covariance.dtype, device=covariance.device)
-    smooth = (1 - epsilon) * covariance + epsilon * covariance.trace() / width * identity
+    return _solved(smoothed(covariance, epsilon), means)
+
+
+def smoothed(covariance: Float[Tensor, "F F"], epsilon: float) -> Float[Tensor, "F F"]:
+    """Z'."""
+    smooth = (1 - epsilon) * covariance
+    smooth.diagonal().add_(epsilon / len(covariance) * covariance.trace())
+    return smooth
+
+
+def _solved(smooth: Float[Tensor, "F F"], means: Float[Tensor, "K F"]) -> Float[Tensor, "K F"]:
+    """M Z'^-1; zeros if Z' is not positive definite. Overwrites ``smooth``."""
+    return solved_by_scipy(smooth, means) if smooth.device.type == "cpu" else solved_by_torch(smooth, means)
+
+
+def solved_by_scipy(smooth: Float[Tensor, "F F"], means: Float[Tensor, "K F"]) -> Float[Tensor, "K F"]:
+    """PyTorch clears the other triangle of the factor, which takes as long as the factor itself on a CPU."""
+    _, solved, failed = dposv(smooth.numpy().T, means.numpy().T, overwrite_a=True)
+    return torch.from_numpy(solved.T) if not failed and np.isfinite(solved).all() else torch.zeros_like(means)
+
+
+def solved_by_torch(smooth: Float[Tensor, "F F"], means: Float[Tensor, "K F"]) -> Float[Tensor, "K F"]:
     factor, failed = torch.linalg.cholesky_ex(smooth)
-    solved = torch.cholesky_solve(means.T, factor).T
-    return torch.where(failed == 0, solved, 0.0)
+    return torch.where(failed == 0, torch.cholesky_solve(means.T, factor).T, 0.0)
 
 
 def folds_of(features: Features, order: Int[Tensor, "M"]) -> Features:

@@ -327,7 +327,9 @@ class Fused(Backend):
                 out[f"{layer}.weight"].baddbmm_(e.transpose(1, 2), x, beta=beta, alpha=alpha)
             if f"{layer}.bias" in out:
                 bias = out[f"{layer}.bias"]
-                (bias.mul_(beta) if beta else bias.zero_()).add_(e.sum(1), alpha=alpha)
+                if beta != 1:
+                    bias.mul_(beta) if beta else bias.zero_()
+                bias.add_(e.sum(1), alpha=alpha)
 
 
 def _scales_inside(

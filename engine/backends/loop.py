@@ -2,11 +2,10 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from engine.backends import Affine, Backend, ClippedSum, Extras, Objective, batch_weight, cross_entropy, scale_out
 from engine.backends.batched import Batched
@@ -35,7 +34,7 @@ class Loop(Backend):
     ) -> Float[Tensor, "A"]:
         losses = []
         for client in range(batch.size):
-            variables = _variables(self._row(params, client), tuple(out))
+            variables = _variables(row(params, client), tuple(out))
             loss = self._loss(variables, batch, client, objective, extras)
             gradients = torch.autograd.grad(loss, [variables[n] for n in out], materialize_grads=True)
             own = slice(client, client + 1)
@@ -76,7 +75,7 @@ class Loop(Backend):
     ) -> ClientParams:
         products = []
         for client in range(batch.size):
-            variables = _variables(self._row(params, client), tuple(params))
+            variables = _variables(row(params, client), tuple(params))
             inputs = list(variables.values())
             loss = self._loss(variables, batch, client, objective, extras)
             first = torch.autograd.grad(loss, inputs, create_graph=True, materialize_grads=True)
@@ -87,22 +86,10 @@ class Loop(Backend):
         return {n: torch.stack([p[n] for p in products]) + l2_of[n] * vector[n] for n in params}
 
     def logits(self, model: Model, params: ClientParams, x: Tensor) -> Float[Tensor, "A B C"]:
-        return torch.stack([model.logits(self._row(params, i), x[i]) for i in range(len(x))])
+        return torch.stack([model.logits(row(params, i), x[i]) for i in range(len(x))])
 
     def features(self, params: ClientParams, x: Tensor) -> Float[Tensor, "A B F"]:
-        return torch.stack([self.model.features(self._row(params, i), x[i]) for i in range(len(x))])
-
-    def _row(self, params: ClientParams, client: int) -> SharedParams:
-        """One client's model, its kernels [out, in, H, W] as convolutions take them fastest."""
-        if not self._pools:
-            return row(params, client)
-        kernel = torch.channels_last
-        return {n: p.contiguous(memory_format=kernel) if p.dim() == 4 else p for n, p in row(params, client).items()}
-
-    @cached_property
-    def _pools(self) -> bool:
-        """Max-pooling after a convolution is a fifth faster pixel by pixel; group normalization 3 % slower."""
-        return any(isinstance(m, nn.MaxPool2d) for m in self.model.module.modules())
+        return torch.stack([self.model.features(row(params, i), x[i]) for i in range(len(x))])
 
     def _loss(
         self, variables: SharedParams, batch: Batch, client: int, objective: Objective | None, extras: Extras | None

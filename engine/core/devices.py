@@ -1,12 +1,14 @@
-"""The CPU or GPU of a run: its precision, its free memory, and small tensors sent to it.
+"""The CPU or GPU of a run: its threads, its precision, its free memory, and small tensors sent to it.
 
 Kernels of a GPU are queued. What reads a value back waits until the queue is empty, and so does an ordinary copy to it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch import Tensor
 
 
@@ -17,6 +19,24 @@ def sent(values: Sequence[float] | np.ndarray, device: torch.device, dtype: torc
     if torch.cuda.is_current_stream_capturing():  # the graph would read this memory again, after others have used it
         raise RuntimeError("a step that a CUDA graph replays cannot send numbers from the host")
     return torch.tensor(values, dtype=dtype).pin_memory().to(device, non_blocking=True)
+
+
+def set_threads(count: int) -> None:
+    """Sets the threads of PyTorch and of the BLAS libraries that come with NumPy and SciPy."""
+    torch.set_num_threads(count)
+    threadpool_limits(count, user_api="blas")
+
+
+@contextmanager
+def limited_threads(count: int) -> Iterator[None]:
+    """``set_threads`` for a while."""
+    before = torch.get_num_threads()
+    with threadpool_limits(count, user_api="blas"):
+        torch.set_num_threads(count)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
 
 def allow_tf32(is_allowed: bool) -> None:

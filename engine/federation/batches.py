@@ -140,18 +140,22 @@ class Plan:
 
     def batches(self, data: ClientData) -> Iterator[Batch]:
         """Yields one batch per step."""
-        whole = self._batch(data, 0) if self.is_full else None
+        samples, labels, whole = data.rows[self.rows], data.labels(self.rows), None
         for step in range(self.num_steps):
-            batch = whole if whole and whole.size == self.live(step) else self._batch(data, step)
+            if not (whole and whole.size == self.live(step)):
+                batch = self._batch(data, samples, labels, step)
+                whole = batch if self.is_full else None
             yield replace(batch, x=self.augmentation(batch.x, step)) if self.augmentation else batch
 
-    def _batch(self, data: ClientData, step: int) -> Batch:
+    def _batch(self, data: ClientData, samples: Int[Tensor, "S T B"], labels: Int[Tensor, "S T B"], step: int) -> Batch:
+        """One step's batch, from the places in the pool and the labels of all steps."""
         live, column = self.live(step), 0 if self.is_full else step
         counts = self.counts[column][:live]
-        rows = self.rows[:live, column, : max(1, *counts)]
+        width = max(1, *counts)
+        rows, of_pool, y = (of_steps[:live, column, :width] for of_steps in (self.rows, samples, labels))
         drawn = self.drawn and replace(self.drawn.part(0, live), step=self.drawn.step + step)
-        weight = _weight(counts, data) if drawn is None else _weight_of(counts, drawn.expected, rows.shape[1], data)
-        return Batch(data.features(rows), data.labels(rows), weight, counts, rows, drawn)
+        weight = _weight(counts, data) if drawn is None else _weight_of(counts, drawn.expected, width, data)
+        return Batch(data.pool_features(of_pool), y, weight, counts, rows, drawn)
 
 
 @dataclass(frozen=True)

@@ -71,8 +71,12 @@ class ClientData:
 
     def features(self, places: Tensor) -> Tensor:
         """Samples at ``places`` (any shape) as the model sees them: ``[*places, ...]`` floats."""
-        taken = self.pool.x.index_select(0, self.rows[places.reshape(-1)])
-        return _as_floats(taken.view(*places.shape, *self.sample_shape), self.scale, self.dtype)
+        return self.pool_features(self.rows[places])
+
+    def pool_features(self, rows: Tensor) -> Tensor:
+        """The same of samples at ``rows`` of the pool."""
+        taken = self.pool.x.index_select(0, rows.reshape(-1))
+        return _as_floats(taken.view(*rows.shape, *self.sample_shape), self.scale, self.dtype)
 
     def labels(self, places: Tensor) -> Tensor:
         """Labels at ``places`` (any shape)."""

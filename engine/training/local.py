@@ -380,7 +380,7 @@ def _train_chunk(
     c = Live(task, begin, len(chunk.loss), chunk)
 
     def train(*batches: Batch) -> None:
-        chunk.loss[: c.size] += step(c, *batches)
+        chunk.loss[: c.size].add_(step(c, *batches))
 
     run = train if graphs is None else graphs.repeated(train, plans)
     for batches in task.steps(plans):

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import torch
-
 from engine.analyses.support.loaded_run import Subject
 from engine.config.schema import RunConfig, read_options
+from engine.core.devices import set_threads
 from engine.core.errors import Unsupported
 from engine.core.findings import Findings
 from engine.core.registry import ANALYSES
@@ -116,7 +115,7 @@ class AnalysisSession:
         entry = ANALYSES.get(analysis.kind)
         options: Any = read_options(entry.options, analysis.params, analysis.kind)
         config = RunConfig.from_dict(run.config)
-        torch.set_num_threads(config.machine.threads or self.threads)
+        set_threads(config.machine.threads or self.threads)
         models, round = self._models(run, options.which)
         data_dir = self.ticket.data_dir
         subject = Subject.load(config, models, round, data_dir=data_dir, progress=self.progress)

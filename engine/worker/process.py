@@ -118,10 +118,12 @@ def warm_up(slot: Slot) -> None:
         os.nice(max(0, slot.nice - os.nice(0)))  # Ray starts workers with a niceness of its own
     import torch
 
+    from engine.core.devices import set_threads
+
     for name in SESSIONS:
         import_module(name)
     slow_imports.load()
-    torch.set_num_threads(slot.threads)
+    set_threads(slot.threads)
     if slot.gpu is not None:
         torch.cuda.set_device(slot.gpu)
     with suppress(FedscapeError):  # a broken plugin: the run reports it and ends

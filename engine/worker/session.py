@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-import torch
-
 from engine.config.schema import RunConfig
+from engine.core.devices import set_threads
 from engine.core.errors import CheckpointInvalid
 from engine.core.lockstep import Lockstep
 from engine.core.vocabulary import MODELS_OF, When
@@ -73,7 +72,7 @@ class Session:
     def _compute(self) -> Outcome:
         run = until_available(lambda: self.store.queue.get(self.ticket.run_id))
         config = RunConfig.from_dict(run.config)
-        torch.set_num_threads(config.machine.threads or self.threads)
+        set_threads(config.machine.threads or self.threads)
         tick = self.recorder.tick
         simulation = Simulation(
             config, data_dir=self.ticket.data_dir, tick=tick, progress=lambda *_: tick(), lockstep=self.lockstep

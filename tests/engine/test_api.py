@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 import yaml
+from threadpoolctl import threadpool_info
 
 import engine
 from engine import ALGORITHMS, InvalidConfig, api, parse_experiment, run
@@ -30,6 +31,11 @@ CONFIG: dict[str, Any] = {
     "algorithms": ["fedavg", "local_train"],
     "seeds": [0, 1],
 }
+
+
+def blas_threads() -> set[int]:
+    """The threads of the BLAS libraries of NumPy and SciPy."""
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
 
 
 def without_seconds(text: str) -> list[Any]:
@@ -142,10 +148,13 @@ def test_a_mistake_is_raised_before_training() -> None:
 
 @pytest.mark.parametrize("together", [1, 3])
 def test_the_number_of_threads_is_restored(together: int) -> None:
-    before = torch.get_num_threads()
-    result = run({**CONFIG, "threads": 2, "seeds": [0, 1, 2], "seeds_together": together})
+    before = torch.get_num_threads(), blas_threads()
+    seen = set[int]()
+    config = {**CONFIG, "threads": 2, "seeds": [0, 1, 2], "seeds_together": together}
+    result = run(config, progress=lambda *_: seen.update(blas_threads()))
     assert {run.provenance["threads"] for run in result.runs if run.provenance} == {2}
-    assert torch.get_num_threads() == before
+    assert seen == {2}, "the libraries of NumPy and SciPy have as many"
+    assert (torch.get_num_threads(), blas_threads()) == before
 
 
 def test_models_are_in_the_order_of_the_runs() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from engine.core.devices import set_threads
 from engine.worker.process import work_on
 from storage import Store
 from tests.worker.samples import claim, compute, queue
@@ -13,7 +14,7 @@ from tests.worker.samples import claim, compute, queue
 @pytest.fixture(autouse=True)
 def restore_one_thread() -> Iterator[None]:
     yield
-    torch.set_num_threads(1)
+    set_threads(1)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from torch import nn
 from torch.distributions import MultivariateNormal
 from torch.nn import functional as F
 
-from engine.algorithms.pfedfda import coefficients, folds_of
+from engine.algorithms.pfedfda import coefficients, folds_of, smoothed, solved_by_scipy, solved_by_torch
 from engine.core.errors import Unsupported
 from engine.core.registry import ALGORITHMS
 from engine.core.streams import key, permutation_prefix
@@ -208,10 +208,20 @@ def test_clients_with_too_few_samples_use_the_shared_statistics():
     torch.testing.assert_close(models["head.bias"][0], bias, rtol=EXACT, atol=EXACT)
 
 
-def test_a_covariance_that_cannot_be_inverted_leaves_the_class_frequencies():
+@pytest.mark.parametrize("solved", [solved_by_scipy, solved_by_torch])
+def test_a_covariance_that_cannot_be_inverted_leaves_the_class_frequencies(solved):
     means = torch.ones(3, 4, dtype=torch.float64)
     for broken in (torch.zeros(4, 4), torch.full((4, 4), torch.nan), -torch.eye(4), torch.full((4, 4), torch.inf)):
-        assert coefficients(means, broken.double(), 1e-4).eq(0).all()
+        assert solved(smoothed(broken.double(), 1e-4), means).eq(0).all()
+
+
+@pytest.mark.parametrize("solved", [solved_by_scipy, solved_by_torch])
+def test_coefficients_solve_the_system_of_the_covariance(solved):
+    generator = torch.Generator().manual_seed(0)
+    root = torch.randn(4, 4, generator=generator, dtype=torch.float64)
+    means = torch.randn(3, 4, generator=generator, dtype=torch.float64)
+    covariance = root @ root.T
+    torch.testing.assert_close(solved(covariance.clone(), means) @ covariance, means, rtol=EXACT, atol=EXACT)
 
 
 def test_the_lower_triangle_is_sent():

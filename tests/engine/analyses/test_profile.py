@@ -51,7 +51,7 @@ def test_each_part_takes_its_known_time(clock: Clock, monkeypatch: pytest.Monkey
     subject, _ = trained(config)
     slowed(clock, monkeypatch, Simulation, "_evaluate", 10.0)
     slowed(clock, monkeypatch, profile.Task, "_plan", 0.5)
-    slowed(clock, monkeypatch, type(subject.task.data.train), "features", 0.25)
+    slowed(clock, monkeypatch, type(subject.task.data.train), "pool_features", 0.25)
     slowed(clock, monkeypatch, type(subject.algorithm), "round", 3.0)
 
     def step(share: float) -> None:  # the tick of a local step
