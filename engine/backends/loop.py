@@ -34,7 +34,7 @@ class Loop(Backend):
     ) -> Float[Tensor, "A"]:
         losses = []
         for client in range(batch.size):
-            variables = _variables(row(params, client), tuple(out))
+            variables = _variables(self._row(params, client), tuple(out))
             loss = self._loss(variables, batch, client, objective, extras)
             gradients = torch.autograd.grad(loss, [variables[n] for n in out], materialize_grads=True)
             own = slice(client, client + 1)
@@ -75,7 +75,7 @@ class Loop(Backend):
     ) -> ClientParams:
         products = []
         for client in range(batch.size):
-            variables = _variables(row(params, client), tuple(params))
+            variables = _variables(self._row(params, client), tuple(params))
             inputs = list(variables.values())
             loss = self._loss(variables, batch, client, objective, extras)
             first = torch.autograd.grad(loss, inputs, create_graph=True, materialize_grads=True)
@@ -86,10 +86,13 @@ class Loop(Backend):
         return {n: torch.stack([p[n] for p in products]) + l2_of[n] * vector[n] for n in params}
 
     def logits(self, model: Model, params: ClientParams, x: Tensor) -> Float[Tensor, "A B C"]:
-        return torch.stack([model.logits(row(params, i), x[i]) for i in range(len(x))])
+        return torch.stack([model.logits(self._row(params, i), x[i]) for i in range(len(x))])
 
     def features(self, params: ClientParams, x: Tensor) -> Float[Tensor, "A B F"]:
-        return torch.stack([self.model.features(row(params, i), x[i]) for i in range(len(x))])
+        return torch.stack([self.model.features(self._row(params, i), x[i]) for i in range(len(x))])
+
+    def _row(self, params: ClientParams, client: int) -> SharedParams:
+        return self.model.laid_out(row(params, client))
 
     def _loss(
         self, variables: SharedParams, batch: Batch, client: int, objective: Objective | None, extras: Extras | None

@@ -114,6 +114,24 @@ class Model:
             drawn = self.make()
         return {n: p.detach() for n, p in drawn.named_parameters()}
 
+    def laid_out(self, params: Params) -> Params:
+        """Kernels [out, in, H, W] as a CPU takes convolutions fastest, for repeated use outside ``vmap``.
+
+        Channels last where a network pools: what a convolution returns has the order of its kernel, and pooling then
+        reads whole pixels. Group normalization is 3 % slower. ``clone`` also sets the order of kernels of one channel,
+        which ``contiguous`` leaves as they are.
+        """
+        if not self._pools:
+            return params
+        return {
+            n: p.clone(memory_format=torch.channels_last) if p.dim() == 4 and p.device.type == "cpu" else p
+            for n, p in params.items()
+        }
+
+    @cached_property
+    def _pools(self) -> bool:
+        return any(isinstance(m, nn.MaxPool2d) for m in self.module.modules())
+
     def logits(self, params: Params, x: Tensor) -> Tensor:
         return self._call(self.module, params, x)
 

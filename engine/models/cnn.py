@@ -14,7 +14,6 @@ from engine.core.errors import Unsupported
 from engine.core.registry import MODELS
 from engine.models import ModelOptions, SplitModel
 from engine.models.images import image_shape, with_channels
-from engine.models.pooling import MaxPool2d
 
 
 class CnnOptions(ModelOptions):
@@ -42,10 +41,10 @@ class Cnn:
         body = nn.Sequential(  # ReLU after pooling: equal results at a quarter of the cost
             *with_channels(input_shape),
             nn.Conv2d(channels, 32, 5),
-            MaxPool2d(),
+            nn.MaxPool2d(2),
             nn.ReLU(),
             nn.Conv2d(32, 64, 5),
-            MaxPool2d(),
+            nn.MaxPool2d(2),
             nn.ReLU(),
             nn.Flatten(),
             nn.Linear(64 * rows * columns, self.options.hidden),

@@ -13,7 +13,6 @@ from torch import nn
 from engine.core.errors import Unsupported
 from engine.core.registry import MODELS
 from engine.models import ModelOptions, SplitModel
-from engine.models.pooling import MaxPool1d
 
 _KERNEL = 9
 
@@ -40,10 +39,10 @@ class HarCnn:
             raise Unsupported(f"model har_cnn requires at least 28 time steps, not {time}; use model: har_mlp")
         body = nn.Sequential(
             nn.Conv1d(channels, 32, _KERNEL),
-            MaxPool1d(),
+            nn.MaxPool1d(2),
             nn.ReLU(),
             nn.Conv1d(32, 64, _KERNEL),
-            MaxPool1d(),
+            nn.MaxPool1d(2),
             nn.ReLU(),
             nn.Flatten(),
             nn.Linear(64 * left, self.options.hidden),

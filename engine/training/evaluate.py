@@ -135,13 +135,13 @@ def _losses(
     task: Task, models: ClientParams, clients: Int[Tensor, "n"], total: int | None = None
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """(place in ``clients`` [m], loss of each model [m, K]) of their training samples, in pieces; see ``slabs``."""
-    K = len(next(iter(models.values())))
+    each = [task.model.laid_out(row(models, k)) for k in range(len(next(iter(models.values()))))]
     with torch.no_grad():
         for owner, x, y in slabs(task, task.data.train, clients, total):
             losses = []
-            for k in range(K):
+            for model in each:
                 task.tick()
-                losses.append(_scores(task.model.logits(row(models, k), x), y)[1])
+                losses.append(_scores(task.model.logits(model, x), y)[1])
             yield owner, torch.stack(losses, dim=1)
 
 
@@ -150,9 +150,10 @@ def _shared(
 ) -> tuple[np.ndarray, np.ndarray]:
     """One model over all samples of the clients, summed by client."""
     totals = torch.zeros(2, len(clients), dtype=torch.float64, device=task.device)
+    params = task.model.laid_out(predictor.params)
     with torch.no_grad():
         for owner, x, y in slabs(task, data, clients):
-            totals.index_add_(1, owner, torch.stack(_scores(_logits(task, predictor, predictor.params, x), y)))
+            totals.index_add_(1, owner, torch.stack(_scores(_logits(task, predictor, params, x), y)))
     correct, loss = totals.cpu().numpy()
     return correct, loss
 

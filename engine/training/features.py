@@ -86,7 +86,7 @@ class Features:
 def shared_features(task: Task, model: SharedParams, data: ClientData, clients: Int[Tensor, "S"]) -> Features:
     """The features of the clients' samples of ``data`` under one body, in the precision of ``model``."""
     found = _none_yet(task, model, data, clients)
-    begin = 0
+    model, begin = task.model.laid_out(model), 0
     with torch.no_grad():
         for owner, x, y in slabs(task, data, clients):
             rows = slice(begin, begin + len(y))

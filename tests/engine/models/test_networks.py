@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 from engine.backends.batched import Batched
 from engine.backends.fused import linear_chain
@@ -217,3 +218,27 @@ def test_residual_networks_know_their_largest_intermediate_result(name: str) -> 
         part.register_forward_hook(lambda _, given, found: sizes.append(found.numel()))
     module(samples(name, shape, 1))
     assert module.widest == max(sizes)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_pooling_on_a_cpu_reads_whole_pixels(channels: int) -> None:
+    model, is_by_pixel = model_of("cnn", (channels, 20, 20)), list[bool]()
+    for layer in model.module.modules():
+        if isinstance(layer, nn.MaxPool2d):
+            layer.register_forward_pre_hook(
+                lambda _, given: is_by_pixel.append(given[0].is_contiguous(memory_format=torch.channels_last))
+            )
+    model.logits(model.laid_out(model.initial(0)), torch.rand(2, channels, 20, 20))
+    assert is_by_pixel == [True, True]
+
+
+def test_the_order_of_kernels_in_memory_changes_no_result() -> None:
+    model, x = model_of("cnn", (1, 20, 20)), torch.rand(2, 1, 20, 20)
+    params = model.initial(0)
+    torch.testing.assert_close(model.logits(model.laid_out(params), x), model.logits(params, x))
+
+
+def test_kernels_stay_as_they_are_where_nothing_is_pooled() -> None:
+    model = model_of("resnet18", (1, 8, 8), width=2)
+    params = model.initial(0)
+    assert model.laid_out(params) is params
