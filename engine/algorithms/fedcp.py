@@ -117,7 +117,8 @@ class FedCp(SplitModels):
         """Body, policy and personal head together, with the global head fixed."""
         lam, sgd, start = self.hparams.lam, SGD.of(task), broadcast(received, cohort.size) | heads
         moving = [n for n in start if not n.startswith(GLOBAL)]
-        objective, body = OnFeatures(partial(_loss, lam), slopes=partial(_slopes, lam)), part(received, task.model.body)
+        objective = OnFeatures(partial(_loss, lam), slopes=partial(_slopes, lam))
+        body = task.model.laid_out(part(received, task.model.body))
 
         def step(c: Live, batch: Batch) -> Tensor:
             extras = {"direction": c.direction}
