@@ -50,4 +50,4 @@ class Cnn:
             nn.Linear(64 * rows * columns, self.options.hidden),
             nn.ReLU(),
         )
-        return SplitModel(body, nn.Linear(self.options.hidden, num_classes))
+        return SplitModel(body, nn.Linear(self.options.hidden, num_classes), widest=32 * (height - 4) * (width - 4))

@@ -48,4 +48,4 @@ class HarCnn:
             nn.Linear(64 * left, self.options.hidden),
             nn.ReLU(),
         )
-        return SplitModel(body, nn.Linear(self.options.hidden, num_classes))
+        return SplitModel(body, nn.Linear(self.options.hidden, num_classes), widest=32 * (time - _KERNEL + 1))

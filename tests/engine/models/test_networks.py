@@ -209,8 +209,8 @@ def test_the_declared_number_of_layers_is_that_of_the_network(name: str) -> None
     assert len(network.layers) == entry.make(entry.options(**options)).num_layers
 
 
-@pytest.mark.parametrize("name", ["resnet18", "resnet50", "wrn28_10"])
-def test_residual_networks_know_their_largest_intermediate_result(name: str) -> None:
+@pytest.mark.parametrize("name", ["cnn", "har_cnn", "resnet18", "resnet50", "wrn28_10"])
+def test_networks_with_convolutions_know_their_largest_intermediate_result(name: str) -> None:
     shape, options = TINY[name]
     module = model_of(name, shape, 3, **options).module.double()
     sizes: list[int] = []
