@@ -232,9 +232,9 @@ class PFedFda(SplitModels):
         weights = torch.stack([_solved(torch.lerp(start, end, share), both.flatten(0, 1)) for share in b.tolist()])
         logits = (weights.flatten(0, 1) @ values.T).view(len(b), *both.shape[:2], -1)
         weights = weights.view(len(b), *both.shape)
-        share = torch.stack([a, 1 - a], -1)
+        of_both = torch.stack([a, 1 - a], -1)
         products = (weights[:, :, None] * both).sum(-1)
-        bias = log_prior - torch.einsum("bgi,bijc,bgj->bgc", share, products, share) / 2
+        bias = log_prior - torch.einsum("bgi,bijc,bgj->bgc", of_both, products, of_both) / 2
         losses, target = torch.empty_like(a), labels.expand(a.shape[1], 1, -1)
         for row, (of_own, of_shared) in enumerate(logits):
             mixed = torch.lerp(of_shared, of_own, a[row, :, None, None]).add_(bias[row, ..., None])
@@ -272,7 +272,7 @@ def coefficients(means: Float[Tensor, "K F"], covariance: Float[Tensor, "F F"], 
 
 
 def smoothed(covariance: Float[Tensor, "F F"], epsilon: float) -> Float[Tensor, "F F"]:
-    """Z'."""
+    """Z' = (1 - epsilon) Z + epsilon tr(Z) / F I."""
     smooth = (1 - epsilon) * covariance
     smooth.diagonal().add_(epsilon / len(covariance) * covariance.trace())
     return smooth
