@@ -64,7 +64,19 @@ def permutation_prefix(
     keys = integers(stream, clients, largest)
     places = torch.arange(keys.shape[1], device=sizes.device)
     keys = keys.masked_fill(places >= sizes[:, None], 0x7FFFFFFFFFFFFFFF)
-    return keys.topk(min(count, keys.shape[1]), dim=1, largest=False, sorted=True).indices
+    return _smallest(keys, min(count, keys.shape[1]))
+
+
+def _smallest(keys: Int[Tensor, "S M"], count: int) -> Int[Tensor, "S J"]:
+    """The places of the ``count`` smallest keys of each row, ascending. On a CPU NumPy sorts several times as fast."""
+    if keys.device.type != "cpu":
+        return keys.topk(count, dim=1, largest=False, sorted=True).indices
+    values = keys.numpy()
+    if count == values.shape[1]:
+        return torch.from_numpy(values.argsort(1))
+    first = values.argpartition(count, 1)[:, :count]
+    order = np.take_along_axis(values, first, 1).argsort(1)
+    return torch.from_numpy(np.take_along_axis(first, order, 1))
 
 
 def integers(stream: int | Int[Tensor, "S"], clients: Int[Tensor, "S"], count: int) -> Int[Tensor, "S J"]:
