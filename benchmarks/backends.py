@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from engine.config.schema import parse_experiment
+from engine.core.devices import set_threads
 from engine.datasets import Pool
 from engine.federation.clients import Federation, lay_out
 from engine.partitioners import Partition
@@ -60,7 +61,7 @@ def main() -> None:
     for name, default in (("rounds", 10), ("clients", 40), ("threads", 1), ("repeats", 5)):
         parser.add_argument(f"--{name}", type=int, default=default)
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    set_threads(options.threads)
     data = federation(options.clients)
     repeats = f"median of {options.repeats} x {options.rounds} rounds"
     print(f"N={options.clients}, {options.threads} thread(s), torch {torch.__version__}, {repeats}")

@@ -14,6 +14,7 @@ import torch
 
 from benchmarks.backends import federation
 from engine.config.schema import parse_experiment
+from engine.core.devices import set_threads
 from engine.federation.clients import Federation
 from engine.simulation.simulate import Simulation
 
@@ -54,7 +55,7 @@ def main() -> None:
     for name, default in (("rounds", 10), ("clients", 40), ("threads", 1), ("repeats", 3)):
         parser.add_argument(f"--{name}", type=int, default=default)
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    set_threads(options.threads)
     data = federation(options.clients)
     print(f"N={options.clients}, {options.threads} thread(s), torch {torch.__version__}")
     print(f"{'setting':18}" + "".join(f"{model + ' ms':>12}{'x':>6}" for model in ("mlr", "dnn")))

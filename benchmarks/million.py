@@ -25,6 +25,7 @@ import torch
 
 from benchmarks.processes import WORKER, Process, parts_of_app, process_tree
 from engine.config.schema import RunConfig, parse_experiment
+from engine.core.devices import set_threads
 from engine.exchange.records import new_run
 from engine.simulation.simulate import Simulation
 from engine.worker import Dispatcher, LocalExecutor
@@ -163,7 +164,7 @@ def main() -> None:
             setattr(arguments, name, value)
     if arguments.limit_gib:
         resource.setrlimit(resource.RLIMIT_AS, (int(arguments.limit_gib * GIB),) * 2)
-    torch.set_num_threads(arguments.threads)
+    set_threads(arguments.threads)
     for run in runs(arguments):
         compare(run) if arguments.kill else measure(run)
 

@@ -52,7 +52,7 @@ REFERENCE = "fedavg"
 PEAK_SIZE = 1024
 PRODUCTS = {
     *("mm", "bmm", "addmm", "addmm_", "baddbmm", "baddbmm_"),
-    *("convolution", "conv2d", "mkldnn_convolution", "convolution_backward"),
+    *("convolution", "conv2d", "mkldnn_convolution", "_slow_conv2d_forward", "convolution_backward"),
 }
 GATHERS = ("index", "index_select", "gather", "take", "embedding", "copy_", "_to_copy")
 

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from engine.core.devices import set_threads
 from engine.core.paths import ROOT
 
 PACKAGES = ("engine", "storage")
@@ -104,7 +105,7 @@ def main() -> None:
     for name, default in (("clients", 20), ("repeats", 40), ("rounds", 6)):
         parser.add_argument(f"--{name}", type=int, default=default)
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    set_threads(1)
     here, other = Tree(ROOT), Tree(options.other.resolve())
     print(f"N={options.clients}, 1 thread, torch {torch.__version__}, {options.repeats} x {options.rounds} rounds")
     print(f"{'model':6}{'method':18}{'ms here':>9}{'here / other':>14}   95 %")

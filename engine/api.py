@@ -6,6 +6,7 @@ result.summary()
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -15,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 from engine.config.alike import without_seeds
 from engine.config.schema import ExperimentConfig, RunConfig, load_config, parse_experiment
@@ -134,7 +134,8 @@ def _run_all(configs: Iterable[RunConfig], progress: Progress | None) -> Iterato
 
 def _run_together(configs: Sequence[RunConfig], progress: Progress | None) -> list[tuple[RunResult, Models]]:
     """One run, or several that are trained together."""
-    with limited_threads(configs[0].machine.threads or torch.get_num_threads()):
+    threads = configs[0].machine.threads
+    with limited_threads(threads) if threads else nullcontext():
         if len(configs) == 1:
             return [_run(configs[0], progress, None)]
         lockstep, finished = Lockstep(), dict[int, tuple[RunResult, Models]]()

@@ -13,7 +13,7 @@ from benchmarks.peers.settings import CHECKED, SETTINGS
 from benchmarks.peers.turns import Job
 
 TOLERANCE = 1e-3  # largest difference of a weight, over the largest change: float32 sums in another order
-OF_CNN = 0.1  # a unit that rounding makes positive on one side only changes by the gradient of a sample
+TOLERANCE_OF_CNN = 0.1  # a unit that rounding makes positive on one side only changes by the gradient of a sample
 
 
 def main() -> None:
@@ -67,7 +67,7 @@ def check(ours: Program, theirs: Program, job: Job) -> None:
     """Exits if the global models differ after two rounds of three full batches from the same weights."""
     apart, moved = difference(ours, theirs, replace(job, local_epochs=3))
     print(f"{job.method} {job.model}: weights changed by up to {moved:.2g}, and differ from ours by up to {apart:.2g}")
-    if not apart < (OF_CNN if job.model == "cnn" else TOLERANCE) * moved:
+    if not apart < (TOLERANCE_OF_CNN if job.model == "cnn" else TOLERANCE) * moved:
         raise SystemExit("not the same computation")
 
 

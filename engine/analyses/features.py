@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 from pydantic import Field
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from engine.algorithms import special_forward

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.func import vmap
 from torch.nn import functional as F
 
 from engine.backends.narrow import linear, log_softmax
@@ -168,6 +169,10 @@ class Backend(Protocol):
 
     def features(self, params: ClientParams, x: Tensor) -> Float[Tensor, "A B F"]:
         """The output of each client's body on its own samples [A, B, ...]."""
+
+    def outputs(self, forward: Callable[[SharedParams, Tensor], Tensor], params: ClientParams, x: Tensor) -> Tensor:
+        """``forward``, a function of one client's parameters and samples, of each client [A, B, ...]."""
+        return vmap(forward)(params, x)
 
 
 def cross_entropy(model: Model, params: SharedParams, x: Tensor, y: Tensor, weight: Tensor, extras: Extras) -> Tensor:

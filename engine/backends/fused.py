@@ -327,8 +327,10 @@ class Fused(Backend):
                 out[f"{layer}.weight"].baddbmm_(e.transpose(1, 2), x, beta=beta, alpha=alpha)
             if f"{layer}.bias" in out:
                 bias = out[f"{layer}.bias"]
-                if beta != 1:
-                    bias.mul_(beta) if beta else bias.zero_()
+                if beta == 0:
+                    bias.zero_()
+                elif beta != 1:
+                    bias.mul_(beta)
                 bias.add_(e.sum(1), alpha=alpha)
 
 

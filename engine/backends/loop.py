@@ -1,6 +1,6 @@
 """A loop over clients with plain autograd: the reference, also used for convolutions on a CPU."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import torch
@@ -86,10 +86,13 @@ class Loop(Backend):
         return {n: torch.stack([p[n] for p in products]) + l2_of[n] * vector[n] for n in params}
 
     def logits(self, model: Model, params: ClientParams, x: Tensor) -> Float[Tensor, "A B C"]:
-        return torch.stack([model.logits(self._row(params, i), x[i]) for i in range(len(x))])
+        return self.outputs(model.logits, params, x)
 
     def features(self, params: ClientParams, x: Tensor) -> Float[Tensor, "A B F"]:
-        return torch.stack([self.model.features(self._row(params, i), x[i]) for i in range(len(x))])
+        return self.outputs(self.model.features, params, x)
+
+    def outputs(self, forward: Callable[[SharedParams, Tensor], Tensor], params: ClientParams, x: Tensor) -> Tensor:
+        return torch.stack([forward(self._row(params, i), x[i]) for i in range(len(x))])
 
     def _row(self, params: ClientParams, client: int) -> SharedParams:
         return self.model.laid_out(row(params, client))

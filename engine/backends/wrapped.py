@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from engine.backends import Backend, ClippedSum, Extras, Objective
-from engine.core.params import ClientParams
+from engine.core.params import ClientParams, SharedParams
 from engine.federation.batches import Batch
 from engine.models import Model
 
@@ -59,3 +59,6 @@ class Wrapped(Backend):
 
     def features(self, params: ClientParams, x: Tensor) -> Float[Tensor, "A B F"]:
         return self.inner.features(params, x)
+
+    def outputs(self, forward: Callable[[SharedParams, Tensor], Tensor], params: ClientParams, x: Tensor) -> Tensor:
+        return self.inner.outputs(forward, params, x)

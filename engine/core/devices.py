@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 
@@ -29,7 +29,7 @@ def set_threads(count: int) -> None:
 
 @contextmanager
 def limited_threads(count: int) -> Iterator[None]:
-    """``set_threads`` for a while."""
+    """``set_threads`` for a while. Of several Python threads, threadpoolctl lets the first one decide about BLAS."""
     before = torch.get_num_threads()
     with threadpool_limits(count, user_api="blas"):
         torch.set_num_threads(count)

@@ -38,6 +38,7 @@ class Drawn:
         return replace(self, numbers=self.numbers[start:stop], expected=self.expected[start:stop])
 
 
+_READ_AHEAD = 64  # steps
 Shape = tuple[int, int, bool]
 """(A, B, whether there are weights) of a batch."""
 
@@ -140,22 +141,32 @@ class Plan:
 
     def batches(self, data: ClientData) -> Iterator[Batch]:
         """Yields one batch per step."""
-        samples, labels, whole = data.rows[self.rows], data.labels(self.rows), None
-        for step in range(self.num_steps):
+        whole = None
+        for step, (rows, of_pool, y) in enumerate(self._samples(data)):
             if not (whole and whole.size == self.live(step)):
-                batch = self._batch(data, samples, labels, step)
+                batch = self._batch(data, step, rows, of_pool, y)
                 whole = batch if self.is_full else None
             yield replace(batch, x=self.augmentation(batch.x, step)) if self.augmentation else batch
 
-    def _batch(self, data: ClientData, samples: Int[Tensor, "S T B"], labels: Int[Tensor, "S T B"], step: int) -> Batch:
-        """One step's batch, from the places in the pool and the labels of all steps."""
-        live, column = self.live(step), 0 if self.is_full else step
-        counts = self.counts[column][:live]
+    def _samples(self, data: ClientData) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Places in ``data`` and in its pool, and labels, of each step [A, B], read for several steps at once."""
+        for begin in range(0, self.num_steps, _READ_AHEAD):
+            end = min(begin + _READ_AHEAD, self.num_steps)
+            rows = self.rows[: self.live(begin), slice(1) if self.is_full else slice(begin, end)]
+            of_pool = data.rows[rows]
+            labels = data.pool_labels(of_pool, rows)
+            for step in range(begin, end):
+                live, column = self.live(step), 0 if self.is_full else step - begin
+                yield rows[:live, column], of_pool[:live, column], labels[:live, column]
+
+    def _batch(self, data: ClientData, step: int, rows: Tensor, of_pool: Tensor, labels: Tensor) -> Batch:
+        live = len(rows)
+        counts = self.counts[0 if self.is_full else step][:live]
         width = max(1, *counts)
-        rows, of_pool, y = (of_steps[:live, column, :width] for of_steps in (self.rows, samples, labels))
         drawn = self.drawn and replace(self.drawn.part(0, live), step=self.drawn.step + step)
         weight = _weight(counts, data) if drawn is None else _weight_of(counts, drawn.expected, width, data)
-        return Batch(data.pool_features(of_pool), y, weight, counts, rows, drawn)
+        x = data.pool_features(of_pool[:, :width])
+        return Batch(x, labels[:, :width], weight, counts, rows[:, :width], drawn)
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,11 @@ class ClientData:
 
     def labels(self, places: Tensor) -> Tensor:
         """Labels at ``places`` (any shape)."""
-        return self.pool.y[self.rows[places]] if self.relabeled is None else self.relabeled[places]
+        return self.pool_labels(self.rows[places], places)
+
+    def pool_labels(self, rows: Tensor, places: Tensor) -> Tensor:
+        """The same, where ``rows`` of the pool at these places are known."""
+        return self.pool.y[rows] if self.relabeled is None else self.relabeled[places]
 
     def of_client(self, client: int) -> tuple[Tensor, Tensor]:
         """(features [M_i, ...], labels [M_i]) of one client, as copies."""

@@ -115,15 +115,15 @@ class Model:
         return {n: p.detach() for n, p in drawn.named_parameters()}
 
     def laid_out(self, params: Params) -> Params:
-        """Kernels [out, in, H, W] as a CPU takes convolutions fastest, for repeated use outside ``vmap``.
+        """The same parameters, with kernels [out, in, H, W] in the memory order that is fastest on a CPU.
 
-        Channels last where a network pools: what a convolution returns has the order of its kernel, and pooling then
-        reads whole pixels. Group normalization is 3 % slower. ``clone`` also sets the order of kernels of one channel,
-        which ``contiguous`` leaves as they are.
+        That is channels last in networks with 2-D max-pooling: what a convolution returns has the order of its kernel,
+        and pooling then reads whole pixels. Networks with group normalization would be 3 % slower. ``vmap`` does not
+        take this order.
         """
         if not self._pools:
             return params
-        return {
+        return {  # ``contiguous`` would leave kernels of one channel as they are
             n: p.clone(memory_format=torch.channels_last) if p.dim() == 4 and p.device.type == "cpu" else p
             for n, p in params.items()
         }

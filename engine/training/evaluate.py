@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.func import vmap
 from torch.nn import functional as F
 
 from engine.core.devices import sent
@@ -166,7 +165,9 @@ def _shared_in_each(
     starts = ends - ends.diff(dim=0, prepend=ends.new_zeros(1, 1))
     owner = torch.repeat_interleave(data.sizes, output_size=data.num_samples)
     totals = torch.zeros(2, data.num_clients, dtype=torch.float64, device=task.device)
-    step = max(1, _slab(task) // (len(sizes) * _sample_bytes(task, data)))
+    sample_bytes = _sample_bytes(task, data)
+    at_once = min(len(sizes), task.backend.chunk_size(task.model, sample_bytes, task.device))  # a loop takes each alone
+    step = max(1, _slab(task) // (at_once * sample_bytes))
     with torch.no_grad():
         for begin in range(0, max(sizes), step):
             task.tick()
@@ -243,7 +244,7 @@ def groups(
 def _stacked_logits(task: Task, predictor: Predictor, params: SharedParams, x: Tensor) -> Tensor:
     if predictor.forward is None:
         return task.backend.logits(task.model, params, x)
-    return vmap(predictor.forward)(params, x)
+    return task.backend.outputs(predictor.forward, params, x)
 
 
 def _logits(task: Task, predictor: Predictor, params: SharedParams, x: Tensor) -> Tensor:

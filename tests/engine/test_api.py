@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 import yaml
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_limits
 
 import engine
 from engine import ALGORITHMS, InvalidConfig, api, parse_experiment, run
@@ -21,6 +21,7 @@ from engine.export import tables
 from engine.export.reading import parse_export
 from engine.simulation.selection import Chosen, Validation
 from tests.support.rounding import equal_to_rounding
+from tests.support.threads import blas_threads
 
 CONFIG: dict[str, Any] = {
     "name": "tiny",
@@ -31,11 +32,6 @@ CONFIG: dict[str, Any] = {
     "algorithms": ["fedavg", "local_train"],
     "seeds": [0, 1],
 }
-
-
-def blas_threads() -> set[int]:
-    """The threads of the BLAS libraries of NumPy and SciPy."""
-    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
 
 
 def without_seconds(text: str) -> list[Any]:
@@ -148,13 +144,22 @@ def test_a_mistake_is_raised_before_training() -> None:
 
 @pytest.mark.parametrize("together", [1, 3])
 def test_the_number_of_threads_is_restored(together: int) -> None:
-    before = torch.get_num_threads(), blas_threads()
     seen = set[int]()
     config = {**CONFIG, "threads": 2, "seeds": [0, 1, 2], "seeds_together": together}
-    result = run(config, progress=lambda *_: seen.update(blas_threads()))
+    before = torch.get_num_threads()
+    with threadpool_limits(1, user_api="blas"):
+        result = run(config, progress=lambda *_: seen.update(blas_threads()))
+        assert blas_threads() == {1}
     assert {run.provenance["threads"] for run in result.runs if run.provenance} == {2}
-    assert seen == {2}, "the libraries of NumPy and SciPy have as many"
-    assert (torch.get_num_threads(), blas_threads()) == before
+    assert seen == {2}
+    assert torch.get_num_threads() == before
+
+
+def test_without_threads_the_numbers_stay_as_they_are() -> None:
+    seen = set[int]()
+    with threadpool_limits(3, user_api="blas"):
+        run(CONFIG, progress=lambda *_: seen.update(blas_threads()))
+    assert seen == {3}
 
 
 def test_models_are_in_the_order_of_the_runs() -> None:

@@ -8,6 +8,7 @@ import torch
 from engine.core.devices import set_threads
 from engine.worker.process import work_on
 from storage import Store
+from tests.support.threads import blas_threads
 from tests.worker.samples import claim, compute, queue
 
 
@@ -20,10 +21,13 @@ def restore_one_thread() -> Iterator[None]:
 @pytest.mark.slow
 def test_threads_are_those_of_the_run_or_else_of_the_slot(store: Store):
     explicit, default = queue(store, threads=3), queue(store)
+    of_blas = list[set[int]]()
     for _ in range(2):
         work_on(store, claim(store), threads=2)
+        of_blas.append(blas_threads())
     found = {run.id: run.provenance["threads"] for run in store.queue.runs()}
     assert found == {explicit[0]: 3, default[0]: 2}
+    assert of_blas == [{3}, {2}]
 
 
 def test_a_cpu_run_does_not_use_the_gpu(store: Store, monkeypatch):

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from benchmarks.peers.turns import Job, Turns, save_arrays
 from engine.config.schema import parse_experiment
+from engine.core.devices import set_threads
 from engine.core.params import SharedParams
 from engine.datasets import Pool
 from engine.federation.clients import Federation, lay_out
@@ -44,7 +45,7 @@ def simulation(job: Job, rounds: int = 1_000_000, evaluate_every: int = 1, test_
 def main() -> None:
     turns = Turns()
     job = turns.job
-    torch.set_num_threads(1)
+    set_threads(1)
     run = simulation(job)
     save_arrays(job.initial, _arrays(run.task.initial_model()))
 

@@ -17,6 +17,7 @@ from engine.models import Model
 from engine.models.residual import group_norm
 from engine.models.tokens import require_fitting_tokens
 from engine.simulation.simulate import Simulation
+from tests.support.builders import federation, simulation
 from tests.support.networks import model_of
 
 TINY = {
@@ -220,16 +221,37 @@ def test_networks_with_convolutions_know_their_largest_intermediate_result(name:
     assert module.widest == max(sizes)
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-def test_pooling_on_a_cpu_reads_whole_pixels(channels: int) -> None:
-    model, is_by_pixel = model_of("cnn", (channels, 20, 20)), list[bool]()
+def pooling_of(model: Model) -> list[bool]:
+    """Whether each input of a max-pooling from now on has the channels last in memory, except of single samples."""
+    found = list[bool]()
+
+    def look(layer: nn.Module, given: tuple[torch.Tensor]) -> None:
+        if len(given[0]) > 1:  # a task finds the width of features by one sample
+            found.append(given[0].is_contiguous(memory_format=torch.channels_last))
+
     for layer in model.module.modules():
         if isinstance(layer, nn.MaxPool2d):
-            layer.register_forward_pre_hook(
-                lambda _, given: is_by_pixel.append(given[0].is_contiguous(memory_format=torch.channels_last))
-            )
+            layer.register_forward_pre_hook(look)
+    return found
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_pooling_on_a_cpu_reads_whole_pixels(channels: int) -> None:
+    model = model_of("cnn", (channels, 20, 20))
+    found = pooling_of(model)
     model.logits(model.laid_out(model.initial(0)), torch.rand(2, channels, 20, 20))
-    assert is_by_pixel == [True, True]
+    assert found == [True, True]
+
+
+# Local steps and own models; losses of several models; features of one body; a body as received in each step.
+@pytest.mark.parametrize("method", ["ditto", "ifca", "knn_per", "fedcp"])
+def test_all_pooling_of_a_run_on_a_cpu_reads_whole_pixels(method: str) -> None:
+    data = federation(features=256, shape=(1, 16, 16), dtype=torch.float32)
+    run = simulation(method, data, model={"name": "cnn", "hidden": 5}, dtype="float32")
+    found = pooling_of(run.task.model)
+    for _ in run.rounds():
+        pass
+    assert found and all(found)
 
 
 def test_the_order_of_kernels_in_memory_changes_no_result() -> None:
