@@ -48,6 +48,7 @@ Diagnostics: own_means and own_covariance, mean a_i and b_i over the cohort.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isfinite
 from typing import Annotated, Literal
 
 import torch
@@ -284,9 +285,9 @@ def _solved(smooth: Float[Tensor, "F F"], means: Float[Tensor, "K F"]) -> Float[
 
 def solved_by_scipy(smooth: Float[Tensor, "F F"], means: Float[Tensor, "K F"]) -> Float[Tensor, "K F"]:
     """By LAPACK. PyTorch also clears the other triangle of the factor, which takes as long as the factor on a CPU."""
-    is_finite = smooth.isfinite().all()  # OpenBLAS reports no failure for NaN
-    _, solved, failed = dposv(smooth.numpy().T, means.numpy().T, overwrite_a=True)
-    return torch.from_numpy(solved.T) if is_finite and not failed else torch.zeros_like(means)
+    factor, solved, failed = dposv(smooth.numpy().T, means.numpy().T, overwrite_a=True)
+    is_solved = not failed and isfinite(factor[-1, -1])  # OpenBLAS reports no failure for NaN, which spreads to here
+    return torch.from_numpy(solved.T) if is_solved else torch.zeros_like(means)
 
 
 def solved_by_torch(smooth: Float[Tensor, "F F"], means: Float[Tensor, "K F"]) -> Float[Tensor, "K F"]:

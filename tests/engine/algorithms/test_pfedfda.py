@@ -211,7 +211,9 @@ def test_clients_with_too_few_samples_use_the_shared_statistics():
 @pytest.mark.parametrize("solved", [solved_by_scipy, solved_by_torch])
 def test_a_covariance_that_cannot_be_inverted_leaves_the_class_frequencies(solved):
     means = torch.ones(3, 4, dtype=torch.float64)
-    for broken in (torch.zeros(4, 4), torch.full((4, 4), torch.nan), -torch.eye(4), torch.full((4, 4), torch.inf)):
+    one_nan = torch.eye(4).index_put_((torch.tensor([2, 1]), torch.tensor([1, 2])), torch.tensor(torch.nan))
+    nothing_finite = torch.full((4, 4), torch.nan), torch.full((4, 4), torch.inf)
+    for broken in (torch.zeros(4, 4), -torch.eye(4), one_nan, *nothing_finite):
         assert solved(smoothed(broken.double(), 1e-4), means).eq(0).all()
 
 
