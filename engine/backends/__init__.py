@@ -110,8 +110,11 @@ class Backend(Protocol):
         """The same without ``training.clip_norm``."""
         return self
 
-    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
-        """Clients to train together so that their live state stays in the cache (CPU) or memory (GPU)."""
+    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, beside: int = 0) -> int:
+        """Clients to train together so that their live state stays in the cache (CPU) or memory (GPU).
+
+        ``beside``: bytes that a client's steps use beside a model and its batch.
+        """
 
     def accumulate(
         self,

@@ -38,8 +38,8 @@ class Batched(Backend):
     def is_repeatable(self) -> bool:
         return True
 
-    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
-        return live_chunk(model, batch_bytes, device)
+    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, beside: int = 0) -> int:
+        return live_chunk(model, batch_bytes, device, beside)
 
     def accumulate(
         self,
@@ -130,9 +130,9 @@ class Batched(Backend):
         return loss
 
 
-def live_chunk(model: Model, batch_bytes: int, device: torch.device, copies: int = 3) -> int:
-    """Clients whose ``copies`` of the parameters and batch fit the cache (CPU), or the free memory (GPU)."""
+def live_chunk(model: Model, batch_bytes: int, device: torch.device, beside: int = 0, copies: int = 3) -> int:
+    """Clients whose ``copies`` of the parameters, batch and other bytes fit the cache (CPU), or the memory (GPU)."""
     if device.type == "cuda":
         per_client = 4 * 3 * model.num_parameters + 2 * batch_bytes
         return max(1, int(_GPU_SHARE * free_bytes(device) / (8 * per_client)))
-    return max(1, _LIVE_BYTES // (4 * copies * model.num_parameters + 2 * batch_bytes))
+    return max(1, _LIVE_BYTES // (4 * copies * model.num_parameters + 2 * batch_bytes + beside))

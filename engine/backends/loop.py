@@ -19,7 +19,7 @@ class Loop(Backend):
     model: Model
     name: str = "loop"
 
-    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
+    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, beside: int = 0) -> int:
         return 1
 
     def accumulate(

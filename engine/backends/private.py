@@ -38,8 +38,9 @@ class Private(Wrapped):
 
         return undo
 
-    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device) -> int:
-        return min(self.inner.chunk_size(model, batch_bytes, device), live_chunk(model, batch_bytes, device))
+    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, beside: int = 0) -> int:
+        of_inner = self.inner.chunk_size(model, batch_bytes, device, beside)
+        return min(of_inner, live_chunk(model, batch_bytes, device, beside))
 
     def accumulate(
         self,

@@ -121,7 +121,9 @@ def _train_cohort(
     is_repeatable: bool,
 ) -> tuple[dict[str, Any], Float[Tensor, "S"]]:
     """The values and losses of ``for_each_client``, of one task."""
-    count, size, begin = len(plans[0].steps), chunk_size(task, plans[0]), 0
+    model_bytes = task.model.num_parameters * torch.finfo(task.dtype).bits // 8
+    beside = max(0, _bytes_of_client(start) + _bytes_of_client(fixed) - model_bytes)
+    count, size, begin = len(plans[0].steps), chunk_size(task, plans[0], beside), 0
     values = {n: _room_for(v) for n, v in start.items()}
     loss = torch.zeros(count, dtype=task.dtype, device=task.device)
     graphs = task.graphs if is_repeatable and task.backend.is_repeatable else None
@@ -144,10 +146,13 @@ def _train_cohort(
     return values, loss
 
 
-def chunk_size(task: Task, plan: Plan) -> int:
-    """Clients to train together: the backend's estimate, or less where that did not fit."""
+def chunk_size(task: Task, plan: Plan, beside: int = 0) -> int:
+    """Clients to train together: the backend's estimate, or less where that did not fit.
+
+    ``beside``: bytes that a client's steps use beside a model and its batch.
+    """
     size = _batch_bytes(task, plan)
-    estimate = task.backend.chunk_size(task.model, size, task.device)
+    estimate = task.backend.chunk_size(task.model, size, task.device, beside)
     return min(estimate, task.fitting.get(size, estimate))
 
 
@@ -396,6 +401,13 @@ def _train_chunk(
 def _rows(value: Any, rows: slice) -> Any:
     """These rows of a tensor, or of all tensors of a dict of them."""
     return value[rows] if isinstance(value, Tensor) else {n: _rows(v, rows) for n, v in value.items()}
+
+
+def _bytes_of_client(value: Any) -> int:
+    """The bytes of one row of a tensor, or of all tensors of a dict of them."""
+    if isinstance(value, Tensor):
+        return value.nbytes // max(1, len(value))
+    return sum(map(_bytes_of_client, value.values()))
 
 
 def _room_for(value: Any) -> Any:

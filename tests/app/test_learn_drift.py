@@ -29,7 +29,7 @@ class Quadratic(Backend):
     clients: Clients
     name: str = "quadratic"
 
-    def chunk_size(self, model: object, batch_bytes: int, device: torch.device) -> int:
+    def chunk_size(self, model: object, batch_bytes: int, device: torch.device, beside: int = 0) -> int:
         return len(self.clients.optima)
 
     def accumulate(

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from engine.backends.batched import live_chunk
+from engine.backends.fused import Fused
 from engine.core.params import broadcast, gather, map_params
 from engine.training.local import SGD, local_sgd
 from tests.support import reference
-from tests.support.builders import LR, SIZES, assert_close, simulation
+from tests.support.builders import LR, SIZES, assert_close, simulation, trained
 from tests.support.reference import as_matrix, steps_of
 from tests.support.settings import DNN, VARIED_TRAINING
 
@@ -60,3 +62,20 @@ def test_strengths_by_client_also_pull_a_part_of_the_parameters():
     )
     assert_close(found.params, expected.params, 1e-12)
     assert torch.equal(found.params["head.weight"], gather(start, torch.arange(cohort.size))["head.weight"])
+
+
+def test_clients_with_several_models_train_in_smaller_chunks(monkeypatch):
+    beside, original = dict[str, int](), Fused.chunk_size
+
+    def chunk_size(self, model, batch_bytes, device, of_client=0):
+        beside[method] = of_client
+        return original(self, model, batch_bytes, device, of_client)
+
+    monkeypatch.setattr(Fused, "chunk_size", chunk_size)
+    for method in ("fedavg", "apfl", "scaffold"):
+        task = trained(method).task
+    size = 8 * task.model.num_parameters
+    assert beside == {"fedavg": 0, "apfl": size + 8, "scaffold": size}  # v and alpha; the drift
+    assert live_chunk(task.model, 100, task.device, 2**20) == 12 * 2**20 // (
+        2**20 + 12 * task.model.num_parameters + 200
+    )
