@@ -1,4 +1,4 @@
-"""A reader's position in the queue for training, updated while the reader waits."""
+"""A reader's position in the queue for training, updated while the reader waits, and the way out of a training."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,11 @@ def queue_position() -> Iterator[None]:
         else:
             line.empty()
 
-    with turns.shown_by(show):
+    def leave() -> None:
+        """Raises the same: Streamlit stops a run of the page in any access to the session's state."""
+        st.session_state.get("any key")
+
+    with turns.shown_by(show, leave):
         yield
 
 

@@ -7,6 +7,7 @@ from contextvars import ContextVar
 
 POLL_S = 0.25
 _show_wait: ContextVar[Callable[[int], None]] = ContextVar("show_wait", default=lambda _: None)
+_leave: ContextVar[Callable[[], object]] = ContextVar("leave", default=lambda: None)
 
 
 class Turns:
@@ -52,13 +53,25 @@ class Turns:
 
 
 @contextmanager
-def shown_by(show: Callable[[int], None]) -> Iterator[None]:
-    """Waits in this block call ``show`` with the number of threads ahead, and with 0 when they end."""
-    token = _show_wait.set(show)
+def shown_by(show: Callable[[int], None], leave: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """Waits in this block call ``show`` with the number of threads ahead, and with 0 when they end.
+
+    ``leave`` is what ``leave_if_outdated`` calls in this block. Either may raise when the reader needs no result.
+    """
+    tokens = _show_wait.set(show), _leave.set(leave)
     try:
         yield
     finally:
-        _show_wait.reset(token)
+        _show_wait.reset(tokens[0])
+        _leave.reset(tokens[1])
+
+
+def leave_if_outdated() -> None:
+    """Raises the exception that stops this run of the page if the reader has pressed something else since.
+
+    To be called often in a computation that sends nothing to the page.
+    """
+    _leave.get()()
 
 
 TURNS = Turns()

@@ -20,6 +20,7 @@ import torch
 from app.data.lru import Lru
 from app.data.once import Once
 from app.data.pools import federation_of, file_state, is_present, pool_of, sample_bytes, split_of
+from app.data.turns import leave_if_outdated
 from engine.config.schema import RunConfig, Training
 from engine.config.tune import Tune
 from engine.core.errors import TooLarge
@@ -174,6 +175,7 @@ def _one_round(run: RunConfig, data: Federation, evaluated: int) -> Timed:
     budget_start = time.perf_counter()
 
     def tick() -> None:
+        leave_if_outdated()
         if time.perf_counter() > budget_start + BUDGET_S:
             raise _Enough
 

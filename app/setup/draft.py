@@ -47,16 +47,21 @@ SECTIONS: dict[str, tuple[Registry, str]] = {
 
 
 def current(form: Form) -> dict[str, Any]:
-    """The draft, loaded from the address if it has a new one."""
+    """The draft, loaded from the address if the page was opened with a new one.
+
+    Later the address is ignored: a run that a press stops may have stored the draft, but not yet its address.
+    """
     packed = url_state.get("config")
     if not packed and url_state.is_history():
         packed = st.session_state.get(UNTOUCHED)
-    if packed and packed != st.session_state.get(LINK):
-        try:
-            load(form, unpack_config(packed))
-        except InvalidConfig as error:
-            st.warning(plain(str(error)))
-        st.session_state[LINK] = packed
+    if url_state.has_arrived():
+        if packed and packed != st.session_state.get(LINK):
+            try:
+                load(form, unpack_config(packed))
+            except InvalidConfig as error:
+                st.warning(plain(str(error)))
+            st.session_state[LINK] = packed
+        url_state.take_arrival()  # last: a run that is stopped before has loaded nothing
     if DRAFT not in st.session_state:
         load(form, DEFAULT)
     return st.session_state[DRAFT]

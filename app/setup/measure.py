@@ -11,6 +11,7 @@ from app.components.queue_position import queue_position
 from app.data.lru import Lru
 from app.data.once import Once
 from app.data.pools import federation_of, file_state
+from app.data.turns import leave_if_outdated
 from app.setup.cost import MAX_STATE_BYTES
 from app.wording import plain
 from engine.config.schema import RunConfig
@@ -68,4 +69,4 @@ def _computed(run: RunConfig) -> float:
     data = federation_of(run)
     if num_bytes(run, data) > MAX_STATE_BYTES:
         return math.nan
-    return heterogeneity.estimate(Simulation(run, data=data).task)[0]
+    return heterogeneity.estimate(Simulation(run, data=data, tick=leave_if_outdated).task)[0]

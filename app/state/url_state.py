@@ -25,7 +25,7 @@ from app.state.visit import Visit, current, start
 KEPT_ON_LINKS = ("presenting",)  # choices that a link to another view keeps
 
 P = ParamSpec("P")
-_is_drawing = ContextVar("is_drawing", default=False)  # by thread: a link starts a run before the last one has stopped
+_is_drawing = ContextVar("is_drawing", default=False)  # by thread: each reader's run has its own
 
 
 @contextmanager
@@ -59,6 +59,11 @@ def fragment(draw: Callable[P, None]) -> Callable[P, None]:
 def address() -> Mapping[str, str]:
     """Return all choices of this visit by name, as written in the address. The mapping follows later choices."""
     return MappingProxyType(current().choices)
+
+
+def has_arrived() -> bool:
+    """Whether the page has read its address since the last ``take_arrival``."""
+    return current().is_new
 
 
 def take_arrival() -> bool:

@@ -18,7 +18,8 @@ TICK_S = 0.25
 class Desk:
     """One reader's state of one story. Only ``train`` trains.
 
-    A press starts a new run of the page while the last one may still train in its own thread: each waits for the other.
+    After a lost connection, a new run of the page can start while the last one still trains in its own thread: each
+    waits for the other.
     """
 
     def __init__(self, story: Story[Any]) -> None:

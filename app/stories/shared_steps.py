@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from app.data.turns import TURNS
+from app.data.turns import TURNS, leave_if_outdated
 
 
 class Step(Protocol):
@@ -59,12 +59,13 @@ class SharedSteps(Generic[StepT]):
         if not training.has(until):
             with TURNS.turn():
                 training = self._training
-                try:
-                    while not training.has(until):
+                while not training.has(until):
+                    leave_if_outdated()
+                    try:
                         training.next()
-                except BaseException:
-                    self._training = _Training(self._start())
-                    raise
+                    except BaseException:
+                        self._training = _Training(self._start())
+                        raise
         return training.steps[number:until]
 
 

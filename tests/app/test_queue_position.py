@@ -38,6 +38,22 @@ def page(is_stopped: bool) -> None:
         st.text("trained")
 
 
+def training_page() -> None:
+    """Trains in its turn until the reader presses something else."""
+    import streamlit as st
+    from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+    from app.components.queue_position import queue_position
+    from app.data.turns import TURNS, leave_if_outdated
+
+    with queue_position(), TURNS.turn():
+        leave_if_outdated()
+        st.text("training")
+        get_script_run_ctx().script_requests.request_stop()
+        leave_if_outdated()
+        raise AssertionError
+
+
 @contextmanager
 def another_turn(until: threading.Event) -> Iterator[None]:
     """A thread that holds the turn until the event."""
@@ -88,6 +104,12 @@ def test_a_page_shows_its_position_until_its_turn_comes(monkeypatch: pytest.Monk
         at = opened(is_stopped=False)
     assert set(shown) == {1}
     assert [text.value for text in at.text] == ["trained"] and not at.get("html")
+
+
+def test_a_training_ends_when_its_run_of_the_page_is_stopped() -> None:
+    at = AppTest.from_function(training_page, default_timeout=WAIT_S).run()
+    assert [text.value for text in at.text] == ["training"] and not at.exception
+    assert len(TURNS) == 0
 
 
 @pytest.mark.parametrize(("ahead", "words"), [(1, "1 person is ahead of you."), (3, "3 people are ahead of you.")])

@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from streamlit.runtime.scriptrunner import StopException
 from streamlit.testing.v1 import AppTest
 
 from app.actions import launch
 from app.actions.uploads import save_upload
 from app.setup import preview
+from app.state import url_state
 from app.state.links import pack_config, unpack_config
 from engine.config.schema import parse_experiment
 from engine.core.errors import DataUnavailable
@@ -100,6 +102,21 @@ def test_a_custom_name_stays(empty_store: Store):
     page = opened(DIGITS)
     page.selectbox(key="setup_form.m1.name").set_value("fedprox").run()
     assert written(page)["name"] == DIGITS["name"]
+
+
+def test_a_run_that_is_stopped_before_it_writes_the_address_loses_no_change(
+    empty_store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    def stop(**_: object) -> None:
+        raise StopException  # as Streamlit does when another press comes
+
+    page = opened(DIGITS)
+    with monkeypatch.context() as patch:
+        patch.setattr(url_state, "choose", stop)
+        page.text_input(key="setup_form.name").set_value("Typed first").run()
+    page.number_input(key="setup_form.training.rounds").set_value(7).run()
+    assert (written(page)["name"], written(page)["training"]["rounds"]) == ("Typed first", 7)
+    assert unpack_config(str(page.query_params["config"]))["name"] == "Typed first"
 
 
 def test_every_change_is_in_the_address(empty_store: Store):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from app.data.lru import Lru
+from app.data.turns import shown_by
 from app.setup import cost
 from app.setup.cost import Cost, Timed
 from app.setup.measure import r_hat
@@ -54,6 +55,28 @@ def test_a_run_costs_time_memory_and_disk():
     estimate = cost.cost_of(a_run())
     assert estimate.seconds is not None and math.isfinite(estimate.seconds) and estimate.seconds > 0
     assert estimate.memory_bytes > 0 and estimate.disk_bytes > 0
+
+
+def test_timing_a_method_ends_with_a_press_and_starts_over_later(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cost, "_moments", Lru(10))
+    left: list[int] = []
+
+    def leave() -> None:
+        left.append(1)
+        raise KeyboardInterrupt  # stands for Streamlit's exceptions, which are no Exception either
+
+    with pytest.raises(KeyboardInterrupt), shown_by(lambda _: None, leave):
+        cost.cost_of(a_run())
+    assert len(left) == 1
+    assert cost.cost_of(a_run()).seconds is not None
+
+
+def test_measuring_r_hat_ends_with_a_press():
+    def leave() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), shown_by(lambda _: None, leave):
+        r_hat(a_run(partition=DIGITS["partition"] | {"num_clients": 9}))
 
 
 def test_notes_depend_on_what_is_evaluated():

@@ -18,7 +18,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.web.server.starlette.starlette_server_config import XSRF_COOKIE_NAME
-from websockets.asyncio.client import connect
+from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
 
 from app import endpoints
@@ -38,6 +38,9 @@ STOP_S = 30.0
 LIMIT = 13  # two of the experiments that Set up opens with, and a place that is too few for a third
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]  # starts a complete app with two web servers
+
+
+RERUN = BackMsg(rerun_script=ClientState(page_name="library")).SerializeToString()
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,25 @@ def queued(app: App, number: int) -> list[int]:
     return [run.id for run in app.store.queue.runs(experiment_ids=[made.id])]
 
 
+def connected(app: App, cookies: httpx2.Cookies, server: int, *session: str) -> connect:
+    """A connection to this web server, of a new page or of one that had a ``session``."""
+    return connect(
+        f"{app.url.replace('http', 'ws', 1)}/_stcore/stream",
+        subprotocols=[Subprotocol(name) for name in ("streamlit", cookies[XSRF_COOKIE_NAME], *session)],
+        origin=Origin(app.url),
+        additional_headers={"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())},
+        port=app.ports[server],
+    )
+
+
+async def message_of(page: ClientConnection, *kinds: str) -> ForwardMsg:
+    """The next message of one of these kinds."""
+    while True:
+        message = ForwardMsg.FromString(await page.recv(decode=False))
+        if message.WhichOneof("type") in kinds:
+            return message
+
+
 def test_signing_in_leads_to_the_page_that_was_opened_with_its_query(
     app: App, signed_in: tuple[str, httpx2.Cookies]
 ) -> None:
@@ -233,29 +255,38 @@ def test_six_presses_at_once_on_both_web_servers_keep_the_limit(
 def test_a_page_is_loaded_again_by_a_web_server_that_does_not_know_its_session(
     app: App, signed_in: tuple[str, httpx2.Cookies]
 ) -> None:
-    cookies = signed_in[1]
-    token = cookies[XSRF_COOKIE_NAME]
-
     async def answer(server: int, *session: str) -> ForwardMsg:
         """The first message of a connection on which the page asks for a run."""
-        async with connect(
-            f"{app.url.replace('http', 'ws', 1)}/_stcore/stream",
-            subprotocols=[Subprotocol(name) for name in ("streamlit", token, *session)],
-            origin=Origin(app.url),
-            additional_headers={"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())},
-            port=app.ports[server],
-        ) as page:
-            await page.send(BackMsg(rerun_script=ClientState(page_name="library")).SerializeToString())
-            while True:
-                message = ForwardMsg.FromString(await page.recv(decode=False))
-                if message.WhichOneof("type") in ("auth_redirect", "new_session"):
-                    return message
+        async with connected(app, signed_in[1], server, *session) as page:
+            await page.send(RERUN)
+            return await message_of(page, "auth_redirect", "new_session")
 
     async def scenario() -> None:
         session = (await answer(0)).new_session.initialize.session_id
         assert (await answer(0, session)).new_session.initialize.session_id == session
         elsewhere = await answer(1, session)
         assert elsewhere.HasField("auth_redirect") and elsewhere.auth_redirect.url == ""  # the address of the page
+
+    event_loop.run(scenario())
+
+
+def test_a_press_during_a_run_of_the_page_ends_it_before_the_next_run_starts(
+    app: App, signed_in: tuple[str, httpx2.Cookies]
+) -> None:
+    """Two runs at once would apply what the browser sent in any order."""
+
+    async def end_of_first() -> int:
+        async with connected(app, signed_in[1], 0) as page:
+            await page.send(RERUN)
+            await message_of(page, "new_session")
+            await page.send(RERUN)
+            return (await message_of(page, "script_finished")).script_finished
+
+    async def scenario() -> None:
+        ends = []
+        while ForwardMsg.FINISHED_EARLY_FOR_RERUN not in ends:  # the first one may have ended before the press came
+            assert len(ends) < 20
+            ends.append(await end_of_first())
 
     event_loop.run(scenario())
 
