@@ -208,7 +208,7 @@ class Registry:
         return tuple(sorted(self._entries))
 
     def __iter__(self) -> Iterator[Entry]:
-        return iter([self.get(n) for n in self.names()])
+        return iter([self._entries[n] for n in self.names()])
 
     def __contains__(self, name: str) -> bool:
         self._scan()

@@ -53,6 +53,7 @@ def test_every_story_trains_on_a_phone(page: Page, server: Server, page_problems
             expect(page.get_by_role("heading", level=1)).to_have_text(story.title, timeout=LOAD_MS)
             page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
             assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+            expect(page.locator(".reading")).to_have_count(1)  # that of the story before is gone
             before = page.locator(".reading").inner_text()
             page.get_by_role("button", name="Play").click()
             expect(page.get_by_role("button", name="Pause")).to_be_visible(timeout=LOAD_MS)
