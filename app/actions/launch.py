@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
@@ -19,6 +20,27 @@ from storage import ExperimentRecord, RunRecord
 
 SAME_CLICK_S = 5.0  # the same list again within this time is a double click
 _LATEST = "launch.latest"
+
+Token = tuple[tuple[str, ...], ...]
+"""The names and digests of what was queued."""
+
+
+@dataclass
+class _Latest:
+    """What this reader queued last.
+
+    It is changed without access to the session's state, where a second click would stop the run of the first.
+    """
+
+    token: Token = ()
+    ids: Sequence[int] = ()
+    at: float = 0.0
+
+    def again(self, token: Token) -> list[ExperimentRecord]:
+        """What was just queued, if it is the same and still exists."""
+        if self.token != token or time.monotonic() - self.at > SAME_CLICK_S:
+            return []
+        return [record for record in map(queries.experiment, self.ids) if record]
 
 
 def queue_experiment(
@@ -65,7 +87,8 @@ def _queue(
     permits.require("queue")
     runs = [new_runs(e) for e in experiments]
     token = tuple((e.name, *(run.digest for run in own)) for e, own in zip(experiments, runs, strict=True))
-    if just_queued := _just_queued(token):
+    latest: _Latest = st.session_state.setdefault(_LATEST, _Latest())
+    if just_queued := latest.again(token):
         return just_queued
     if reason := next(filter(None, (allowed_paths.problem(e.dataset.to_dict()) for e in experiments)), None):
         raise InvalidConfig([f"dataset: {reason}"])
@@ -75,13 +98,5 @@ def _queue(
         created = queries.store().experiments.create_all(
             [(e.name, e.raw, own) for e, own in zip(experiments, runs, strict=True)], owner=person.name
         )
-    st.session_state[_LATEST] = token, [record.id for record in created], time.monotonic()
+        latest.token, latest.ids, latest.at = token, [record.id for record in created], time.monotonic()
     return list(created)
-
-
-def _just_queued(token: tuple[tuple[str, ...], ...]) -> list[ExperimentRecord]:
-    """What this reader just queued, if it is the same and still exists."""
-    latest, ids, at = st.session_state.get(_LATEST, ((), (), 0.0))
-    if latest != token or time.monotonic() - at > SAME_CLICK_S:
-        return []
-    return [record for record in map(queries.experiment, ids) if record]

@@ -1,4 +1,4 @@
-"""A reader's position in the queue for training, updated while the reader waits, and the way out of a training."""
+"""A reader's position in the queue for training, updated while the reader waits."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,11 +20,7 @@ def queue_position() -> Iterator[None]:
         else:
             line.empty()
 
-    def leave() -> None:
-        """Raises the same: Streamlit stops a run of the page in any access to the session's state."""
-        st.session_state.get("any key")
-
-    with turns.shown_by(show, leave):
+    with turns.shown_by(show):
         yield
 
 

@@ -6,10 +6,12 @@ Data is cached and released after a while without use. Several web servers divid
 import os
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from app.data.turns import POLL_S, leave_if_outdated
 from app.wording import size_bytes
 from engine.core.environment import nonnegative_number
 from engine.core.errors import TooLarge
@@ -68,18 +70,34 @@ class KeptData:
 
     def get(self, key: Hashable, needed: Callable[[], float], make: Callable[[], T], size: Callable[[T], float]) -> T:
         """The value of ``key``, made if it is not cached. Raises TooLarge if making it takes too much memory."""
-        with self._lock:
-            kept = self._kept.get(key)
-            if kept is None:
-                num_bytes = needed()
-                require_room(num_bytes)
-                self._make_room(num_bytes)
-                value = make()
-                kept = self._kept[key] = _Kept(value, size(value), self._clock())
-                self._watch()
-            kept.used = self._clock()
-            found: T = kept.value
-            return found
+        kept = self._kept.get(key)
+        if kept is None:
+            with self._locked():
+                kept = self._kept.get(key) or self._made(key, needed, make, size)
+        kept.used = self._clock()
+        found: T = kept.value
+        return found
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the lock. A press ends the wait for another reader's data, which may be downloaded."""
+        while not self._lock.acquire(timeout=POLL_S):
+            leave_if_outdated()
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def _made(
+        self, key: Hashable, needed: Callable[[], float], make: Callable[[], T], size: Callable[[T], float]
+    ) -> _Kept:
+        num_bytes = needed()
+        require_room(num_bytes)
+        self._make_room(num_bytes)
+        value = make()
+        kept = self._kept[key] = _Kept(value, size(value), self._clock())
+        self._watch()
+        return kept
 
     def release_idle(self) -> None:
         """Release entries not used for ``idle_s``."""

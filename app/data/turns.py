@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
 POLL_S = 0.25
 _show_wait: ContextVar[Callable[[int], None]] = ContextVar("show_wait", default=lambda _: None)
-_leave: ContextVar[Callable[[], object]] = ContextVar("leave", default=lambda: None)
 
 
 class Turns:
@@ -53,25 +55,22 @@ class Turns:
 
 
 @contextmanager
-def shown_by(show: Callable[[int], None], leave: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Waits in this block call ``show`` with the number of threads ahead, and with 0 when they end.
-
-    ``leave`` is what ``leave_if_outdated`` calls in this block. Either may raise when the reader needs no result.
-    """
-    tokens = _show_wait.set(show), _leave.set(leave)
+def shown_by(show: Callable[[int], None]) -> Iterator[None]:
+    """Waits in this block call ``show`` with the number of threads ahead, and with 0 when they end."""
+    token = _show_wait.set(show)
     try:
         yield
     finally:
-        _show_wait.reset(tokens[0])
-        _leave.reset(tokens[1])
+        _show_wait.reset(token)
 
 
 def leave_if_outdated() -> None:
-    """Raises the exception that stops this run of the page if the reader has pressed something else since.
+    """End this run of the page, by an exception, if the reader has pressed something since it began.
 
-    To be called often in a computation that sends nothing to the page.
+    Call it often in a long computation that draws nothing. Outside a page it has no effect.
     """
-    _leave.get()()
+    if get_script_run_ctx(suppress_warning=True) is not None:
+        st.session_state.get("any key")  # Streamlit stops a run at any access to the session's state
 
 
 TURNS = Turns()

@@ -1,6 +1,7 @@
 """The draft: the configuration being edited, in the session and in the address."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
@@ -18,7 +19,7 @@ from engine.core.errors import InvalidConfig, cut, shown
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Options, Registry
 from engine.partitioners import PartitionOptions
 
-DRAFT, LINK, UNTOUCHED, IDS, COUNTER = (f"setup.{name}" for name in ("draft", "link", "untouched", "ids", "counter"))
+DRAFT, COUNTER = "setup.draft", "setup.counter"
 DEFAULT: dict[str, Any] = {
     "dataset": {"name": "digits"},
     "partition": {
@@ -46,25 +47,48 @@ SECTIONS: dict[str, tuple[Registry, str]] = {
 }
 
 
+@dataclass
+class _Kept:
+    """The draft in the session, with what belongs to it: Streamlit may stop a run at any access to the session.
+
+    ``link`` is the draft as the address says it, ``untouched`` the draft with which the page opened: None until it is
+    drawn, empty if it came from a link.
+    """
+
+    draft: dict[str, Any]
+    ids: list[str]  # of the methods
+    link: str = ""
+    untouched: str | None = None
+
+
+def _kept() -> _Kept:
+    kept: _Kept = st.session_state[DRAFT]
+    return kept
+
+
 def current(form: Form) -> dict[str, Any]:
     """The draft, loaded from the address if the page was opened with a new one.
 
-    Later the address is ignored: a run that a press stops may have stored the draft, but not yet its address.
+    After that, the address is ignored: if a press stopped the last run, it may be older than the draft.
     """
-    packed = url_state.get("config")
-    if not packed and url_state.is_history():
-        packed = st.session_state.get(UNTOUCHED)
+    kept: _Kept | None = st.session_state.get(DRAFT)
+    if kept and kept.untouched is None:  # the first run was stopped, so this one may draw changes
+        kept.untouched = ""
     if url_state.has_arrived():
-        if packed and packed != st.session_state.get(LINK):
+        packed = url_state.get("config")
+        if not packed and url_state.is_history() and kept:
+            packed = kept.untouched
+        if packed and packed != (kept.link if kept else ""):
             try:
                 load(form, unpack_config(packed))
             except InvalidConfig as error:
                 st.warning(plain(str(error)))
-            st.session_state[LINK] = packed
-        url_state.take_arrival()  # last: a run that is stopped before has loaded nothing
+            if DRAFT in st.session_state:
+                _kept().link = packed
+        url_state.take_arrival()  # last: if this run is stopped before, the next one loads again
     if DRAFT not in st.session_state:
         load(form, DEFAULT)
-    return st.session_state[DRAFT]
+    return _kept().draft
 
 
 def load(form: Form, config: Mapping[str, Any]) -> None:
@@ -76,8 +100,11 @@ def load(form: Form, config: Mapping[str, Any]) -> None:
     draft, dropped = drawable(config)
     if draft.get("name") == automatic_name(draft):
         draft = unnamed(draft)
-    st.session_state[DRAFT] = draft
-    st.session_state[IDS] = [_next_id() for _ in draft["algorithms"]]
+    before: _Kept | None = st.session_state.get(DRAFT)
+    loaded = _Kept(draft, [_next_id() for _ in draft["algorithms"]])
+    if before:
+        loaded.link, loaded.untouched = before.link, before.untouched
+    st.session_state[DRAFT] = loaded
     _open_where_wrong(form, draft)
     for line in dropped:
         st.warning(plain(line))
@@ -93,36 +120,41 @@ def chosen(form: Form, draft: Mapping[str, Any], section: str) -> dict[str, Any]
 
 def keep(raw: dict[str, Any]) -> None:
     """Store the draft, and put it into the address unless it is unchanged."""
-    packed = pack_config(raw)
-    st.session_state[DRAFT], st.session_state[LINK] = raw, packed
-    untouched = st.session_state.setdefault(UNTOUCHED, "" if url_state.get("config") else packed)
-    url_state.choose(config=None if packed == untouched else packed)
+    packed, kept = pack_config(raw), _kept()
+    if kept.untouched is None:
+        kept.untouched = "" if url_state.get("config") else packed
+    kept.draft, kept.link = raw, packed
+    url_state.choose(config=None if packed == kept.untouched else packed)
 
 
 def add_algorithm(name: str) -> None:
     """Add a method, with the sweeps that all others share."""
-    entries = st.session_state[DRAFT]["algorithms"]
-    shared = sweeps.shared(st.session_state[DRAFT])
-    entries.append({"name": name} | ({"sweep": shared} if shared else {}))
-    st.session_state[IDS].append(_next_id())
+    kept, new = _kept(), _next_id()
+    shared = sweeps.shared(kept.draft)
+    kept.draft["algorithms"].append({"name": name} | ({"sweep": shared} if shared else {}))
+    kept.ids.append(new)
 
 
-def remove_algorithm(place: int) -> None:
-    del st.session_state[DRAFT]["algorithms"][place]
-    del st.session_state[IDS][place]
+def remove_algorithm(uid: str) -> None:
+    """Remove a method, unless a double click has done so."""
+    kept = _kept()
+    if uid in kept.ids:
+        place = kept.ids.index(uid)
+        del kept.draft["algorithms"][place]
+        del kept.ids[place]
 
 
 def begin_sweep(places: Sequence[int], name: str, values: list[Any]) -> None:
     """Sweeps an option of these methods."""
     for place in places:
-        entry = st.session_state[DRAFT]["algorithms"][place]
+        entry = _kept().draft["algorithms"][place]
         entry["sweep"] = {**(entry.get("sweep") or {}), name: list(values)}
 
 
 def end_sweep(places: Sequence[int], name: str) -> None:
     """Returns these methods to the one value that the option had before."""
     for place in places:
-        entry = st.session_state[DRAFT]["algorithms"][place]
+        entry = _kept().draft["algorithms"][place]
         entry["sweep"] = {option: values for option, values in entry["sweep"].items() if option != name}
 
 
@@ -131,7 +163,7 @@ def begin_study(prefix: str) -> None:
 
     ``prefix`` is the form's.
     """
-    draft = st.session_state[DRAFT]
+    draft = _kept().draft
     draft["tune"] = {}
     for entry in draft["algorithms"]:
         for name, default in _tunable(entry, draft).items():
@@ -148,7 +180,7 @@ def begin_study(prefix: str) -> None:
 
 def end_study(prefix: str) -> None:
     """Make a plain experiment of the draft; what the study added and nobody changed is removed."""
-    draft = st.session_state[DRAFT]
+    draft = _kept().draft
     draft.pop("tune", None)
     for entry in draft["algorithms"]:
         entry.pop("tune", None)
@@ -170,7 +202,7 @@ def _set_val_fraction(prefix: str, draft: dict[str, Any], value: float) -> None:
 
 def ids() -> list[str]:
     """A stable id for each algorithm of the draft, so that it keeps its widgets."""
-    return st.session_state[IDS]
+    return _kept().ids
 
 
 def drawable(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -78,7 +78,7 @@ def _method(
     training = draft["training"]
     path = f"algorithms.{place}"
     with st.container(key=f"{form.prefix}.{uid}.card", gap="xsmall"):
-        remove = partial(_remove_button, f"{form.prefix}.{uid}.remove", place)
+        remove = partial(_remove_button, f"{form.prefix}.{uid}.remove", uid)
         title = f"Method {place + 1}"
         name = pick(form, ALGORITHMS, entry["name"], title, path, key=f"{uid}.name", beside=remove)
         st.caption(plain(_reason(ALGORITHMS.get(name))))
@@ -148,8 +148,8 @@ def _words(entry: Entry, label: str) -> str:
     return text_of(entry).labeled.get(label, "").replace("`", "")
 
 
-def _remove_button(key: str, place: int) -> None:
-    st.button("Remove", key=key, type="tertiary", on_click=drafts.remove_algorithm, args=(place,))
+def _remove_button(key: str, uid: str) -> None:
+    st.button("Remove", key=key, type="tertiary", on_click=drafts.remove_algorithm, args=(uid,))
 
 
 def _fixed(form: Form, key: str, tuned: Tuned) -> list[str]:

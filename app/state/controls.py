@@ -109,8 +109,9 @@ def settle() -> None:
         else:
             pressed.append(control)
     for control in pressed:
-        control.value, control.left = control.now, None
-        control.act(control.value)
+        value = control.now
+        control.act(value)  # first: if this run is stopped here, the next one acts on the same press
+        control.value, control.left = value, None
 
 
 def _several(value: object) -> list[object]:

@@ -25,7 +25,7 @@ from app.state.visit import Visit, current, start
 KEPT_ON_LINKS = ("presenting",)  # choices that a link to another view keeps
 
 P = ParamSpec("P")
-_is_drawing = ContextVar("is_drawing", default=False)  # by thread: each reader's run has its own
+_is_drawing = ContextVar("is_drawing", default=False)  # per thread: every run of a page has its own
 
 
 @contextmanager
@@ -66,11 +66,9 @@ def has_arrived() -> bool:
     return current().is_new
 
 
-def take_arrival() -> bool:
-    """Whether the page has read its address since the last call."""
-    visit = current()
-    is_new, visit.is_new = visit.is_new, False
-    return is_new
+def take_arrival() -> None:
+    """Call it when the page has done what its address asks for."""
+    current().is_new = False
 
 
 def is_history() -> bool:

@@ -18,7 +18,7 @@ TICK_S = 0.25
 class Desk:
     """One reader's state of one story. Only ``train`` trains.
 
-    After a lost connection, a new run of the page can start while the last one still trains in its own thread: each
+    After a lost connection, a new run of the page can start while the last one still trains in its own thread: one
     waits for the other.
     """
 

@@ -65,7 +65,7 @@ def lesson(reader: Reader, place: Place, room: Classroom) -> None:
 def arrived() -> Reader:
     """Return the reader. On arrival, open the story and place that the address names, else the last ones."""
     reader: Reader = st.session_state.setdefault("learn", Reader(next(iter(stories()))))
-    if url_state.take_arrival():
+    if url_state.has_arrived():
         classroom().arrive(url_state.get("room"))
         is_history = url_state.is_history()
         slug = url_state.value("story", list(stories()), next(iter(stories())) if is_history else reader.slug)
@@ -74,6 +74,7 @@ def arrived() -> Reader:
         chosen = {name: value for name, value in url_state.address().items() if name in names_of(reader.desk.story)}
         if chosen or is_history or reader.desk.place is None:
             reader.desk.place = place_of(reader.desk.story, chosen)
+        url_state.take_arrival()  # last: if this run is stopped before, the next one arrives again
     return reader
 
 

@@ -6,12 +6,15 @@ from functools import partial
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from streamlit.runtime.scriptrunner import StopException
 from streamlit.testing.v1 import AppTest
 
+from app.learn.classroom import Classroom
 from app.state import links
+from app.stories import stories
 from app.stories.lambda_dial import STORY
 from engine.config.schema import parse_experiment
-from tests.app.pages import open_page, without_marks
+from tests.app.pages import ENOUGH_S, VIEWS, open_page, without_marks
 
 opened = partial(open_page, "learn", story=STORY.slug)
 
@@ -57,6 +60,20 @@ def test_a_scene_sets_the_sliders_and_play_trains() -> None:
 def test_sliders_are_in_the_address() -> None:
     learn = opened(spread="0.5", share="0.02")
     assert "λ = 0.02" in reading(learn) and "At R = 0.5" in reading(learn)
+
+
+def test_a_link_is_followed_although_a_press_stops_the_first_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise StopException
+
+    learn = AppTest.from_file(VIEWS / "learn.py", default_timeout=ENOUGH_S)
+    learn.query_params["story"] = "skews"
+    with monkeypatch.context() as patch:
+        patch.setattr(Classroom, "arrive", stop)
+        learn.run()
+    learn.run()
+    assert learn.query_params["story"] == "skews"
+    assert learn.title[0].value == stories()["skews"].title
 
 
 def test_an_invalid_address_opens_the_first_scene() -> None:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from app.data.lru import Lru
-from app.data.turns import TURNS, shown_by
-from app.stories import mini_run, shared_run, stories
+from app.data.turns import TURNS
+from app.stories import mini_run, shared_run, shared_steps, stories
 from app.stories.shared_steps import Run, SharedSteps
 from app.stories.story import Place, place_of
 from engine.simulation.simulate import Simulation
@@ -72,16 +72,18 @@ def test_nothing_is_computed_before_it_is_needed() -> None:
     assert (fast.round, slow.round, computed) == (3, 0, [0, 1, 2, 3])
 
 
-def test_a_press_ends_a_training_between_two_steps_and_keeps_those_before() -> None:
+def test_a_press_ends_a_training_between_two_steps_and_keeps_those_before(monkeypatch: pytest.MonkeyPatch) -> None:
     computed: list[int] = []
     run = Run(SharedSteps(lambda: counting(computed)))
 
     def leave() -> None:
         if computed[-1] == 2:
-            raise KeyboardInterrupt  # stands for Streamlit's exceptions, which are no Exception either
+            raise KeyboardInterrupt  # like Streamlit's exceptions, not an Exception
 
-    with pytest.raises(KeyboardInterrupt), shown_by(lambda _: None, leave):
-        run.advance(5)
+    with monkeypatch.context() as patch:
+        patch.setattr(shared_steps, "leave_if_outdated", leave)
+        with pytest.raises(KeyboardInterrupt):
+            run.advance(5)
     assert (run.round, computed) == (0, [0, 1, 2])
     run.advance(5)
     assert (run.round, computed) == (5, [*range(6)])

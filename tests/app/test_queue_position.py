@@ -43,10 +43,9 @@ def training_page() -> None:
     import streamlit as st
     from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-    from app.components.queue_position import queue_position
     from app.data.turns import TURNS, leave_if_outdated
 
-    with queue_position(), TURNS.turn():
+    with TURNS.turn():
         leave_if_outdated()
         st.text("training")
         get_script_run_ctx().script_requests.request_stop()

@@ -1,16 +1,19 @@
 """The Set up page on its own database."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import streamlit as st
 import yaml
-from streamlit.runtime.scriptrunner import StopException
+from streamlit.runtime.scriptrunner import StopException, get_script_run_ctx
 from streamlit.testing.v1 import AppTest
 
 from app.actions import launch
 from app.actions.uploads import save_upload
+from app.setup import draft as drafts
 from app.setup import preview
 from app.state import url_state
 from app.state.links import pack_config, unpack_config
@@ -18,6 +21,7 @@ from engine.config.schema import parse_experiment
 from engine.core.errors import DataUnavailable
 from engine.core.registry import ALGORITHMS, DATASETS, PARTITIONERS
 from storage import StorageError, Store
+from storage.experiments import Experiments
 from tests.app.pages import words
 from tests.app.samples import DIGITS
 
@@ -52,6 +56,45 @@ def expanders(page: AppTest) -> list[str]:
 
 def messages(page: AppTest) -> list[str]:
     return [error.value for error in page.error]
+
+
+class StoppingSession:
+    """``st.session_state``, which stops the run at one access, as Streamlit does when another press comes.
+
+    ``left`` is the number of accesses until then.
+    """
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def __getattr__(self, name: str) -> Any:
+        self._count()
+        return getattr(st.session_state, name)
+
+    def __getitem__(self, key: str) -> Any:
+        self._count()
+        return st.session_state[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._count()
+        st.session_state[key] = value
+
+    def __contains__(self, key: str) -> bool:
+        self._count()
+        return key in st.session_state
+
+    def _count(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.left = -1_000_000
+            raise StopException
+
+
+def stop_this_run() -> None:
+    """As another press does."""
+    context = get_script_run_ctx()
+    assert context is not None and context.script_requests is not None
+    context.script_requests.request_stop()
 
 
 def queue_button(page: AppTest) -> Any:
@@ -421,6 +464,60 @@ def test_a_double_click_queues_once(empty_store: Store):
     queue_button(page).click().run()
     (kept,) = empty_store.experiments.list()
     assert any(f"/live?experiment={kept.id}" in m.value for m in page.markdown)
+
+
+def test_a_second_click_while_the_first_one_queues_queues_nothing(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
+    original = Experiments.create_all
+
+    def queue(*arguments: Any, **named: Any) -> Any:
+        created = original(*arguments, **named)
+        stop_this_run()
+        return created
+
+    page = opened(DIGITS)
+    with monkeypatch.context() as patch:
+        patch.setattr(Experiments, "create_all", queue)
+        queue_button(page).click().run()
+    assert not any("/live?experiment" in text.value for text in page.markdown)
+    queue_button(page).click().run()
+    (kept,) = empty_store.experiments.list()
+    assert any(f"/live?experiment={kept.id}" in text.value for text in page.markdown)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("press", ["add", "remove", "open"])
+def test_a_press_during_a_change_of_the_draft_leaves_a_page_that_works(
+    press: str, empty_store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    """A run is stopped at the first access to the session in app.setup.draft, at the second one, and so on."""
+    for number in range(1, 40):
+        page = AppTest.from_file(VIEW, default_timeout=60)
+        if press != "open":
+            page.run()
+        if press == "add":
+            page.selectbox(key="setup_form.add").set_value("fedprox")
+        elif press == "remove":
+            page.button(key=f"setup_form.{page.session_state[drafts.DRAFT].ids[1]}.remove").click()
+        with monkeypatch.context() as patch:
+            session = StoppingSession(number)
+            patch.setattr(drafts, "st", SimpleNamespace(session_state=session, warning=st.warning))
+            page.run()
+        page.run()
+        assert not page.exception, number
+        assert queue_button(page).label in (
+            "Queue 6 runs",
+            {"add": "Queue 8 runs", "remove": "Queue 4 runs"}.get(press),
+        )
+        if session.left > 0:  # it was not stopped
+            break
+    assert session.left > 0 and number > 3
+
+
+def test_a_double_click_removes_one_method(empty_store: Store):
+    page = opened()
+    first, *others = page.session_state[drafts.DRAFT].ids
+    page.button(key=f"setup_form.{first}.remove").click().run()
+    assert page.session_state[drafts.DRAFT].ids == others
 
 
 @pytest.mark.slow

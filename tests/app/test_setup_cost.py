@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from app.data.lru import Lru
-from app.data.turns import shown_by
-from app.setup import cost
+from app.setup import cost, measure
 from app.setup.cost import Cost, Timed
 from app.setup.measure import r_hat
 from engine.channel.open import Open
@@ -57,25 +56,22 @@ def test_a_run_costs_time_memory_and_disk():
     assert estimate.memory_bytes > 0 and estimate.disk_bytes > 0
 
 
-def test_timing_a_method_ends_with_a_press_and_starts_over_later(monkeypatch: pytest.MonkeyPatch):
+def leave() -> None:
+    raise KeyboardInterrupt  # like Streamlit's exceptions, not an Exception
+
+
+def test_a_press_ends_the_timing_of_a_method_which_starts_over_later(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(cost, "_moments", Lru(10))
-    left: list[int] = []
-
-    def leave() -> None:
-        left.append(1)
-        raise KeyboardInterrupt  # stands for Streamlit's exceptions, which are no Exception either
-
-    with pytest.raises(KeyboardInterrupt), shown_by(lambda _: None, leave):
-        cost.cost_of(a_run())
-    assert len(left) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(cost, "leave_if_outdated", leave)
+        with pytest.raises(KeyboardInterrupt):
+            cost.cost_of(a_run())
     assert cost.cost_of(a_run()).seconds is not None
 
 
-def test_measuring_r_hat_ends_with_a_press():
-    def leave() -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt), shown_by(lambda _: None, leave):
+def test_a_press_ends_the_measurement_of_r_hat(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(measure, "leave_if_outdated", leave)
+    with pytest.raises(KeyboardInterrupt):
         r_hat(a_run(partition=DIGITS["partition"] | {"num_clients": 9}))
 
 

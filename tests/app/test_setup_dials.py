@@ -157,7 +157,7 @@ def own_part(page: AppTest, dial: str, part: str) -> Any:
 def open_method(config: dict[str, Any]) -> AppTest:
     """Set up with the section of the first method open."""
     page = opened(config)
-    return expand(page, page.session_state[drafts.IDS][0])
+    return expand(page, page.session_state[drafts.DRAFT].ids[0])
 
 
 def test_dials_of_a_method_are_kept_as_they_were_given_and_drawn_in_its_section(empty_store: Store):
@@ -165,7 +165,7 @@ def test_dials_of_a_method_are_kept_as_they_were_given_and_drawn_in_its_section(
     assert written(page)["algorithms"][0] == OWN
     (line,) = [caption for caption in captions(page) if caption.startswith("For this method only: ")]
     assert "attack" in line and "privacy" in line and "no system" in line
-    page = expand(page, page.session_state[drafts.IDS][0])
+    page = expand(page, page.session_state[drafts.DRAFT].ids[0])
     assert written(page)["algorithms"][0] == OWN
     assert own_part(page, "privacy", "noise").value == 3.0 and own_part(page, "attack", "share").value == 0.1
     assert not own_part(page, "system", "on").value and own_part(page, "attack", "name").value == "sign_flip"
@@ -212,7 +212,7 @@ def test_a_sweep_of_a_methods_own_dial_is_kept_and_drawn_at_its_field(empty_stor
     page = opened(SMALL | {"algorithms": [entry, {"name": "local_train"}]})
     assert written(page)["algorithms"][0] == entry
     assert any("privacy.noise swept" in label for label in expanders(page))
-    page = expand(page, page.session_state[drafts.IDS][0])
+    page = expand(page, page.session_state[drafts.DRAFT].ids[0])
     assert written(page)["algorithms"][0] == entry and len([m for m in page.multiselect if "oise" in m.label]) == 1
 
 

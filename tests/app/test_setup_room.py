@@ -1,6 +1,8 @@
 """Data in the web process: estimated first, refused if too large, and released when unused."""
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,34 @@ def test_the_least_recently_used_data_is_released_first(monkeypatch: pytest.Monk
         get(key)
     assert made == ["a", "b", "c", "b"]
     assert kept.num_bytes == 8e6
+
+
+def test_a_press_ends_the_wait_for_data_that_another_reader_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, is_making, may_end = KeptData(), threading.Event(), threading.Event()
+    kept.get("kept", lambda: 1.0, lambda: "kept", lambda _: 1.0)
+
+    def make() -> str:
+        is_making.set()
+        assert may_end.wait(60)
+        return "made"
+
+    def leave() -> None:
+        raise KeyboardInterrupt  # like Streamlit's exceptions, not an Exception
+
+    def get(key: str) -> str:
+        return kept.get(key, lambda: 1.0, make, lambda _: 1.0)
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(get, "other")
+        assert is_making.wait(60)
+        try:
+            assert get("kept") == "kept"  # without a wait
+            monkeypatch.setattr(memory_limit, "leave_if_outdated", leave)
+            with pytest.raises(KeyboardInterrupt):
+                get("another")
+        finally:
+            may_end.set()
+        assert other.result(60) == get("other") == "made"
 
 
 def test_unused_data_is_released() -> None:

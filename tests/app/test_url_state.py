@@ -1,9 +1,11 @@
 """Choices in the address: a delayed browser changes nothing, and Back and links are read."""
 
 import pytest
+from streamlit.runtime.scriptrunner import StopException
 from streamlit.testing.v1 import AppTest
 
 from app.state import url_state
+from app.state.visit import Visit
 
 
 def script() -> None:
@@ -62,6 +64,18 @@ def test_a_click_sets_the_address_and_the_default_clears_it(page: AppTest) -> No
     assert written(page) == {"model": "global"} and shown(page) == "global 5 fedavg"
     press(page, model="personal")
     assert written(page) == {} and shown(page) == "personal 5 fedavg"
+
+
+def test_a_click_counts_although_another_press_stops_its_run(page: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise StopException
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Visit, "choose", stop)
+        press(page, model="global")
+    page.run()
+    assert shown(page) == "global 5 fedavg"
+    assert written(page) == {"model": "global"}
 
 
 def test_a_click_with_an_old_address_reverts_nothing(page: AppTest) -> None:

@@ -273,7 +273,7 @@ def test_a_page_is_loaded_again_by_a_web_server_that_does_not_know_its_session(
 def test_a_press_during_a_run_of_the_page_ends_it_before_the_next_run_starts(
     app: App, signed_in: tuple[str, httpx2.Cookies]
 ) -> None:
-    """Two runs at once would apply what the browser sent in any order."""
+    """Two runs at once could apply the browser's values in either order."""
 
     async def end_of_first() -> int:
         async with connected(app, signed_in[1], 0) as page:
