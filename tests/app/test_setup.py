@@ -162,6 +162,19 @@ def test_a_run_that_is_stopped_before_it_writes_the_address_loses_no_change(
     assert unpack_config(str(page.query_params["config"]))["name"] == "Typed first"
 
 
+def test_a_change_during_the_first_drawing_is_in_the_address(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
+    def stop(*_: object) -> None:
+        raise StopException
+
+    page = AppTest.from_file(VIEW, default_timeout=60)
+    with monkeypatch.context() as patch:
+        patch.setattr(drafts, "keep", stop)
+        page.run()
+    page.session_state["setup_form.training.rounds"] = 7
+    page.run()
+    assert unpack_config(str(page.query_params["config"]))["training"]["rounds"] == 7
+
+
 def test_every_change_is_in_the_address(empty_store: Store):
     page = opened()
     page.number_input(key="setup_form.partition.classes_per_client.num_clients").set_value(12).run()
