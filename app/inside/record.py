@@ -49,7 +49,8 @@ def what_was_run(run: RunRecord) -> None:
     with st.expander(f"{plural(len(usual), 'option')} at the default", key="run_defaults"):
         _table(usual[list(COLUMNS)].rename(columns=COLUMNS), "run_usual", "Options at their defaults")
     st.caption("Save the configuration and run it without the app to get the same numbers:")
-    st.code(run_config.command(run), language="bash", wrap_lines=True)
+    # Without a language: the colors of Streamlit's syntax highlighting are too faint.
+    st.code(run_config.command(run), language=None, wrap_lines=True)
     with st.container(horizontal=True, vertical_alignment="center", key="run_config"):
         st.download_button(
             "Download YAML",

@@ -20,6 +20,7 @@ const controls = () => [...document.querySelectorAll(`[data-testid=stMain] ${FOC
 const nameOf = (control) =>
   `${control.closest("[class*=st-key-]")?.className.match(/st-key-\S+/)[0]} ${control.ariaLabel ?? control.textContent}`;
 let focused, before, restoring;
+const isGone = () => focused && !focused.control.isConnected;
 addEventListener("focusin", ({ target }) => {
   const all = controls();
   const place = all.indexOf(target);
@@ -29,16 +30,24 @@ addEventListener("focusin", ({ target }) => {
 });
 addEventListener("pointerdown", () => (focused = undefined));
 function restoreFocus() {
-  if (!focused || focused.control.isConnected || document.activeElement !== document.body) return;
+  restoring = undefined;
+  const isFinished = document.querySelector("[data-test-script-state=notRunning]");
+  if (!isGone() || !isFinished || document.activeElement !== document.body) return;
   const all = controls();
   const now = ({ control, name }) => (all.includes(control) ? control : all.find((one) => nameOf(one) === name));
   const previous = before.map(now).findLast(Boolean);
   (now(focused) ?? all[all.indexOf(previous) + 1] ?? previous)?.focus();
 }
-new MutationObserver(([{ target }]) => {
-  clearTimeout(restoring); // what replaces a control may come after it has gone: only a finished run is looked at
-  if (target.dataset.testScriptState === "notRunning") restoring = setTimeout(restoreFocus, 100);
-}).observe(document, { subtree: true, attributeFilter: ["data-test-script-state"] });
+// Only a finished run is looked at, and only after a moment: what replaces a control may come after it has gone. The
+// state alone would not do: Streamlit may draw the start and the end of a run at once, or remove the control later.
+new MutationObserver((changes) => {
+  if (!isGone()) return;
+  if (changes.some(({ type }) => type === "attributes")) {
+    clearTimeout(restoring);
+    restoring = undefined;
+  }
+  restoring ??= setTimeout(restoreFocus, 100);
+}).observe(document, { subtree: true, childList: true, attributeFilter: ["data-test-script-state"] });
 
 // The two keys of a presenter's remote lead through the slides of a story. Streamlit, which counts the keys that are down,
 // must see only the arrow.

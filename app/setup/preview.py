@@ -203,7 +203,8 @@ def queue_panel(
 
 def yaml_panel(raw: Mapping[str, Any]) -> None:
     with st.popover("Show as YAML", type="tertiary", key="yaml"):
-        st.code(yaml.safe_dump(dict(raw), sort_keys=False, allow_unicode=True, width=100), language="yaml")
+        # Without a language: the colors of Streamlit's syntax highlighting are too faint.
+        st.code(yaml.safe_dump(dict(raw), sort_keys=False, allow_unicode=True, width=100), language=None)
         st.caption("For `python -m engine run`. To share this configuration, copy the address of this page.")
 
 

@@ -148,13 +148,17 @@ def test_without_values_no_label_is_the_best() -> None:
 
 @pytest.mark.slow
 def test_while_one_run_is_done_only_claims_about_single_runs_have_a_verdict() -> None:
-    tested = set()
+    tested, seen = set(), set()
     for preset in known().values():
         if not claims(preset):
             continue
         for scale in preset.scales:
             runs = planned(preset, scale)
-            for one in {(want.experiment, want.label): want for want, _ in runs}.values():
+            labels = {(want.experiment, want.label): want for want, _ in runs}
+            if (preset.name, *labels) in seen:
+                continue  # the other scale has the same methods, of which the claims speak
+            seen.add((preset.name, *labels))
+            for one in labels.values():
                 results = underway(preset, scale, runs, lambda want, one=one: want == one)
                 assert len({run.id for run in results.runs}) == 1
                 try:

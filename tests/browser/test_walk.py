@@ -20,6 +20,7 @@ from tests.browser.conftest import (
     PLACEHOLDER,
     READY,
     TRAINED,
+    VIEWPORT,
     PageProblems,
     Server,
     Trained,
@@ -85,20 +86,28 @@ def test_the_walk_covers_every_page() -> None:
     assert list(PAGES) == pages.names()
 
 
-@pytest.mark.parametrize("place", [*PAGES, *FURTHER])
+@pytest.mark.parametrize("place", PAGES)
 def test_every_page_is_complete_and_accessible(
     place: str, page: Page, server: Server, trained: Trained, page_problems: PageProblems
 ) -> None:
-    to = (PAGES | FURTHER)[place]
+    to = PAGES[place]
     opened(page, server.url + to.address(trained), to.charts)
     page.wait_for_selector(PLACEHOLDER, state="hidden", timeout=LOAD_MS)
     assert not to.holds_still or page.evaluate(SHIFTS + TOTAL_SHIFT) < MAX_SHIFT
-    assert_complete(page)
-    expect(page.locator(".strip")).to_contain_text("running", timeout=LOAD_MS)
-    if to.title:
-        expect(page).to_have_title(re.compile(rf"(^|· ){to.title} · Fedscape$"), timeout=LOAD_MS)
-    assert_accessible_in_light(page)
+    assert_complete_and_accessible(page, to)
     assert page_problems == PageProblems()
+
+
+@pytest.mark.timeout(300)
+def test_further_pages_are_complete_and_accessible(
+    page: Page, server: Server, trained: Trained, page_problems: PageProblems
+) -> None:
+    for place, to in FURTHER.items():
+        with noting(place):
+            page.set_viewport_size(VIEWPORT)
+            turned_to(page, server.url + to.address(trained), to.charts)
+            assert_complete_and_accessible(page, to)
+            assert page_problems == PageProblems()
 
 
 @pytest.mark.timeout(300)
@@ -122,6 +131,15 @@ def test_every_variant_of_a_page_is_complete(
             turned_to(page, server.url + to.address(trained), to.charts)
             assert_complete(page)
             assert page_problems == PageProblems()
+
+
+def assert_complete_and_accessible(page: Page, place: Place) -> None:
+    """Leaves the page on a phone."""
+    assert_complete(page)
+    expect(page.locator(".strip")).to_contain_text("running", timeout=LOAD_MS)
+    if place.title:
+        expect(page).to_have_title(re.compile(rf"(^|· ){place.title} · Fedscape$"), timeout=LOAD_MS)
+    assert_accessible_in_light(page)
 
 
 def assert_complete(page: Page) -> None:
