@@ -7,8 +7,8 @@ each message under its field.
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, Literal, Protocol
 
 import streamlit as st
@@ -50,12 +50,35 @@ class Form:
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
+        self._fields, self._unread = f"fields.{prefix}", f"unread.{prefix}"  # in the session
         self._placeholders: dict[str, DeltaGenerator] = {}
 
     def forget(self) -> None:
         """Discard what was typed: the next drawing uses the given values."""
         for key in [k for k in st.session_state if str(k).startswith(f"{self.prefix}.")]:
             del st.session_state[key]
+        st.session_state.pop(self._unread, None)
+
+    @contextmanager
+    def resumed(self) -> Iterator[None]:
+        """Enclose the drawing of the whole form. If it is stopped, the next one starts at the values that it had.
+
+        A link to another page stops it, and Streamlit then forgets the values of all widgets: a number would be lost
+        that was typed just before.
+        """
+        for key, value in st.session_state.get(self._unread, {}).items():
+            self.start(key, value)
+        try:
+            yield
+        except BaseException:  # Streamlit's own stop a run, too
+            st.session_state[self._unread] = self.values()
+            raise
+        st.session_state.pop(self._unread, None)
+
+    def values(self) -> dict[str, Any]:
+        """The values of the fields, by their keys in the session."""
+        fields: dict[str, None] = st.session_state.get(self._fields, {})
+        return {key: st.session_state[key] for key in fields if key in st.session_state}
 
     def expander(
         self, title: str, key: str, changed: Sequence[str] = (), look: Literal["default", "compact"] = "default"
@@ -78,6 +101,7 @@ class Form:
         """Arguments of a widget that starts at ``value`` and then keeps what the reader chose."""
         if key not in st.session_state:
             st.session_state[key] = value
+        st.session_state.setdefault(self._fields, {})[key] = None
         return {"key": key}
 
     def options(

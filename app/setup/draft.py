@@ -51,8 +51,8 @@ SECTIONS: dict[str, tuple[Registry, str]] = {
 class _Kept:
     """The draft in the session, with what belongs to it: Streamlit may stop a run at any access to the session.
 
-    ``link`` is the draft as the address says it, ``untouched`` the draft with which the page opened: None until it is
-    drawn, empty if it came from a link.
+    ``link`` is the draft as the address gives it. ``untouched`` is the draft with which the page opened: None until the
+    page is drawn, empty if the draft came from a link.
     """
 
     draft: dict[str, Any]
@@ -69,15 +69,15 @@ def _kept() -> _Kept:
 def current(form: Form) -> dict[str, Any]:
     """The draft, loaded from the address if the page was opened with a new one.
 
-    After that, the address is ignored: if a press stopped the last run, it may be older than the draft.
+    After that, the address is ignored: if a press stopped the last run, the address may be older than the draft.
     """
     kept: _Kept | None = st.session_state.get(DRAFT)
-    if kept and kept.untouched is None:  # the first run was stopped, so this one may draw changes
+    if kept and kept.untouched is None:  # the first run was stopped, so this one may already have the reader's changes
         kept.untouched = ""
     if url_state.has_arrived():
         packed = url_state.get("config")
         if not packed and url_state.is_history() and kept:
-            packed = kept.untouched
+            packed = kept.untouched or pack_config(DEFAULT)
         if packed and packed != (kept.link if kept else ""):
             try:
                 load(form, unpack_config(packed))
@@ -85,7 +85,7 @@ def current(form: Form) -> dict[str, Any]:
                 st.warning(plain(str(error)))
             if DRAFT in st.session_state:
                 _kept().link = packed
-        url_state.take_arrival()  # last: if this run is stopped before, the next one loads again
+        url_state.take_arrival()  # last: if this run is stopped before that, the next one loads again
     if DRAFT not in st.session_state:
         load(form, DEFAULT)
     return _kept().draft
@@ -155,7 +155,8 @@ def end_sweep(places: Sequence[int], name: str) -> None:
     """Returns these methods to the one value that the option had before."""
     for place in places:
         entry = _kept().draft["algorithms"][place]
-        entry["sweep"] = {option: values for option, values in entry["sweep"].items() if option != name}
+        swept = entry.get("sweep") or {}  # none after a double click
+        entry["sweep"] = {option: values for option, values in swept.items() if option != name}
 
 
 def begin_study(prefix: str) -> None:
@@ -198,6 +199,12 @@ def _set_val_fraction(prefix: str, draft: dict[str, Any], value: float) -> None:
     field = f"{prefix}.partition.{draft['partition']['name']}.val_fraction"
     if field in st.session_state:
         st.session_state[field] = value
+
+
+def last_id() -> int:
+    """The number of the id given last, 0 before the first."""
+    last: int = st.session_state.get(COUNTER, 0)
+    return last
 
 
 def ids() -> list[str]:

@@ -34,17 +34,19 @@ def methods_section(form: Form, draft: Mapping[str, Any]) -> list[dict[str, Any]
     shared = sweeps.shared(draft)
     places = enumerate(zip(drafts.ids(), draft["algorithms"], strict=True))
     drawn = [_method(form, place, uid, entry, draft, shared) for place, (uid, entry) in places]
+    # A list of its own for each addition: else the browser, which may still show the last choice, would add it again.
+    adding = f"{form.prefix}.add.{drafts.last_id()}"
     st.selectbox(
         "Add a method",
         [entry.name for entries in by_family(ALGORITHMS).values() for entry in entries],
         index=None,
-        key=f"{form.prefix}.add",
+        key=adding,
         placeholder="Add a method: type a name, a family or what you need",
         format_func=_offered,
         filter_mode="contains",
         label_visibility="collapsed",
         on_change=_add,
-        args=(f"{form.prefix}.add",),
+        args=(adding,),
     )
     return drawn
 
@@ -223,7 +225,6 @@ def _own_training(
 def _add(key: str) -> None:
     if st.session_state[key]:
         drafts.add_algorithm(st.session_state[key])
-        st.session_state[key] = None
 
 
 def _stand_ins(options: type[Options], training: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,6 +44,7 @@ def first_run(raw: Mapping[str, Any]) -> RunConfig | None:
 
 
 QUEUE = "Queue"
+PRESSED = "setup.queue_pressed"  # in the session: the values of the form when the button was pressed
 SPLIT = "Data per client"
 
 
@@ -174,10 +175,23 @@ def _must_be_provided(name: str, run: RunConfig | None) -> bool:
     return is_chosen and run is not None and not pools.is_present(run.dataset)
 
 
+def forget_press() -> None:
+    """Forget a press on the button after which the page was left before it could queue, and say so."""
+    if st.session_state.pop(PRESSED, None) is not None:
+        st.warning("The experiment was not queued, because this page was left too soon. Press the button again.")
+
+
 def queue_panel(
-    experiment: ExperimentConfig | None, problems: Sequence[str], unplaced: Sequence[str], to_do: Sequence[str] = ()
+    form: Form,
+    experiment: ExperimentConfig | None,
+    problems: Sequence[str],
+    unplaced: Sequence[str],
+    to_do: Sequence[str] = (),
 ) -> None:
-    """The button, or the reason why it is disabled; ``to_do`` are the problems that are not mistakes."""
+    """The button, or the reason why it is disabled; ``to_do`` are the problems that are not mistakes.
+
+    A press counts until it is acted on, since another press may stop the run that it started.
+    """
     number = len(experiment.runs()) if experiment else 0
     is_study = experiment is not None and experiment.tune is not None
     label = "Queue study" if is_study else f"Queue {wording.plural(number, 'run')}" if experiment else "Queue runs"
@@ -190,15 +204,36 @@ def queue_panel(
     with st.container(gap="small", key="queue_bar"):
         with st.container(gap=None):
             landing(QUEUE)
-            pressed = st.button(label, type="primary", key="queue", width="stretch", disabled=bool(reason or refused))
+            st.button(
+                label,
+                type="primary",
+                key="queue",
+                width="stretch",
+                disabled=bool(reason or refused),
+                on_click=_press,
+                args=(form,),
+            )
+        pressed = st.session_state.pop(PRESSED, None)
         if refused:
             st.caption(refused)
         elif is_unfinished:
             st.caption(reason)
         elif reason:
             st.error(reason)
-        elif pressed and experiment:
-            _queue(experiment)
+        elif pressed is not None and experiment:
+            if _is_changed(pressed, form.values()):
+                st.warning("Not queued, because the settings changed after you pressed. Press the button again.")
+            else:
+                _queue(experiment)
+
+
+def _press(form: Form) -> None:
+    st.session_state[PRESSED] = form.values()
+
+
+def _is_changed(values: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether a field has another value now."""
+    return any(key in now and now[key] != value for key, value in values.items())
 
 
 def yaml_panel(raw: Mapping[str, Any]) -> None:

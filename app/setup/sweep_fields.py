@@ -55,7 +55,7 @@ class Sweeps:
             return value
         first = first_values(parameter, value, stand_in)
         about = f"Try several values: {name_in_words(parameter)}"
-        button = partial(self._button, "Sweep", about, drafts.begin_sweep, name, first)
+        button = partial(self._button, "begin_sweep", "Sweep", about, drafts.begin_sweep, name, first)
         return self._form.field(parameter, value, path, key=key, scale=scale, stand_in=stand_in, beside=button)
 
     def _values(self, name: str, label: str, about: str, choices: Sequence[Any], *paths: str) -> None:
@@ -81,14 +81,15 @@ class Sweeps:
             else:
                 typed_text = st.text_input(plain(label), **self._form.start(f"{state}.text", listed(given)), help=help)
                 self.values[name] = read_list(typed_text or "")
-            self._button("One value", "Back to one value", drafts.end_sweep, name)
+            self._button("end_sweep", "One value", "Back to one value", drafts.end_sweep, name)
         methods = [f"algorithms.{place}" for place in self._places(name)]
         self._form.placeholder(*paths, *(f"{method}.{part}{name}" for method in methods for part in ("sweep.", "")))
 
-    def _button(self, label: str, help: str, act: Callable[..., None], name: str, *args: Any) -> None:
+    def _button(self, key: str, label: str, help: str, act: Callable[..., None], name: str, *args: Any) -> None:
+        """Each has a key of its own, or a double click would also press the button that replaces it."""
         st.button(
             label,
-            key=f"{self._form.prefix}.{self._key}.swept.{name}",
+            key=f"{self._form.prefix}.{self._key}.{key}.{name}",
             help=plain(help),
             type="tertiary",
             on_click=act,

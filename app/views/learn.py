@@ -74,7 +74,7 @@ def arrived() -> Reader:
         chosen = {name: value for name, value in url_state.address().items() if name in names_of(reader.desk.story)}
         if chosen or is_history or reader.desk.place is None:
             reader.desk.place = place_of(reader.desk.story, chosen)
-        url_state.take_arrival()  # last: if this run is stopped before, the next one arrives again
+        url_state.take_arrival()  # last: if this run is stopped before that, the next one arrives again
     return reader
 
 

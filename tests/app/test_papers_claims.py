@@ -156,7 +156,7 @@ def test_while_one_run_is_done_only_claims_about_single_runs_have_a_verdict() ->
             runs = planned(preset, scale)
             labels = {(want.experiment, want.label): want for want, _ in runs}
             if (preset.name, *labels) in seen:
-                continue  # the other scale has the same methods, of which the claims speak
+                continue  # the other scale has the same methods, which the claims are about
             seen.add((preset.name, *labels))
             for one in labels.values():
                 results = underway(preset, scale, runs, lambda want, one=one: want == one)

@@ -9,12 +9,14 @@ import pytest
 import streamlit as st
 import yaml
 from streamlit.runtime.scriptrunner import StopException, get_script_run_ctx
+from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
 
 from app.actions import launch
 from app.actions.uploads import save_upload
 from app.setup import draft as drafts
-from app.setup import preview
+from app.setup import methods, preview
 from app.state import url_state
 from app.state.links import pack_config, unpack_config
 from engine.config.schema import parse_experiment
@@ -95,6 +97,32 @@ def stop_this_run() -> None:
     context = get_script_run_ctx()
     assert context is not None and context.script_requests is not None
     context.script_requests.request_stop()
+
+
+def press_during(patch: pytest.MonkeyPatch, module: object, name: str, **request: Any) -> None:
+    """Another press comes when this function of the module is called for the first time."""
+    original, request_rerun = getattr(module, name), [True]
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        context = get_script_run_ctx()
+        assert context is not None and context.script_requests is not None
+        if request_rerun:
+            request_rerun.clear()
+            known = {"page_script_hash": context.page_script_hash, "query_string": context.query_string}
+            context.script_requests.request_rerun(RerunData(**known | request))
+        return original(*arguments, **named)
+
+    patch.setattr(module, name, call)
+
+
+def reported(page: AppTest) -> Any:
+    """The values of all widgets, as a browser that has not received those of the next run reports them again."""
+    return page._tree.get_widget_states()
+
+
+def adding(page: AppTest) -> Any:
+    """The list of methods to add, which has another key after each addition."""
+    return next(one for one in page.selectbox if one.key.startswith("setup_form.add."))
 
 
 def queue_button(page: AppTest) -> Any:
@@ -272,7 +300,7 @@ def test_a_broken_link_still_opens_a_form(empty_store: Store):
 
 def test_methods_are_added_and_removed(empty_store: Store):
     page = opened()
-    page.selectbox(key="setup_form.add").set_value("cgpfl").run()
+    adding(page).set_value("cgpfl").run()
     page.button(key="setup_form.m1.remove").click().run()
     assert [entry["name"] for entry in written(page)["algorithms"]] == ["local_train", "ditto", "cgpfl"]
     assert not page.exception
@@ -280,11 +308,11 @@ def test_methods_are_added_and_removed(empty_store: Store):
 
 def test_methods_to_add_are_grouped_by_family_with_the_reason_to_choose_them(empty_store: Store):
     page = opened()
-    offered = page.selectbox(key="setup_form.add").options
+    offered = adding(page).options
     families = [option.split(" · ")[1] for option in offered]
     assert len(offered) == len(ALGORITHMS.names()) and families == sorted(families, key=families.index)
     assert "FedBN · Split models · inputs differ in contrast, color or sensor, and labels do not" in offered
-    page.selectbox(key="setup_form.add").set_value("fedbn").run()
+    adding(page).set_value("fedbn").run()
     assert any("Needs a model with normalizations" in caption.value for caption in page.caption)
 
 
@@ -338,17 +366,17 @@ def test_decay_is_shown_for_the_step_schedule(empty_store: Store):
 @pytest.mark.slow
 def test_a_sweep_multiplies_the_runs(empty_store: Store):
     page = opened()
-    page.button(key="setup_form.m3.ditto.swept.lam").click().run()
+    page.button(key="setup_form.m3.ditto.begin_sweep.lam").click().run()
     assert written(page)["algorithms"][2]["sweep"] == {"lam": [0.5, 1, 2]}
     page.multiselect(key="setup_form.m3.ditto.sweep.lam").set_value(["0.1", "1", "10", "100"]).run()
     assert queue_button(page).label == "Queue 12 runs"
-    page.button(key="setup_form.m3.ditto.swept.lam").click().run()
+    page.button(key="setup_form.m3.ditto.end_sweep.lam").click().run()
     assert "sweep" not in written(page)["algorithms"][2] and written(page)["algorithms"][2]["lam"] == 1
 
 
 def test_values_typed_at_once_are_several(empty_store: Store):
     page = opened()
-    page.button(key="setup_form.m3.ditto.swept.lam").click().run()
+    page.button(key="setup_form.m3.ditto.begin_sweep.lam").click().run()
     page.multiselect(key="setup_form.m3.ditto.sweep.lam").set_value(["1", "10, 0.03"]).run()
     assert written(page)["algorithms"][2]["sweep"] == {"lam": [0.03, 1, 10]}
 
@@ -357,13 +385,13 @@ def test_values_typed_at_once_are_several(empty_store: Store):
 def test_a_sweep_of_a_training_option_applies_to_all_methods_without_their_own_value(empty_store: Store):
     own = {"name": "ditto", "training": {"lr": 0.3}}
     page = expand(opened(DIGITS | {"algorithms": [{"name": "fedavg"}, own], "seeds": [0], "training": {"lr": 0.05}}))
-    page.button(key="setup_form.training.swept.training.lr").click().run()
-    page.selectbox(key="setup_form.add").set_value("local_train").run()
+    page.button(key="setup_form.training.begin_sweep.training.lr").click().run()
+    adding(page).set_value("local_train").run()
     values = {"training.lr": [0.02, 0.05, 0.1]}
     assert [entry.get("sweep") for entry in written(page)["algorithms"]] == [values, None, values]
     page.multiselect(key="setup_form.training.sweep.training.lr").set_value(["0.05", "0.5"]).run()
     assert queue_button(page).label == "Queue 5 runs"
-    page.button(key="setup_form.training.swept.training.lr").click().run()
+    page.button(key="setup_form.training.end_sweep.training.lr").click().run()
     assert [entry.get("sweep") for entry in written(page)["algorithms"]] == [None] * 3
 
 
@@ -508,7 +536,7 @@ def test_a_press_during_a_change_of_the_draft_leaves_a_page_that_works(
         if press != "open":
             page.run()
         if press == "add":
-            page.selectbox(key="setup_form.add").set_value("fedprox")
+            adding(page).set_value("fedprox")
         elif press == "remove":
             page.button(key=f"setup_form.{page.session_state[drafts.DRAFT].ids[1]}.remove").click()
         with monkeypatch.context() as patch:
@@ -526,11 +554,106 @@ def test_a_press_during_a_change_of_the_draft_leaves_a_page_that_works(
     assert session.left > 0 and number > 3
 
 
-def test_a_double_click_removes_one_method(empty_store: Store):
+def test_a_double_click_removes_one_method(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
     page = opened()
     first, *others = page.session_state[drafts.DRAFT].ids
-    page.button(key=f"setup_form.{first}.remove").click().run()
+    page.button(key=f"setup_form.{first}.remove").click()
+    press_during(monkeypatch, methods, "methods_section", widget_states=reported(page))
+    page.run()
     assert page.session_state[drafts.DRAFT].ids == others
+
+
+@pytest.mark.slow
+def test_a_method_is_added_once_if_another_press_comes_before_the_list_is_drawn_again(
+    empty_store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    page = opened()
+    before = [entry["name"] for entry in written(page)["algorithms"]]
+    adding(page).set_value("fedprox")
+    press_during(monkeypatch, methods, "methods_section", widget_states=reported(page))
+    page.run()
+    assert [entry["name"] for entry in written(page)["algorithms"]] == [*before, "fedprox"]
+    assert adding(page).value is None
+
+
+@pytest.mark.slow
+def test_a_double_click_begins_or_ends_one_sweep(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
+    page = opened()
+    for act, swept in (("begin_sweep", {"lam": [0.5, 1, 2]}), ("end_sweep", None)):
+        page.button(key=f"setup_form.m3.ditto.{act}.lam").click()
+        with monkeypatch.context() as patch:
+            press_during(patch, preview, "cost_panel", widget_states=reported(page))
+            page.run()
+        assert not page.exception and written(page)["algorithms"][2].get("sweep") == swept
+
+
+@pytest.mark.slow
+def test_a_number_typed_before_a_link_to_another_page_is_kept(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
+    page = AppTest.from_file(VIEW.parents[1] / "main.py", default_timeout=60)
+    page.switch_page("views/setup.py").run()
+    page.number_input(key="setup_form.training.rounds").set_value(77)
+    page.selectbox(key="setup_form.model.name").set_value("dnn")
+    with monkeypatch.context() as patch:
+        press_during(patch, methods, "methods_section", page_script_hash=calc_hash("handbook"), query_string="")
+        page.run()
+    assert "What does each method do" in page.title[0].value
+    page.switch_page("views/setup.py").run()
+    assert page.number_input(key="setup_form.training.rounds").value == 77
+    assert (written(page)["training"]["rounds"], written(page)["model"]["name"]) == (77, "dnn")
+
+
+@pytest.mark.slow
+def test_queue_counts_if_another_press_comes_before_it_is_reached(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
+    page = opened(DIGITS)
+    states = reported(page)
+    queue_button(page).click()
+    press_during(monkeypatch, methods, "methods_section", widget_states=states)
+    page.run()
+    assert len(empty_store.experiments.list()) == 1 and "Queued" in words(page) + page.success[0].value
+
+
+@pytest.mark.slow
+def test_queue_says_so_if_a_setting_was_changed_before_it_was_reached(
+    empty_store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    page = opened(DIGITS)
+    page.number_input(key="setup_form.training.rounds").set_value(9)
+    changed = reported(page)
+    page.number_input(key="setup_form.training.rounds").set_value(DIGITS["training"]["rounds"])
+    queue_button(page).click()
+    with monkeypatch.context() as patch:
+        press_during(patch, methods, "methods_section", widget_states=changed)
+        page.run()
+    assert empty_store.experiments.list() == [] and "settings changed" in page.warning[0].value
+    queue_button(page).click().run()
+    assert len(empty_store.experiments.list()) == 1 and written(page)["training"]["rounds"] == 9
+
+
+@pytest.mark.slow
+def test_queue_says_so_if_the_page_was_left_before_it_was_reached(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
+    page = AppTest.from_file(VIEW.parents[1] / "main.py", default_timeout=60)
+    page.switch_page("views/setup.py").run()
+    queue_button(page).click()
+    with monkeypatch.context() as patch:
+        press_during(patch, methods, "methods_section", page_script_hash=calc_hash("live"), query_string="")
+        page.run()
+    page.switch_page("views/setup.py").run()
+    assert "was not queued" in page.warning[0].value and empty_store.experiments.list() == []
+    page.run()
+    assert not page.warning and empty_store.experiments.list() == []
+
+
+def test_back_undoes_a_change_made_while_the_page_was_first_drawn(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
+    page = AppTest.from_file(VIEW, default_timeout=60)
+    with monkeypatch.context() as patch:
+        patch.setattr(drafts, "keep", lambda *_: stop_this_run())
+        page.run()
+    page.session_state["setup_form.training.rounds"] = 7
+    page.run()
+    page.query_params.clear()
+    monkeypatch.setattr(url_state, "is_back_or_forward", lambda: True)
+    page.run()
+    assert written(page)["training"]["rounds"] == drafts.DEFAULT["training"]["rounds"]
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from engine.core.registry import AGGREGATORS, ATTACKS, COMPRESSORS
 from storage import Store
 from tests.app.pages import words
 from tests.app.samples import DIGITS
-from tests.app.test_setup import expand, expanders, messages, opened, queue_button, written
+from tests.app.test_setup import adding, expand, expanders, messages, opened, queue_button, written
 
 SMALL = DIGITS | {"algorithms": [{"name": "fedavg"}, {"name": "local_train"}], "seeds": [0]}
 ATTACK = {"name": "sign_flip", "share": 0.3, "scale": 2.0}
@@ -292,10 +292,10 @@ def test_the_guarantee_of_private_clients_is_shown_at_the_dial(empty_store: Stor
 @pytest.mark.slow
 def test_an_option_of_a_dial_is_swept_for_all_methods(empty_store: Store):
     page = switch(opened(SMALL), "attack")
-    page.button(key="setup_form.training.swept.attack.share").click().run()
+    page.button(key="setup_form.training.begin_sweep.attack.share").click().run()
     assert [entry["sweep"] for entry in written(page)["algorithms"]] == [{"attack.share": [0.1, 0.2, 0.3]}] * 2
     assert queue_button(page).label == "Queue 6 runs"
-    page.selectbox(key="setup_form.add").set_value("ditto").run()
+    adding(page).set_value("ditto").run()
     assert written(page)["algorithms"][2]["sweep"] == {"attack.share": [0.1, 0.2, 0.3]}
     switch(page, "attack", on=False)
     assert not any("sweep" in entry for entry in written(page)["algorithms"])

@@ -98,7 +98,7 @@ def test_a_sweep_of_steps_ends_when_epochs_are_chosen(empty_store: Store):
 def test_a_sweep_of_no_parameter_is_shown_and_can_be_ended(empty_store: Store):
     page = opened(DIGITS | {"algorithms": [{"name": "ditto", "sweep": {"lamda": [1, 2]}}]})
     assert queue_button(page).disabled and any("unknown key" in message for message in messages(page))
-    page.button(key="setup_form.m1.ditto.swept.lamda").click().run()
+    page.button(key="setup_form.m1.ditto.end_sweep.lamda").click().run()
     assert not queue_button(page).disabled and "sweep" not in written(page)["algorithms"][0]
 
 

@@ -50,7 +50,7 @@ def assert_accessible(page: Page) -> None:
 
 
 def assert_accessible_in_light(page: Page) -> None:
-    """Leaves the page on a phone."""
+    """Leaves the viewport at the size of a phone."""
     assert page.get_by_role("heading", level=1).count() == 1
     assert page.evaluate(UNNAMED) == []
     assert page.evaluate(MOVING) == []

@@ -134,7 +134,7 @@ def test_every_variant_of_a_page_is_complete(
 
 
 def assert_complete_and_accessible(page: Page, place: Place) -> None:
-    """Leaves the page on a phone."""
+    """Leaves the viewport at the size of a phone."""
     assert_complete(page)
     expect(page.locator(".strip")).to_contain_text("running", timeout=LOAD_MS)
     if place.title:
