@@ -61,24 +61,22 @@ class Form:
 
     @contextmanager
     def resumed(self) -> Iterator[None]:
-        """Enclose the drawing of the whole form. If it is stopped, the next one starts at the values that it had.
+        """Enclose the drawing of the whole form. If it is stopped, the next one starts with the values the fields had.
 
-        A link to another page stops it, and Streamlit then forgets the values of all widgets: a number would be lost
-        that was typed just before.
+        A press on a link to another page stops it, and Streamlit then forgets the values of all widgets, so a number
+        typed just before would be lost.
         """
         for key, value in st.session_state.get(self._unread, {}).items():
             self.start(key, value)
         try:
             yield
-        except BaseException:  # Streamlit's own stop a run, too
-            st.session_state[self._unread] = self.values()
+        except BaseException as stop:
+            if not isinstance(stop, Exception):  # Streamlit stops a run by raising an exception of its own
+                fields: dict[str, None] = st.session_state.get(self._fields, {})
+                chosen = {key: st.session_state[key] for key in fields if key in st.session_state}
+                st.session_state[self._unread] = chosen
             raise
         st.session_state.pop(self._unread, None)
-
-    def values(self) -> dict[str, Any]:
-        """The values of the fields, by their keys in the session."""
-        fields: dict[str, None] = st.session_state.get(self._fields, {})
-        return {key: st.session_state[key] for key in fields if key in st.session_state}
 
     def expander(
         self, title: str, key: str, changed: Sequence[str] = (), look: Literal["default", "compact"] = "default"
@@ -363,7 +361,8 @@ def _words(parameter: Parameter) -> str:
 
 
 def _copy(source: str, target: str) -> None:
-    st.session_state[target] = st.session_state[source]
+    if source in st.session_state:  # not if a link to another page was pressed meanwhile
+        st.session_state[target] = st.session_state[source]
 
 
 def _read(text: str, as_yaml: str) -> Any:

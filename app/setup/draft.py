@@ -73,11 +73,11 @@ def current(form: Form) -> dict[str, Any]:
     """
     kept: _Kept | None = st.session_state.get(DRAFT)
     if kept and kept.untouched is None:  # the first run was stopped, so this one may already have the reader's changes
-        kept.untouched = ""
+        kept.untouched = "" if kept.link else pack_config(DEFAULT)
     if url_state.has_arrived():
         packed = url_state.get("config")
         if not packed and url_state.is_history() and kept:
-            packed = kept.untouched or pack_config(DEFAULT)
+            packed = kept.untouched
         if packed and packed != (kept.link if kept else ""):
             try:
                 load(form, unpack_config(packed))

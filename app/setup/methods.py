@@ -34,7 +34,7 @@ def methods_section(form: Form, draft: Mapping[str, Any]) -> list[dict[str, Any]
     shared = sweeps.shared(draft)
     places = enumerate(zip(drafts.ids(), draft["algorithms"], strict=True))
     drawn = [_method(form, place, uid, entry, draft, shared) for place, (uid, entry) in places]
-    # A list of its own for each addition: else the browser, which may still show the last choice, would add it again.
+    # A new key for each addition: otherwise the browser, which may still show the last choice, would add it again.
     adding = f"{form.prefix}.add.{drafts.last_id()}"
     st.selectbox(
         "Add a method",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,15 @@ def first_run(raw: Mapping[str, Any]) -> RunConfig | None:
 
 
 QUEUE = "Queue"
-PRESSED = "setup.queue_pressed"  # in the session: the values of the form when the button was pressed
+PRESS = "setup.queue_press"  # in the session
 SPLIT = "Data per client"
+
+
+@dataclass
+class _Press:
+    """The latest press on Queue. ``is_answered`` changes without access to the session, where a run may be stopped."""
+
+    is_answered: bool = False
 
 
 def _without_split(why: str) -> list[str]:
@@ -175,23 +183,10 @@ def _must_be_provided(name: str, run: RunConfig | None) -> bool:
     return is_chosen and run is not None and not pools.is_present(run.dataset)
 
 
-def forget_press() -> None:
-    """Forget a press on the button after which the page was left before it could queue, and say so."""
-    if st.session_state.pop(PRESSED, None) is not None:
-        st.warning("The experiment was not queued, because this page was left too soon. Press the button again.")
-
-
 def queue_panel(
-    form: Form,
-    experiment: ExperimentConfig | None,
-    problems: Sequence[str],
-    unplaced: Sequence[str],
-    to_do: Sequence[str] = (),
+    experiment: ExperimentConfig | None, problems: Sequence[str], unplaced: Sequence[str], to_do: Sequence[str] = ()
 ) -> None:
-    """The button, or the reason why it is disabled; ``to_do`` are the problems that are not mistakes.
-
-    A press counts until it is acted on, since another press may stop the run that it started.
-    """
+    """The button, or the reason why it is disabled; ``to_do`` are the problems that are not mistakes."""
     number = len(experiment.runs()) if experiment else 0
     is_study = experiment is not None and experiment.tune is not None
     label = "Queue study" if is_study else f"Queue {wording.plural(number, 'run')}" if experiment else "Queue runs"
@@ -204,36 +199,30 @@ def queue_panel(
     with st.container(gap="small", key="queue_bar"):
         with st.container(gap=None):
             landing(QUEUE)
-            st.button(
+            pressed = st.button(
                 label,
                 type="primary",
                 key="queue",
                 width="stretch",
                 disabled=bool(reason or refused),
                 on_click=_press,
-                args=(form,),
             )
-        pressed = st.session_state.pop(PRESSED, None)
+        press: _Press = st.session_state.get(PRESS) or _Press(is_answered=True)
         if refused:
             st.caption(refused)
         elif is_unfinished:
             st.caption(reason)
         elif reason:
             st.error(reason)
-        elif pressed is not None and experiment:
-            if _is_changed(pressed, form.values()):
-                st.warning("Not queued, because the settings changed after you pressed. Press the button again.")
-            else:
-                _queue(experiment)
+        elif pressed and experiment:
+            _queue(experiment, press)
+        elif not press.is_answered:  # another press stopped its run
+            st.warning("Nothing was queued: something else was pressed right after Queue. Press Queue again.")
+        press.is_answered = True
 
 
-def _press(form: Form) -> None:
-    st.session_state[PRESSED] = form.values()
-
-
-def _is_changed(values: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether a field has another value now."""
-    return any(key in now and now[key] != value for key, value in values.items())
+def _press() -> None:
+    st.session_state[PRESS] = _Press()
 
 
 def yaml_panel(raw: Mapping[str, Any]) -> None:
@@ -243,9 +232,10 @@ def yaml_panel(raw: Mapping[str, Any]) -> None:
         st.caption("For `python -m engine run`. To share this configuration, copy the address of this page.")
 
 
-def _queue(experiment: ExperimentConfig) -> None:
+def _queue(experiment: ExperimentConfig, press: _Press) -> None:
     try:
         record = launch.queue_experiment(experiment, progress_bar())
+        press.is_answered = True
     except InvalidConfig as error:
         st.error(wording.lines(error.problems))
         return

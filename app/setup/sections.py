@@ -145,7 +145,10 @@ def pick(
 
 def _fit_partition(prefix: str) -> None:
     """Generated data has its own clients; other data needs a partitioner."""
-    has_clients = "num_clients" in DATASETS.get(st.session_state[f"{prefix}.dataset.name"]).options.model_fields
+    name = st.session_state.get(f"{prefix}.dataset.name")
+    if name is None:  # a link to another page was pressed meanwhile
+        return
+    has_clients = "num_clients" in DATASETS.get(name).options.model_fields
     partition = st.session_state.get(f"{prefix}.partition.name")
     if has_clients:
         st.session_state[f"{prefix}.partition.name"] = NATURAL

@@ -27,14 +27,12 @@ LEAD = "All methods share the data split and the initial model, and in each roun
 
 def render() -> None:
     form = Form("setup_form")
-    if url_state.has_arrived():
-        preview.forget_press()
-    draft = drafts.current(form)
-    st.html(STYLE)
-    before = kicker({"name": "untitled", **draft})
-    first_line = header(before, "New experiment", LEAD, skip_to=preview.QUEUE)  # before the form, which it would move
-    written, shown = st.columns([7, 5], gap="large")
     with form.resumed():
+        draft = drafts.current(form)
+        st.html(STYLE)
+        before = kicker({"name": "untitled", **draft})
+        first_line = header(before, "New experiment", LEAD, skip_to=preview.QUEUE)  # first: it would move the form
+        written, shown = st.columns([7, 5], gap="large")
         with written:
             raw = configuration(form, draft)
         drafts.keep(raw)
@@ -92,7 +90,7 @@ def outcome(form: Form, raw: Mapping[str, Any], problems: list[str]) -> None:
         if experiment:
             problems = preview.cost_panel(experiment)
         unfinished = preview.to_do(raw, problems)
-        preview.queue_panel(form, experiment, problems, form.show(problems, unfinished), unfinished)
+        preview.queue_panel(experiment, problems, form.show(problems, unfinished), unfinished)
         if experiment and not problems:
             preview.notes_panel(form, experiment)
         preview.yaml_panel(raw)

@@ -588,13 +588,16 @@ def test_a_double_click_begins_or_ends_one_sweep(empty_store: Store, monkeypatch
 
 
 @pytest.mark.slow
-def test_a_number_typed_before_a_link_to_another_page_is_kept(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("module", "name"), [(drafts, "problems_of"), (methods, "methods_section")])
+def test_a_number_typed_before_a_link_to_another_page_is_kept(
+    module: object, name: str, empty_store: Store, monkeypatch: pytest.MonkeyPatch
+):
     page = AppTest.from_file(VIEW.parents[1] / "main.py", default_timeout=60)
     page.switch_page("views/setup.py").run()
     page.number_input(key="setup_form.training.rounds").set_value(77)
     page.selectbox(key="setup_form.model.name").set_value("dnn")
     with monkeypatch.context() as patch:
-        press_during(patch, methods, "methods_section", page_script_hash=calc_hash("handbook"), query_string="")
+        press_during(patch, module, name, page_script_hash=calc_hash("handbook"), query_string="")
         page.run()
     assert "What does each method do" in page.title[0].value
     page.switch_page("views/setup.py").run()
@@ -603,34 +606,39 @@ def test_a_number_typed_before_a_link_to_another_page_is_kept(empty_store: Store
 
 
 @pytest.mark.slow
-def test_queue_counts_if_another_press_comes_before_it_is_reached(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("module", "name"), [(methods, "methods_section"), (launch, "new_runs")])
+def test_a_press_before_anything_is_queued_queues_nothing_and_the_page_says_so(
+    module: object, name: str, empty_store: Store, monkeypatch: pytest.MonkeyPatch
+):
     page = opened(DIGITS)
     states = reported(page)
     queue_button(page).click()
-    press_during(monkeypatch, methods, "methods_section", widget_states=states)
+    with monkeypatch.context() as patch:
+        press_during(patch, module, name, widget_states=states)
+        page.run()
+    assert empty_store.experiments.list() == [] and "Nothing was queued" in page.warning[0].value
     page.run()
-    assert len(empty_store.experiments.list()) == 1 and "Queued" in words(page) + page.success[0].value
+    assert not page.warning
+    queue_button(page).click().run()
+    assert len(empty_store.experiments.list()) == 1 and page.success and not page.warning
 
 
 @pytest.mark.slow
-def test_queue_says_so_if_a_setting_was_changed_before_it_was_reached(
+def test_a_press_while_an_experiment_is_stored_does_not_say_that_nothing_was_queued(
     empty_store: Store, monkeypatch: pytest.MonkeyPatch
 ):
     page = opened(DIGITS)
-    page.number_input(key="setup_form.training.rounds").set_value(9)
-    changed = reported(page)
-    page.number_input(key="setup_form.training.rounds").set_value(DIGITS["training"]["rounds"])
+    states = reported(page)
     queue_button(page).click()
-    with monkeypatch.context() as patch:
-        press_during(patch, methods, "methods_section", widget_states=changed)
-        page.run()
-    assert empty_store.experiments.list() == [] and "settings changed" in page.warning[0].value
-    queue_button(page).click().run()
-    assert len(empty_store.experiments.list()) == 1 and written(page)["training"]["rounds"] == 9
+    press_during(monkeypatch, Experiments, "create_all", widget_states=states)
+    page.run()
+    assert len(empty_store.experiments.list()) == 1 and not page.warning
 
 
 @pytest.mark.slow
-def test_queue_says_so_if_the_page_was_left_before_it_was_reached(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
+def test_a_link_right_after_queue_queues_nothing_and_set_up_says_so(
+    empty_store: Store, monkeypatch: pytest.MonkeyPatch
+):
     page = AppTest.from_file(VIEW.parents[1] / "main.py", default_timeout=60)
     page.switch_page("views/setup.py").run()
     queue_button(page).click()
@@ -638,9 +646,7 @@ def test_queue_says_so_if_the_page_was_left_before_it_was_reached(empty_store: S
         press_during(patch, methods, "methods_section", page_script_hash=calc_hash("live"), query_string="")
         page.run()
     page.switch_page("views/setup.py").run()
-    assert "was not queued" in page.warning[0].value and empty_store.experiments.list() == []
-    page.run()
-    assert not page.warning and empty_store.experiments.list() == []
+    assert "Nothing was queued" in page.warning[0].value and empty_store.experiments.list() == []
 
 
 def test_back_undoes_a_change_made_while_the_page_was_first_drawn(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
@@ -654,6 +660,17 @@ def test_back_undoes_a_change_made_while_the_page_was_first_drawn(empty_store: S
     monkeypatch.setattr(url_state, "is_back_or_forward", lambda: True)
     page.run()
     assert written(page)["training"]["rounds"] == drafts.DEFAULT["training"]["rounds"]
+
+
+def test_back_to_the_plain_address_keeps_a_draft_that_came_from_a_link(
+    empty_store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    page = opened(DIGITS | {"training": {"rounds": 13}})
+    page.number_input(key="setup_form.training.rounds").set_value(14).run()
+    page.query_params.clear()
+    monkeypatch.setattr(url_state, "is_back_or_forward", lambda: True)
+    page.run()
+    assert written(page)["training"]["rounds"] == 14
 
 
 @pytest.mark.slow
