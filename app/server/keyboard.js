@@ -49,6 +49,24 @@ new MutationObserver((changes) => {
   restoring ??= setTimeout(restoreFocus, 100);
 }).observe(document, { subtree: true, childList: true, attributeFilter: ["data-test-script-state"] });
 
+// Streamlit sends a typed value a moment after its field has lost the focus. A link that is pressed in that moment would
+// be opened first, and the value would then lead back to the page of the field. So the link waits.
+const SENT_MS = 60;
+let left = -SENT_MS;
+addEventListener("focusout", ({ target, timeStamp }) => {
+  if (target.matches("input:not([type=checkbox], [type=radio]), textarea")) left = timeStamp;
+});
+const waitForValue = (event) => {
+  const link = event.target.closest?.("a[href]:not([href^='#'])");
+  const isPlain = !(event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
+  if (!link || !isPlain || event.timeStamp - left > SENT_MS) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  left = -SENT_MS;
+  setTimeout(() => link.click(), SENT_MS);
+};
+addEventListener("click", waitForValue, { capture: true });
+
 // The two keys of a presenter's remote lead through the slides of a story. Streamlit, which counts the keys that are down,
 // must see only the arrow.
 const OF_REMOTES = { PageDown: "ArrowRight", PageUp: "ArrowLeft" };

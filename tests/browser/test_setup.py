@@ -80,3 +80,15 @@ def test_a_dial_is_switched_on_by_keyboard_and_all_of_them_are_accessible(
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page_problems == PageProblems()
+
+
+def test_a_number_typed_just_before_a_link_is_pressed_is_kept(page: Page, server: Server) -> None:
+    page.goto(f"{server.url}/setup")
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+    page.get_by_role("spinbutton", name="Rounds (T)").fill("77")
+    page.get_by_role("link", name="Handbook").first.click()
+    page.wait_for_url("**/handbook*", timeout=LOAD_MS)
+    page.wait_for_selector(READY, timeout=LOAD_MS)
+    page.get_by_role("link", name="Set up", exact=True).first.click()
+    expect(page.get_by_role("spinbutton", name="Rounds (T)")).to_have_value("77", timeout=LOAD_MS)
+    expect(page.get_by_role("combobox", name="Data set")).to_have_value("Digits (8 x 8)", timeout=LOAD_MS)
