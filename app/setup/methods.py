@@ -34,7 +34,6 @@ def methods_section(form: Form, draft: Mapping[str, Any]) -> list[dict[str, Any]
     shared = sweeps.shared(draft)
     places = enumerate(zip(drafts.ids(), draft["algorithms"], strict=True))
     drawn = [_method(form, place, uid, entry, draft, shared) for place, (uid, entry) in places]
-    # A new key for each addition: otherwise the browser, which may still show the last choice, would add it again.
     adding = f"{form.prefix}.add.{drafts.last_id()}"
     st.selectbox(
         "Add a method",
@@ -46,7 +45,7 @@ def methods_section(form: Form, draft: Mapping[str, Any]) -> list[dict[str, Any]
         filter_mode="contains",
         label_visibility="collapsed",
         on_change=_add,
-        args=(adding,),
+        args=(adding, drafts.last_id()),
     )
     return drawn
 
@@ -222,9 +221,13 @@ def _own_training(
     return {"training": override} if override else {}
 
 
-def _add(key: str) -> None:
-    if st.session_state[key]:
-        drafts.add_algorithm(st.session_state[key])
+def _add(key: str, last_id: int) -> None:
+    """Add the method chosen in the list, which is a new one after each addition.
+
+    The browser reports the choice again until it has received the new list.
+    """
+    if last_id == drafts.last_id() and (name := st.session_state.get(key)):
+        drafts.add_algorithm(name)
 
 
 def _stand_ins(options: type[Options], training: Mapping[str, Any]) -> dict[str, Any]:

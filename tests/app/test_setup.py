@@ -576,6 +576,16 @@ def test_a_method_is_added_once_if_another_press_comes_before_the_list_is_drawn_
     assert adding(page).value is None
 
 
+def test_a_method_is_added_once_if_its_choice_is_reported_again_after_the_run(empty_store: Store):
+    page = opened()
+    before = [entry["name"] for entry in written(page)["algorithms"]]
+    adding(page).set_value("fedprox")
+    states = reported(page)
+    page.run()
+    page._run(states)
+    assert [entry["name"] for entry in written(page)["algorithms"]] == [*before, "fedprox"]
+
+
 @pytest.mark.slow
 def test_a_double_click_begins_or_ends_one_sweep(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
     page = opened()
