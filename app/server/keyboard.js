@@ -50,20 +50,29 @@ new MutationObserver((changes) => {
 }).observe(document, { subtree: true, childList: true, attributeFilter: ["data-test-script-state"] });
 
 // Streamlit sends a typed value a moment after its field has lost the focus. A link that is pressed in that moment would
-// be opened first, and the value would then lead back to the page of the field. So the link waits.
-const SENT_MS = 60;
-let left = -SENT_MS;
+// be opened first, and the value would then lead back to the page of the field; pressed a little later, it would stop the
+// run that reads the value. So the link waits until that run has ended, or as long as readers have patience.
+const [SENT_MS, SOON_MS, PATIENCE_MS] = [60, 500, 3000];
+let left = -SOON_MS;
 addEventListener("focusout", ({ target, timeStamp }) => {
   if (target.matches("input:not([type=checkbox], [type=radio]), textarea")) left = timeStamp;
 });
 const waitForValue = (event) => {
   const link = event.target.closest?.("a[href]:not([href^='#'])");
   const isPlain = !(event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
-  if (!link || !isPlain || event.timeStamp - left > SENT_MS) return;
+  if (!link || !isPlain || event.timeStamp - left > SOON_MS) return;
   event.preventDefault();
   event.stopImmediatePropagation();
-  left = -SENT_MS;
-  setTimeout(() => link.click(), SENT_MS);
+  const follow = () => {
+    const isRead = document.querySelector("[data-test-script-state=notRunning]");
+    if (!isRead && performance.now() < event.timeStamp + PATIENCE_MS) {
+      setTimeout(follow, 30);
+      return;
+    }
+    left = -SOON_MS;
+    link.click();
+  };
+  setTimeout(follow, SENT_MS);
 };
 addEventListener("click", waitForValue, { capture: true });
 
