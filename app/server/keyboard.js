@@ -58,19 +58,15 @@ addEventListener("focusout", ({ target, timeStamp }) => {
   if (target.matches("input:not([type=checkbox], [type=radio]), textarea")) left = timeStamp;
 });
 const waitForValue = (event) => {
-  const link = event.target.closest?.("a[href]:not([href^='#'])");
-  const isPlain = !(event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
+  const link = event.target.closest?.("a[href]:not([href^='#'], [target=_blank], [download])");
+  const isPlain = event.isTrusted && !(event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
   if (!link || !isPlain || event.timeStamp - left > SOON_MS) return;
   event.preventDefault();
   event.stopImmediatePropagation();
   const follow = () => {
     const isRead = document.querySelector("[data-test-script-state=notRunning]");
-    if (!isRead && performance.now() < event.timeStamp + PATIENCE_MS) {
-      setTimeout(follow, 30);
-      return;
-    }
-    left = -SOON_MS;
-    link.click();
+    if (isRead || performance.now() > event.timeStamp + PATIENCE_MS) link.click();
+    else setTimeout(follow, 30);
   };
   setTimeout(follow, SENT_MS);
 };
