@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 import streamlit as st
 import yaml
 from streamlit.delta_generator import DeltaGenerator
+from streamlit.runtime.scriptrunner import RerunException, StopException
 
 from app.wording import capital, lines, names, plain
 from engine.config.schema import NOT_SET, parse_value
@@ -70,11 +71,10 @@ class Form:
             self.start(key, value)
         try:
             yield
-        except BaseException as stop:
-            if not isinstance(stop, Exception):  # Streamlit stops a run by raising an exception of its own
-                fields: dict[str, None] = st.session_state.get(self._fields, {})
-                chosen = {key: st.session_state[key] for key in fields if key in st.session_state}
-                st.session_state[self._unread] = chosen
+        except (RerunException, StopException):
+            fields: dict[str, None] = st.session_state.get(self._fields, {})
+            chosen = {key: st.session_state[key] for key in fields if key in st.session_state}
+            st.session_state[self._unread] = chosen
             raise
         st.session_state.pop(self._unread, None)
 
@@ -238,7 +238,11 @@ class Form:
             st.session_state[dial] = number
         with row():
             st.select_slider(
-                **_labels(parameter), options=stops, format_func=_plain, key=dial, on_change=_copy, args=(dial, key)
+                **_labels(parameter),
+                options=stops,
+                format_func=_plain,
+                key=dial,
+                **when_changed(dial, _copy, dial, key),
             )
             label = f"{label_of(parameter)}, as a number"
             look = {"label": plain(label), "label_visibility": "collapsed", "help": None, "width": NUMBER_PX}
@@ -305,6 +309,20 @@ def name_in_words(parameter: Parameter) -> str:
     return name if len(name) <= 2 else name[:1].lower() + name[1:]
 
 
+def when_changed(key: str, act: Callable[..., object], *args: Any) -> dict[str, Any]:
+    """Arguments of a widget that calls ``act(*args)`` when its value has changed.
+
+    The browser may send values after it has left the page. Streamlit then calls back although it has no value of the
+    widget any more, so ``act`` is not called.
+    """
+
+    def call() -> None:
+        if key in st.session_state:
+            act(*args)
+
+    return {"on_change": call}
+
+
 def row() -> DeltaGenerator:
     """A field and what is beside it."""
     return st.container(horizontal=True, vertical_alignment="bottom", wrap=False, gap="small")
@@ -361,8 +379,7 @@ def _words(parameter: Parameter) -> str:
 
 
 def _copy(source: str, target: str) -> None:
-    if source in st.session_state:  # not if a link to another page was pressed meanwhile
-        st.session_state[target] = st.session_state[source]
+    st.session_state[target] = st.session_state[source]
 
 
 def _read(text: str, as_yaml: str) -> Any:

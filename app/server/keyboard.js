@@ -49,26 +49,35 @@ new MutationObserver((changes) => {
   restoring ??= setTimeout(restoreFocus, 100);
 }).observe(document, { subtree: true, childList: true, attributeFilter: ["data-test-script-state"] });
 
-// Streamlit sends a typed value a moment after its field has lost the focus. A link that is pressed in that moment would
-// be opened first, and the value would then lead back to the page of the field; pressed a little later, it would stop the
-// run that reads the value. So the link waits until that run has ended, or as long as readers have patience.
-const [SENT_MS, SOON_MS, PATIENCE_MS] = [60, 500, 3000];
-let left = -SOON_MS;
-addEventListener("focusout", ({ target, timeStamp }) => {
-  if (target.matches("input:not([type=checkbox], [type=radio]), textarea")) left = timeStamp;
+// Streamlit sends a typed value a moment after its field has lost the focus, and then runs the page, which reads it. A link
+// to another page that is pressed before would lose the value, or come back to the page of the field with it. So the link
+// waits until that run has ended, but for at most 3 seconds. The last press counts: it cancels a link that still waits.
+// The run may replace links within the page, so these wait only until the value is sent.
+const TEXT_FIELD = "input:not([type=checkbox], [type=radio], [type=file]), textarea";
+const [SENT_MS, START_MS, END_MS] = [60, 800, 3000]; // after the field has changed
+let unread, waiting;
+addEventListener("change", ({ target, timeStamp }) => {
+  if (target.matches(TEXT_FIELD)) unread = { since: timeStamp, hasRun: false };
 });
+const isRead = (link) => {
+  const age = performance.now() - unread.since;
+  if (link.closest("[data-testid=stMain]")) return age > SENT_MS;
+  const isRunning = !document.querySelector("[data-test-script-state=notRunning]");
+  unread.hasRun ||= isRunning;
+  if (isRunning) return age > END_MS;
+  return unread.hasRun || age > START_MS;
+};
+addEventListener("popstate", () => clearTimeout(waiting));
 const waitForValue = (event) => {
+  if (!event.isTrusted) return;
+  clearTimeout(waiting);
   const link = event.target.closest?.("a[href]:not([href^='#'], [target=_blank], [download])");
-  const isPlain = event.isTrusted && !(event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
-  if (!link || !isPlain || event.timeStamp - left > SOON_MS) return;
+  const isPlain = !(event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
+  if (!link || !isPlain || !unread || isRead(link)) return;
   event.preventDefault();
   event.stopImmediatePropagation();
-  const follow = () => {
-    const isRead = document.querySelector("[data-test-script-state=notRunning]");
-    if (isRead || performance.now() > event.timeStamp + PATIENCE_MS) link.click();
-    else setTimeout(follow, 30);
-  };
-  setTimeout(follow, SENT_MS);
+  const follow = () => (isRead(link) ? link.click() : (waiting = setTimeout(follow, 30)));
+  follow();
 };
 addEventListener("click", waitForValue, { capture: true });
 

@@ -34,7 +34,8 @@ def methods_section(form: Form, draft: Mapping[str, Any]) -> list[dict[str, Any]
     shared = sweeps.shared(draft)
     places = enumerate(zip(drafts.ids(), draft["algorithms"], strict=True))
     drawn = [_method(form, place, uid, entry, draft, shared) for place, (uid, entry) in places]
-    adding = f"{form.prefix}.add.{drafts.last_id()}"
+    last_id = drafts.last_id()
+    adding = f"{form.prefix}.add.{last_id}"
     st.selectbox(
         "Add a method",
         [entry.name for entries in by_family(ALGORITHMS).values() for entry in entries],
@@ -45,7 +46,7 @@ def methods_section(form: Form, draft: Mapping[str, Any]) -> list[dict[str, Any]
         filter_mode="contains",
         label_visibility="collapsed",
         on_change=_add,
-        args=(adding, drafts.last_id()),
+        args=(adding, last_id),
     )
     return drawn
 

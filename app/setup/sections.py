@@ -11,7 +11,7 @@ from app.access.uploads import KINDS
 from app.actions.uploads import MAX_MEGABYTES, save_upload
 from app.data.families import by_family
 from app.data.glossary import definition
-from app.forms import Form, listed, read_list, row
+from app.forms import Form, listed, read_list, row, when_changed
 from app.setup import columns
 from app.setup import draft as drafts
 from app.setup.advanced import FIRST, Advanced
@@ -120,14 +120,17 @@ def pick(
     path: str,
     *,
     key: str = "",
-    on_change: Any = None,
+    on_change: Callable[[str], object] | None = None,
     beside: Callable[[], object] | None = None,
 ) -> str:
-    """One entry of a registry, by family if it has several. ``beside`` draws next to it."""
+    """One entry of a registry, by family if it has several.
+
+    ``on_change`` is called with the prefix of the form when another one is chosen; ``beside`` draws next to it.
+    """
     state = f"{form.prefix}.{key or path + '.name'}"
     arguments = form.start(state, value)
     if on_change:
-        arguments |= {"on_change": on_change, "args": (form.prefix,)}
+        arguments |= when_changed(state, on_change, form.prefix)
     with row() if beside else nullcontext():
         families = by_family(registry)
         name = st.selectbox(
@@ -145,9 +148,7 @@ def pick(
 
 def _fit_partition(prefix: str) -> None:
     """Generated data has its own clients; other data needs a partitioner."""
-    name = st.session_state.get(f"{prefix}.dataset.name")
-    if name is None:  # a link to another page was pressed meanwhile
-        return
+    name = st.session_state[f"{prefix}.dataset.name"]
     has_clients = "num_clients" in DATASETS.get(name).options.model_fields
     partition = st.session_state.get(f"{prefix}.partition.name")
     if has_clients:

@@ -6,7 +6,18 @@ from typing import Any
 
 import streamlit as st
 
-from app.forms import Draw, Form, is_number, label_of, listed, name_in_words, read_list, read_value, row
+from app.forms import (
+    Draw,
+    Form,
+    is_number,
+    label_of,
+    listed,
+    name_in_words,
+    read_list,
+    read_value,
+    row,
+    when_changed,
+)
 from app.setup import draft as drafts
 from app.setup.offered import first_values, offered, text_of
 from app.wording import plain
@@ -74,8 +85,7 @@ class Sweeps:
                     help=help,
                     select_all=False,
                     wrap=True,
-                    on_change=_separate,
-                    args=(state,),
+                    **when_changed(state, _separate, state),
                 )
                 self.values[name] = [read_value(one) for one in typed]
             else:

@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.forms import Form, changes, in_words, kept, listed, name_in_words, parameters_of, read_value
+from app.forms import Form, changes, in_words, kept, listed, name_in_words, parameters_of, read_value, when_changed
 from app.setup import draft as drafts
 from app.setup.sections import first_level
 from app.setup.sweeps import OF_TRAINING, PARAMETERS
@@ -30,7 +30,7 @@ def tuning_section(form: Form, draft: Mapping[str, Any]) -> dict[str, Any] | Non
     st.header("Tuning", anchor=False)
     with st.container(key=f"{form.prefix}.tune.card", gap="xsmall"):
         given, state = draft.get("tune"), f"{form.prefix}.tune.on"
-        st.toggle(LABEL, **form.start(state, given is not None), on_change=_switch, args=(form.prefix,))
+        st.toggle(LABEL, **form.start(state, given is not None), **when_changed(state, _switch, form.prefix))
         if given is None:
             return None
         form.placeholder("tune")

@@ -615,6 +615,22 @@ def test_a_number_typed_before_a_link_to_another_page_is_kept(
     assert (written(page)["training"]["rounds"], written(page)["model"]["name"]) == (77, "dnn")
 
 
+@pytest.mark.parametrize("key", ["partition.dirichlet.alpha.dial", "dataset.name"])
+def test_a_choice_that_the_browser_sends_after_a_link_to_another_page_does_no_harm(key: str, empty_store: Store):
+    page = AppTest.from_file(VIEW.parents[1] / "main.py", default_timeout=60)
+    page.switch_page("views/setup.py").run()
+    page.selectbox(key="setup_form.partition.name").set_value("dirichlet").run()
+    if key == "dataset.name":
+        page.selectbox(key=f"setup_form.{key}").set_value("usps")
+    else:
+        page.select_slider(key=f"setup_form.{key}").set_value(10.0)
+    states = reported(page)
+    page.switch_page("views/handbook.py").run()
+    page.switch_page("views/setup.py")
+    page._run(states)
+    assert not page.exception
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("module", "name"), [(methods, "methods_section"), (launch, "new_runs")])
 def test_a_press_before_anything_is_queued_queues_nothing_and_the_page_says_so(

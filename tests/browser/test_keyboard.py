@@ -1,6 +1,7 @@
-"""The focus of the keyboard when its control is replaced, on a page without the app."""
+"""The focus when its control is replaced, and links that wait for a typed value, on a page without the app."""
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -11,24 +12,56 @@ from tests.browser.conftest import LOAD_MS, Server
 SCRIPT = Path(index_page.__file__).with_name("keyboard.js").read_text(encoding="utf-8")
 PAGE = """
 <div data-test-script-state="notRunning"></div>
-<main data-testid="stMain"><button>first</button><button>Archive</button><button>last</button></main>"""
+<nav><a href="/library">Library</a><a href="/handbook">Handbook</a><a href="#top">Top</a></nav>
+<main data-testid="stMain"><button>first</button><button>Archive</button><button>last</button>
+<input><a href="/method">Method</a></main>"""
+RECORD_LINKS = """() => {
+  window.followed = [];
+  addEventListener("click", (event) => {
+    if (event.target.href) window.followed.push(event.target.textContent);
+    event.preventDefault();
+  });
+}"""
 REPLACE = "() => document.querySelectorAll('button')[1].outerHTML = '<button>Unarchive</button>'"
 REMOVE = "() => document.querySelectorAll('button')[1].remove()"
 INSERT = "() => document.querySelector('button').insertAdjacentHTML('afterend', '<button>Unarchive</button>')"
 STATE = "state => document.querySelector('[data-test-script-state]').dataset.testScriptState = state"
+Key = Literal["Control", "Shift"]
 A_MOMENT_MS = 300  # more than the script waits
 
 
 @pytest.fixture
-def focused(page: Page, server: Server) -> Page:
-    """The focus is on the second of three buttons."""
+def drawn(page: Page, server: Server) -> Page:
     page.goto(f"{server.url}/_stcore/health")
     page.evaluate("html => document.body.innerHTML = html", PAGE)
     page.evaluate(SCRIPT)
-    page.keyboard.press("Tab")
-    page.keyboard.press("Tab")
-    expect(page.get_by_role("button", name="Archive", exact=True)).to_be_focused()
     return page
+
+
+@pytest.fixture
+def focused(drawn: Page) -> Page:
+    """The focus is on the second of three buttons."""
+    drawn.get_by_role("button", name="first").focus()
+    drawn.keyboard.press("Tab")
+    expect(drawn.get_by_role("button", name="Archive", exact=True)).to_be_focused()
+    return drawn
+
+
+@pytest.fixture
+def typed(drawn: Page) -> Page:
+    """A value was typed. ``followed()`` returns the links that were followed; they open nothing."""
+    drawn.evaluate(RECORD_LINKS)
+    drawn.get_by_role("textbox").fill("a value")
+    return drawn
+
+
+def press(page: Page, name: str, key: Key | None = None) -> None:
+    page.get_by_role("link", name=name).click(modifiers=[key] if key else None)
+
+
+def followed(page: Page) -> list[str]:
+    links: list[str] = page.evaluate("window.followed")
+    return links
 
 
 def test_the_focus_moves_to_the_replacement_after_the_run(focused: Page) -> None:
@@ -60,3 +93,66 @@ def test_the_focus_stays_where_the_reader_moved_it(focused: Page) -> None:
     focused.evaluate(STATE, "notRunning")
     focused.wait_for_timeout(A_MOMENT_MS)
     expect(focused.get_by_role("button", name="last")).to_be_focused()
+
+
+def test_a_link_waits_until_the_run_that_reads_the_value_has_ended(typed: Page) -> None:
+    press(typed, "Library")
+    typed.wait_for_timeout(A_MOMENT_MS)  # the server is far away
+    typed.evaluate(STATE, "running")
+    typed.wait_for_timeout(1000)
+    assert followed(typed) == []
+    typed.evaluate(STATE, "notRunning")
+    typed.wait_for_function("window.followed.length")
+    assert followed(typed) == ["Library"]
+
+
+@pytest.mark.parametrize("state", ["notRunning", "running"])
+def test_a_link_waits_no_longer_than_3_seconds(typed: Page, state: str) -> None:
+    press(typed, "Library")
+    typed.evaluate(STATE, state)
+    typed.wait_for_function("window.followed.length")
+    assert followed(typed) == ["Library"]
+
+
+def test_of_two_links_only_the_last_is_followed(typed: Page) -> None:
+    press(typed, "Library")
+    typed.evaluate(STATE, "running")
+    press(typed, "Handbook")
+    assert followed(typed) == []
+    typed.evaluate(STATE, "notRunning")
+    typed.wait_for_function("window.followed.length")
+    typed.wait_for_timeout(A_MOMENT_MS)
+    assert followed(typed) == ["Handbook"]
+
+
+def test_back_cancels_a_link_that_waits(typed: Page) -> None:
+    typed.evaluate("history.pushState(null, '', '?round=2')")
+    press(typed, "Library")
+    typed.evaluate(STATE, "running")
+    typed.evaluate("history.back()")
+    typed.wait_for_function("!location.search")
+    typed.evaluate(STATE, "notRunning")
+    typed.wait_for_timeout(A_MOMENT_MS)
+    assert followed(typed) == []
+
+
+def test_a_link_within_the_page_is_followed_before_the_run_replaces_it(typed: Page) -> None:
+    press(typed, "Method")
+    assert followed(typed) == []
+    typed.evaluate(STATE, "running")
+    typed.wait_for_function("window.followed.length")
+    assert followed(typed) == ["Method"]
+
+
+def test_links_do_not_wait_if_no_value_was_typed(drawn: Page) -> None:
+    drawn.evaluate(RECORD_LINKS)
+    drawn.get_by_role("textbox").focus()
+    drawn.evaluate(STATE, "running")
+    press(drawn, "Library")
+    assert followed(drawn) == ["Library"]
+
+
+@pytest.mark.parametrize(("name", "key"), [("Top", None), ("Library", "Control"), ("Library", "Shift")])
+def test_links_to_a_place_on_the_page_or_to_another_tab_do_not_wait(typed: Page, name: str, key: Key | None) -> None:
+    press(typed, name, key)
+    assert followed(typed) == [name]
