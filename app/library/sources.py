@@ -5,6 +5,7 @@ from functools import partial
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
+from streamlit.runtime.scriptrunner import RerunException, StopException
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from app import wording
@@ -43,21 +44,26 @@ def panel() -> None:
 
 
 def import_files(files: Sequence[UploadedFile]) -> Notice:
-    """Import one after the other; a file that cannot be read does not stop the others."""
+    """Import one after the other; a file that cannot be read does not stop the others.
+
+    Another press may stop it: then the notice says which files are missing.
+    """
     found: list[Imported] = []
     problems: list[str] = []
     bar = st.progress(0.0)
     for i, file in enumerate(files):
-        bar.progress(i / len(files), wording.plain(f"{file.name}: reading"))
         try:
+            bar.progress(i / len(files), wording.plain(f"{file.name}: reading"))
             found.append(read(file.name, file.getvalue(), partial(_show_progress, bar, file.name, i, len(files))))
         except InvalidConfig as error:
             problems += error.problems
         except StorageError as error:
             problems.append(f"{file.name}: {error}")
-    problems += [note for each in found for note in each.notes]
-    new = [(e.name, len(each.new_runs[e.id])) for each in found for e in each.experiments]
-    return outcome(new, sum(len(each.known) for each in found), problems)
+        except (RerunException, StopException):
+            missing = wording.names([file.name for file in files[i:]])
+            flash.show(_outcome_of(found, [*problems, f"{missing}: not imported, since something else was pressed."]))
+            raise
+    return _outcome_of(found, problems)
 
 
 def read(name: str, data: bytes, on_progress: Progress) -> Imported:
@@ -70,6 +76,12 @@ def read(name: str, data: bytes, on_progress: Progress) -> Imported:
 def load_examples() -> Notice:
     loaded = exchange.load_examples()
     return outcome([(e.name, e.num_runs) for e in loaded]) if loaded else Notice("The examples were already loaded.")
+
+
+def _outcome_of(found: Sequence[Imported], problems: Sequence[str]) -> Notice:
+    notes = [note for each in found for note in each.notes]
+    new = [(e.name, len(each.new_runs[e.id])) for each in found for e in each.experiments]
+    return outcome(new, sum(len(each.known) for each in found), [*problems, *notes])
 
 
 def outcome(new: Sequence[tuple[str, int]], known: int = 0, problems: Sequence[str] = ()) -> Notice:

@@ -1,22 +1,22 @@
 """The runs of a preset: their progress, their cost, and the button that queues them."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import streamlit as st
 
-from app.access import permits
 from app.actions import launch
 from app.components import page
+from app.components.queue_button import queue_button
 from app.components.queue_position import queue_position
 from app.components.timed import timed
 from app.data import queries
 from app.data.preset_catalog import SCALE_WORDS, SCALES, experiments, preset_runs
 from app.papers.preset_progress import Standing, standing
 from app.setup import cost
-from app.wording import duration, lines, plain, plural, size_bytes
+from app.wording import duration, plain, plural, size_bytes
 from engine.config.presets import Preset
-from engine.core.errors import FedscapeError, InvalidConfig
-from storage import StorageError
+from engine.core.errors import FedscapeError
 
 REFRESH_S = 3
 
@@ -51,28 +51,13 @@ def _queue_missing(preset: Preset, scale: str, now: Standing) -> None:
     if now.runs and not some:
         exist = plural(len(now.runs), "of these runs exists", "of these runs exist")
         st.caption(f"{exist} and {'is' if len(now.runs) == 1 else 'are'} shown below.")
-    queue_button(preset, scale, f"Run {what} ({plural(count, 'run')})", missing)
+    run_button(preset, scale, f"Run {what} ({plural(count, 'run')})", missing)
 
 
-def queue_button(preset: Preset, scale: str, label: str, only: Sequence[str] | None = None) -> None:
+def run_button(preset: Preset, scale: str, label: str, only: Sequence[str] | None = None) -> None:
     """Queue the experiments of a scale, or those named in ``only``."""
-    refused = permits.refusal("queue")
-    if not st.button(
-        label,
-        key=f"papers_run_{preset.name}_{scale}",
-        type="primary",
-        disabled=refused is not None,
-        help=refused,
-    ):
-        return
-    try:
-        with st.spinner("Checking the data"):
-            launch.queue_preset(preset, scale, only)
-    except FedscapeError as error:
-        st.error(lines(error.problems) if isinstance(error, InvalidConfig) else plain(str(error)))
-    except StorageError as error:
-        st.error(plain(str(error)))
-    else:
+    key, queue = f"papers_run_{preset.name}_{scale}", partial(launch.queue_preset, preset, scale, only)
+    if queue_button(label, key, queue, doing="Checking the data", width="content"):
         st.rerun()
 
 

@@ -14,7 +14,7 @@ from app.data.preset_catalog import SCALE_WORDS, SCALES
 from app.data.shipped import is_shipped
 from app.data.study_size import study_size
 from app.papers.card import CARDS_KEPT, Card, shipped_card
-from app.papers.progress import queue_button
+from app.papers.progress import run_button
 from app.papers.sketch import sketch
 from app.study import choosing, finding, progress, tuning
 from app.study.study import Study
@@ -78,7 +78,7 @@ def panel(preset: Preset, scale: str) -> None:
         terms.paragraph(f"{card}." if now.is_done else f"Shipped result, {SCALE_WORDS[scale]} scale: {card}.")
     with st.container(horizontal=True, vertical_alignment="center", key="papers_actions"):
         if now.own is None:
-            queue_button(preset, scale, f"Run the {SCALE_WORDS[scale]} version")
+            run_button(preset, scale, f"Run the {SCALE_WORDS[scale]} version")
             if is_shipped(preset, scale):
                 study_button(preset, scale)
         else:

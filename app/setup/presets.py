@@ -1,11 +1,13 @@
 """Preset experiments: the papers' figures and tables, at quick and full scale."""
 
+from functools import partial
+
 import streamlit as st
 
 from app import wording
-from app.access import permits
 from app.actions import launch
 from app.components import page
+from app.components.queue_button import queue_button
 from app.data.preset_catalog import SCALES
 from app.data.preset_catalog import known as known_presets
 from app.forms import Form
@@ -14,7 +16,6 @@ from app.wording import lines, plain
 from engine.config.presets import OURS, Preset
 from engine.config.schema import parse_experiment
 from engine.core.errors import InvalidConfig
-from storage import StorageError
 
 FIRST = "digits-first"  # needs no download and a minute
 
@@ -62,19 +63,10 @@ def num_runs(preset: Preset, scale: str) -> int:
 
 def _queue_all(preset: Preset, scale: str) -> None:
     try:
-        number, refused = num_runs(preset, scale), permits.refusal("queue")
-        if st.button(
-            "Queue study" if preset.is_study else f"Queue all {wording.plural(number, 'run')}",
-            key=f"queue.{preset.name}.{scale}",
-            type="primary",
-            width="stretch",
-            disabled=refused is not None,
-            help=refused,
-        ):
-            with st.spinner("Checking the data"):
-                records = launch.queue_preset(preset, scale)
-            launch.watch(records)
+        label = "Queue study" if preset.is_study else f"Queue all {wording.plural(num_runs(preset, scale), 'run')}"
     except InvalidConfig as error:
         st.error(lines(error.problems))
-    except StorageError as error:
-        st.error(plain(str(error)))
+        return
+    key, queue = f"queue.{preset.name}.{scale}", partial(launch.queue_preset, preset, scale)
+    if records := queue_button(label, key, queue, doing="Checking the data"):
+        launch.watch(records)

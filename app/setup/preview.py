@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from app.charts import split as split_chart
 from app.charts.plot import figure_cache
 from app.components import terms
 from app.components.page import chart, landing
+from app.components.queue_button import queue_button
 from app.components.queue_position import queue_position
 from app.data import pools, queries
 from app.data.study_size import study_size
@@ -30,7 +31,7 @@ from engine.core.errors import DataUnavailable, FedscapeError, ImpossiblePartiti
 from engine.core.registry import DATASETS
 from engine.partitioners.measures import label_entropy, mean_js_distance
 from engine.simulation.preflight import labeled, study_notes, validation_notes
-from storage import StorageError
+from storage import ExperimentRecord
 
 
 def first_run(raw: Mapping[str, Any]) -> RunConfig | None:
@@ -45,15 +46,7 @@ def first_run(raw: Mapping[str, Any]) -> RunConfig | None:
 
 
 QUEUE = "Queue"
-PRESS = "setup.queue_press"  # in the session
 SPLIT = "Data per client"
-
-
-@dataclass
-class _Press:
-    """The latest press on Queue. ``is_answered`` changes without access to the session, where a run may be stopped."""
-
-    is_answered: bool = False
 
 
 def _without_split(why: str) -> list[str]:
@@ -199,30 +192,22 @@ def queue_panel(
     with st.container(gap="small", key="queue_bar"):
         with st.container(gap=None):
             landing(QUEUE)
-            pressed = st.button(
-                label,
-                type="primary",
-                key="queue",
-                width="stretch",
-                disabled=bool(reason or refused),
-                on_click=_press,
-            )
-        press: _Press = st.session_state.get(PRESS) or _Press(is_answered=True)
+            under = st.container(gap="small")
+        with under:
+            record = queue_button(label, "queue", partial(_queue, experiment), is_disabled=bool(reason))
         if refused:
             st.caption(refused)
         elif is_unfinished:
             st.caption(reason)
         elif reason:
             st.error(reason)
-        elif pressed and experiment:
-            _queue(experiment, press)
-        elif not press.is_answered:  # another press stopped its run
-            st.warning("Nothing was queued: something else was pressed right after Queue. Press Queue again.")
-        press.is_answered = True
+        elif record:
+            st.success(f"Queued {wording.plural(record.num_runs, 'run')}.")
+            launch.watch([record])
 
 
-def _press() -> None:
-    st.session_state[PRESS] = _Press()
+def _queue(experiment: ExperimentConfig | None) -> ExperimentRecord | None:
+    return launch.queue_experiment(experiment, progress_bar()) if experiment else None
 
 
 def yaml_panel(raw: Mapping[str, Any]) -> None:
@@ -230,20 +215,6 @@ def yaml_panel(raw: Mapping[str, Any]) -> None:
         # Without a language: the colors of Streamlit's syntax highlighting are too faint.
         st.code(yaml.safe_dump(dict(raw), sort_keys=False, allow_unicode=True, width=100), language=None)
         st.caption("For `python -m engine run`. To share this configuration, copy the address of this page.")
-
-
-def _queue(experiment: ExperimentConfig, press: _Press) -> None:
-    try:
-        record = launch.queue_experiment(experiment, progress_bar())
-        press.is_answered = True
-    except InvalidConfig as error:
-        st.error(wording.lines(error.problems))
-        return
-    except StorageError as error:
-        st.error(plain(str(error)))
-        return
-    st.success(f"Queued {wording.plural(record.num_runs, 'run')}.")
-    launch.watch([record])
 
 
 def _known_runs(experiment: ExperimentConfig) -> None:

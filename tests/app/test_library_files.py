@@ -20,6 +20,7 @@ from storage import ArtifactDamaged, RunNotFound, Store
 from tests.app.pages import open_page
 from tests.app.samples import DIGITS
 from tests.support.forging import models
+from tests.support.presses import press_during, reported
 
 opened = partial(open_page, "library")
 
@@ -162,6 +163,26 @@ def test_valid_files_are_imported_next_to_an_invalid_one(filled_store: Store) ->
     page.button(key="import_now").click().run()
     message = page.error[0].value.replace("\\", "")
     assert message.startswith("x.csv is a table: ") and "Imported “four methods on digits” (2 runs)." in message
+    assert filled_store.queue.counts() == {"done": 10}
+
+
+@pytest.mark.slow
+def test_an_import_that_another_press_stops_names_the_missing_files(
+    filled_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = opened()
+    place = page.file_uploader[0]
+    one, two = exchange.json_of([1]), exchange.json_of([2])
+    place.upload("one.json", one, "application/json").upload("two.json", two, "application/json").run()
+    states = reported(page)
+    page.button(key="import_now").click()
+    with monkeypatch.context() as patch:
+        press_during(patch, sources, "read", widget_states=states)
+        page.run()
+    message = page.error[0].value.replace("\\", "")
+    assert message == "one.json and two.json: not imported, since something else was pressed."
+    assert filled_store.queue.counts() == {"done": 8}
+    page.button(key="import_now").click().run()
     assert filled_store.queue.counts() == {"done": 10}
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import streamlit as st
 import yaml
-from streamlit.runtime.scriptrunner import StopException, get_script_run_ctx
-from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
+from streamlit.runtime.scriptrunner import StopException
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
@@ -26,6 +25,7 @@ from storage import StorageError, Store
 from storage.experiments import Experiments
 from tests.app.pages import words
 from tests.app.samples import DIGITS
+from tests.support.presses import press_during, reported, stop_this_run
 
 VIEW = Path(__file__).resolve().parents[2] / "app" / "views" / "setup.py"
 
@@ -90,34 +90,6 @@ class StoppingSession:
         if self.left == 0:
             self.left = -1_000_000
             raise StopException
-
-
-def stop_this_run() -> None:
-    """As another press does."""
-    context = get_script_run_ctx()
-    assert context is not None and context.script_requests is not None
-    context.script_requests.request_stop()
-
-
-def press_during(patch: pytest.MonkeyPatch, module: object, name: str, **request: Any) -> None:
-    """Another press comes when this function of the module is called for the first time."""
-    original, request_rerun = getattr(module, name), [True]
-
-    def call(*arguments: Any, **named: Any) -> Any:
-        context = get_script_run_ctx()
-        assert context is not None and context.script_requests is not None
-        if request_rerun:
-            request_rerun.clear()
-            known = {"page_script_hash": context.page_script_hash, "query_string": context.query_string}
-            context.script_requests.request_rerun(RerunData(**known | request))
-        return original(*arguments, **named)
-
-    patch.setattr(module, name, call)
-
-
-def reported(page: AppTest) -> Any:
-    """The values of all widgets, as a browser that has not received those of the next run reports them again."""
-    return page._tree.get_widget_states()
 
 
 def adding(page: AppTest) -> Any:
@@ -632,21 +604,28 @@ def test_a_choice_that_the_browser_sends_after_a_link_to_another_page_does_no_ha
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("module", "name"), [(methods, "methods_section"), (launch, "new_runs")])
+@pytest.mark.parametrize(
+    ("key", "module", "name"),
+    [
+        ("queue", methods, "methods_section"),
+        ("queue", launch, "new_runs"),
+        ("queue.digits-first.quick", launch, "new_runs"),
+    ],
+)
 def test_a_press_before_anything_is_queued_queues_nothing_and_the_page_says_so(
-    module: object, name: str, empty_store: Store, monkeypatch: pytest.MonkeyPatch
+    key: str, module: object, name: str, empty_store: Store, monkeypatch: pytest.MonkeyPatch
 ):
     page = opened(DIGITS)
     states = reported(page)
-    queue_button(page).click()
+    page.button(key=key).click()
     with monkeypatch.context() as patch:
         press_during(patch, module, name, widget_states=states)
         page.run()
     assert empty_store.experiments.list() == [] and "Nothing was queued" in page.warning[0].value
     page.run()
     assert not page.warning
-    queue_button(page).click().run()
-    assert len(empty_store.experiments.list()) == 1 and page.success and not page.warning
+    page.button(key=key).click().run()
+    assert len(empty_store.experiments.list()) == 1 and not page.warning and bool(page.success) == (key == "queue")
 
 
 @pytest.mark.slow
