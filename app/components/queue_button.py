@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app.access import permits
 from app.wording import lines, plain
@@ -30,11 +31,12 @@ def queue_button(
     doing: str = "",
     width: Literal["stretch", "content"] = "stretch",
     is_disabled: bool = False,
+    notice: DeltaGenerator | None = None,
 ) -> T | None:
     """Draw a button. In the run of the page in which it was pressed, return what ``queue`` returns.
 
-    A spinner says ``doing`` meanwhile. Errors are shown. Another press may stop ``queue``: then the next run says that
-    nothing was queued.
+    A spinner says ``doing`` meanwhile. Errors are shown. Another press may stop ``queue``: then the next run says in
+    ``notice``, by default below the button, that nothing was queued.
     """
     refused, state = permits.refusal("queue"), f"press.{key}"
     is_pressed = st.button(
@@ -52,7 +54,8 @@ def queue_button(
         with st.spinner(doing) if doing else nullcontext():
             return _answer(press, queue)
     if not press.is_answered:
-        st.warning("Nothing was queued: something else was pressed right after this button. Press it again.")
+        with notice or nullcontext():
+            st.warning(f"Nothing was queued: something else was pressed right after “{label}”. Press it again.")
     press.is_answered = True
     return None
 

@@ -3,6 +3,7 @@
 from functools import partial
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app import wording
 from app.actions import launch
@@ -20,8 +21,11 @@ from engine.core.errors import InvalidConfig
 FIRST = "digits-first"  # needs no download and a minute
 
 
-def presets_panel(form: Form) -> None:
-    """Choose a preset; fill the form with one of its experiments, or queue them all."""
+def presets_panel(form: Form, notice: DeltaGenerator) -> None:
+    """Choose a preset; fill the form with one of its experiments, or queue them all.
+
+    ``notice`` is the place for ``queue_button``'s.
+    """
     try:
         known = known_presets()
     except InvalidConfig as error:
@@ -54,19 +58,19 @@ def presets_panel(form: Form) -> None:
                 args=(form, config),
                 width="stretch",
             )
-        _queue_all(preset, scale)
+        _queue_all(preset, scale, notice)
 
 
 def num_runs(preset: Preset, scale: str) -> int:
     return sum(len(parse_experiment(config).runs()) for config in preset.configs(scale))
 
 
-def _queue_all(preset: Preset, scale: str) -> None:
+def _queue_all(preset: Preset, scale: str, notice: DeltaGenerator) -> None:
     try:
         label = "Queue study" if preset.is_study else f"Queue all {wording.plural(num_runs(preset, scale), 'run')}"
     except InvalidConfig as error:
         st.error(lines(error.problems))
         return
     key, queue = f"queue.{preset.name}.{scale}", partial(launch.queue_preset, preset, scale)
-    if records := queue_button(label, key, queue, doing="Checking the data"):
+    if records := queue_button(label, key, queue, doing="Checking the data", notice=notice):
         launch.watch(records)

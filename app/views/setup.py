@@ -47,8 +47,9 @@ def render() -> None:
 def configuration(form: Form, draft: Mapping[str, Any]) -> dict[str, Any]:
     """The whole form; returns its current values."""
     named, right = st.columns([3, 1], vertical_alignment="bottom", gap="medium")
+    notice = st.container()
     with right:
-        presets_panel(form)
+        presets_panel(form, notice)
     first, advanced = st.container(), Advanced(form, st.container())
     with first:
         dataset = sections.data_section(form, draft, advanced)
