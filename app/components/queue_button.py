@@ -1,8 +1,9 @@
 """The button that queues runs."""
 
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 import streamlit as st
@@ -13,6 +14,8 @@ from app.wording import lines, plain
 from engine.core.errors import FedscapeError, InvalidConfig
 from storage import StorageError
 
+RECENT_S = 60.0  # later, nobody remembers the press
+
 T = TypeVar("T")
 
 
@@ -20,6 +23,7 @@ T = TypeVar("T")
 class _Press:
     """The latest press. ``is_answered`` changes without access to the session, where a run may be stopped."""
 
+    at: float = field(default_factory=time.monotonic)
     is_answered: bool = False
 
 
@@ -33,30 +37,25 @@ def queue_button(
     is_disabled: bool = False,
     notice: DeltaGenerator | None = None,
 ) -> T | None:
-    """Draw a button. In the run of the page in which it was pressed, return what ``queue`` returns.
+    """Draw the button. Returns the result of ``queue`` in the run in which it was pressed, otherwise None.
 
-    A spinner says ``doing`` meanwhile. Errors are shown. Another press may stop ``queue``: then the next run says in
-    ``notice``, by default below the button, that nothing was queued.
+    A spinner says ``doing`` meanwhile, and errors are shown. If another press stops ``queue``, the next run says in
+    ``notice`` (default: below the button) that nothing was queued.
     """
     refused, state = permits.refusal("queue"), f"press.{key}"
-    is_pressed = st.button(
-        label,
-        type="primary",
-        key=key,
-        width=width,
-        disabled=is_disabled or refused is not None,
-        help=refused,
-        on_click=_begin,
-        args=(state,),
-    )
-    press: _Press = st.session_state.get(state) or _Press(is_answered=True)
-    if is_pressed:
+    is_off = is_disabled or refused is not None
+    is_pressed = st.button(label, key=key, type="primary", width=width, disabled=is_off, on_click=_begin, args=(state,))
+    if refused:
+        st.caption(refused)
+    press: _Press | None = st.session_state.get(state)
+    if is_pressed and press:
         with st.spinner(doing) if doing else nullcontext():
             return _answer(press, queue)
-    if not press.is_answered:
-        with notice or nullcontext():
-            st.warning(f"Nothing was queued: something else was pressed right after “{label}”. Press it again.")
-    press.is_answered = True
+    if press and not press.is_answered:
+        if not is_off and time.monotonic() - press.at < RECENT_S:
+            with notice or nullcontext():
+                st.warning(f"Nothing was queued: something else was pressed right after “{label}”. Press it again.")
+        press.is_answered = True
     return None
 
 

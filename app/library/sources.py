@@ -46,7 +46,7 @@ def panel() -> None:
 def import_files(files: Sequence[UploadedFile]) -> Notice:
     """Import one after the other; a file that cannot be read does not stop the others.
 
-    Another press may stop it: then the notice says which files are missing.
+    If another press stops it, the notice says which files were not imported.
     """
     found: list[Imported] = []
     problems: list[str] = []
@@ -60,10 +60,10 @@ def import_files(files: Sequence[UploadedFile]) -> Notice:
         except StorageError as error:
             problems.append(f"{file.name}: {error}")
         except (RerunException, StopException):
-            missing = wording.names([file.name for file in files[i:]])
-            flash.show(_outcome_of(found, [*problems, f"{missing}: not imported, since something else was pressed."]))
+            left = wording.names([file.name for file in files[i:]])
+            flash.show(_summary(found, [*problems, f"{left}: not imported, because something else was pressed."]))
             raise
-    return _outcome_of(found, problems)
+    return _summary(found, problems)
 
 
 def read(name: str, data: bytes, on_progress: Progress) -> Imported:
@@ -78,7 +78,7 @@ def load_examples() -> Notice:
     return outcome([(e.name, e.num_runs) for e in loaded]) if loaded else Notice("The examples were already loaded.")
 
 
-def _outcome_of(found: Sequence[Imported], problems: Sequence[str]) -> Notice:
+def _summary(found: Sequence[Imported], problems: Sequence[str]) -> Notice:
     notes = [note for each in found for note in each.notes]
     new = [(e.name, len(each.new_runs[e.id])) for each in found for e in each.experiments]
     return outcome(new, sum(len(each.known) for each in found), [*problems, *notes])

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app.actions import launch
 from app.components import page
@@ -26,9 +27,10 @@ def progress_panel(preset: Preset, scale: str, now: Standing) -> None:
     st.markdown(f"**{SCALES[scale]}**: {plain(now.sentence())}.")
     if now.is_active:
         _follow(preset, scale, now.sentence())
-    with st.container(horizontal=True, vertical_alignment="center", key="papers_actions"):
+    row, notice = st.container(horizontal=True, vertical_alignment="center", key="papers_actions"), st.container()
+    with row:
         if now.unfinished:
-            _queue_missing(preset, scale, now)
+            _queue_missing(preset, scale, now, notice)
         if now.runs:
             page.link("live", "Watch live", runs=",".join(str(run.id) for run in now.runs))
         if now.unfinished:
@@ -42,7 +44,7 @@ def _follow(preset: Preset, scale: str, shown: str) -> None:
         st.rerun()
 
 
-def _queue_missing(preset: Preset, scale: str, now: Standing) -> None:
+def _queue_missing(preset: Preset, scale: str, now: Standing, notice: DeltaGenerator) -> None:
     """Queue all experiments, or the incomplete ones."""
     missing = now.unfinished
     count = sum(w.experiment in missing for w, _ in now.pairs)
@@ -51,13 +53,15 @@ def _queue_missing(preset: Preset, scale: str, now: Standing) -> None:
     if now.runs and not some:
         exist = plural(len(now.runs), "of these runs exists", "of these runs exist")
         st.caption(f"{exist} and {'is' if len(now.runs) == 1 else 'are'} shown below.")
-    run_button(preset, scale, f"Run {what} ({plural(count, 'run')})", missing)
+    run_button(preset, scale, f"Run {what} ({plural(count, 'run')})", notice, missing)
 
 
-def run_button(preset: Preset, scale: str, label: str, only: Sequence[str] | None = None) -> None:
-    """Queue the experiments of a scale, or those named in ``only``."""
+def run_button(
+    preset: Preset, scale: str, label: str, notice: DeltaGenerator, only: Sequence[str] | None = None
+) -> None:
+    """Queue the experiments of a scale, or those named in ``only``. ``queue_button`` shows its notice in ``notice``."""
     key, queue = f"papers_run_{preset.name}_{scale}", partial(launch.queue_preset, preset, scale, only)
-    if queue_button(label, key, queue, doing="Checking the data", width="content"):
+    if queue_button(label, key, queue, doing="Checking the data", width="content", notice=notice):
         st.rerun()
 
 

@@ -76,9 +76,10 @@ def panel(preset: Preset, scale: str) -> None:
         _follow(preset, scale, now.own.is_finished)
     if card := now.card.verdict:
         terms.paragraph(f"{card}." if now.is_done else f"Shipped result, {SCALE_WORDS[scale]} scale: {card}.")
-    with st.container(horizontal=True, vertical_alignment="center", key="papers_actions"):
+    row, notice = st.container(horizontal=True, vertical_alignment="center", key="papers_actions"), st.container()
+    with row:
         if now.own is None:
-            run_button(preset, scale, f"Run the {SCALE_WORDS[scale]} version")
+            run_button(preset, scale, f"Run the {SCALE_WORDS[scale]} version", notice)
             if is_shipped(preset, scale):
                 study_button(preset, scale)
         else:

@@ -49,22 +49,24 @@ new MutationObserver((changes) => {
   restoring ??= setTimeout(restoreFocus, 100);
 }).observe(document, { subtree: true, childList: true, attributeFilter: ["data-test-script-state"] });
 
-// Streamlit sends a typed value a moment after its field has lost the focus, and then runs the page, which reads it. A link
-// to another page that is pressed before would lose the value, or come back to the page of the field with it. So the link
-// waits until that run has ended, but for at most 3 seconds. The last press counts: it cancels a link that still waits.
-// The run may replace links within the page, so these wait only until the value is sent.
+// Streamlit sends a typed value a moment after its field has lost the focus, and then runs the page, which reads it. If a
+// link to another page is pressed before that, the value is lost, or brings the reader back to its page. So the link waits
+// until that run has ended, but for at most 3 seconds. Another press cancels a link that waits. The run may replace links
+// within the page, so these wait only until the value is sent.
 const TEXT_FIELD = "input:not([type=checkbox], [type=radio], [type=file]), textarea";
 const [SENT_MS, START_MS, END_MS] = [60, 800, 3000]; // after the field has changed
+const isRunning = () => !document.querySelector("[data-test-script-state=notRunning]");
 let unread, waiting;
 addEventListener("change", ({ target, timeStamp }) => {
-  if (target.matches(TEXT_FIELD)) unread = { since: timeStamp, hasRun: false };
+  if (target.matches(TEXT_FIELD)) unread = { since: timeStamp, isBehindAnother: isRunning(), hasRun: false };
 });
-const isRead = (link) => {
+const isRead = (mayBeReplaced) => {
   const age = performance.now() - unread.since;
-  if (link.closest("[data-testid=stMain]")) return age > SENT_MS;
-  const isRunning = !document.querySelector("[data-test-script-state=notRunning]");
-  unread.hasRun ||= isRunning;
-  if (isRunning) return age > END_MS;
+  if (mayBeReplaced) return age > SENT_MS;
+  if (isRunning()) {
+    unread.hasRun = !unread.isBehindAnother; // otherwise it may be the run before
+    return age > END_MS;
+  }
   return unread.hasRun || age > START_MS;
 };
 addEventListener("popstate", () => clearTimeout(waiting));
@@ -73,10 +75,14 @@ const waitForValue = (event) => {
   clearTimeout(waiting);
   const link = event.target.closest?.("a[href]:not([href^='#'], [target=_blank], [download])");
   const isPlain = !(event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
-  if (!link || !isPlain || !unread || isRead(link)) return;
+  const mayBeReplaced = link?.closest("[data-testid=stMain]");
+  if (!link || !isPlain || !unread || isRead(mayBeReplaced)) return;
   event.preventDefault();
   event.stopImmediatePropagation();
-  const follow = () => (isRead(link) ? link.click() : (waiting = setTimeout(follow, 30)));
+  const follow = () => {
+    if (!isRead(mayBeReplaced)) waiting = setTimeout(follow, 30);
+    else if (link.isConnected) link.click(); // otherwise it would load the whole app again
+  };
   follow();
 };
 addEventListener("click", waitForValue, { capture: true });

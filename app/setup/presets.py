@@ -24,7 +24,7 @@ FIRST = "digits-first"  # needs no download and a minute
 def presets_panel(form: Form, notice: DeltaGenerator) -> None:
     """Choose a preset; fill the form with one of its experiments, or queue them all.
 
-    ``notice`` is the place for ``queue_button``'s.
+    ``queue_button`` shows its notice in ``notice``.
     """
     try:
         known = known_presets()

@@ -186,18 +186,14 @@ def queue_panel(
     broken = queries.problem()
     is_unfinished = bool(problems) and not broken and len(to_do) == len(problems)
     reason = plain(broken) if broken else _reason(problems, unplaced, is_unfinished) if problems else None
-    refused = permits.refusal("queue")
     if experiment and not problems:
         _known_runs(experiment)
     with st.container(gap="small", key="queue_bar"):
         with st.container(gap=None):
             landing(QUEUE)
-            under = st.container(gap="small")
-        with under:
-            record = queue_button(label, "queue", partial(_queue, experiment), is_disabled=bool(reason))
-        if refused:
-            st.caption(refused)
-        elif is_unfinished:
+            with st.container(gap="small"):
+                record = queue_button(label, "queue", partial(_queue, experiment), is_disabled=bool(reason))
+        if is_unfinished:
             st.caption(reason)
         elif reason:
             st.error(reason)

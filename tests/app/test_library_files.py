@@ -167,8 +167,19 @@ def test_valid_files_are_imported_next_to_an_invalid_one(filled_store: Store) ->
 
 
 @pytest.mark.slow
-def test_an_import_that_another_press_stops_names_the_missing_files(
-    filled_store: Store, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("file", "words", "runs"),
+    [
+        (1, "one.json and two.json: not imported, because something else was pressed.", 8),
+        (
+            2,
+            "two.json: not imported, because something else was pressed.  \nImported “four methods on digits” (1 run).",
+            9,
+        ),
+    ],
+)
+def test_an_import_that_another_press_stops_names_the_files_that_were_not_imported(
+    file: int, words: str, runs: int, filled_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = opened()
     place = page.file_uploader[0]
@@ -177,11 +188,10 @@ def test_an_import_that_another_press_stops_names_the_missing_files(
     states = reported(page)
     page.button(key="import_now").click()
     with monkeypatch.context() as patch:
-        press_during(patch, sources, "read", widget_states=states)
+        press_during(patch, sources, "read", file, widget_states=states)
         page.run()
-    message = page.error[0].value.replace("\\", "")
-    assert message == "one.json and two.json: not imported, since something else was pressed."
-    assert filled_store.queue.counts() == {"done": 8}
+    assert page.error[0].value.replace("\\", "") == words
+    assert filled_store.queue.counts() == {"done": runs}
     page.button(key="import_now").click().run()
     assert filled_store.queue.counts() == {"done": 10}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from app.actions import exchange
+from app.actions import exchange, launch
 from app.data import preset_catalog, queries, shipped
 from app.papers.study_result import study_result
 from benchmarks import study_results
@@ -16,6 +16,7 @@ from engine.export.document import run_document
 from storage import Store
 from tests.app.pages import open_page, words
 from tests.app.studies import STUDY, compute, queue_study
+from tests.support.presses import press_during, reported
 
 opened = partial(open_page, "papers")
 
@@ -36,6 +37,17 @@ def presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.mkdir()
     (folder / "tiny-study.yaml").write_text(yaml.safe_dump(PRESET, sort_keys=False))
     monkeypatch.setattr(preset_catalog, "FOLDER", folder)
+
+
+def test_a_press_before_a_study_is_queued_queues_nothing_and_the_page_says_so(
+    empty_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = opened(preset="tiny-study")
+    states = reported(page)
+    page.button(key="papers_run_tiny-study_quick").click()
+    press_during(monkeypatch, launch, "new_runs", widget_states=states)
+    page.run()
+    assert page.warning[0].value.startswith("Nothing was queued: ") and empty_store.experiments.list() == []
 
 
 @pytest.mark.slow

@@ -622,10 +622,32 @@ def test_a_press_before_anything_is_queued_queues_nothing_and_the_page_says_so(
         press_during(patch, module, name, widget_states=states)
         page.run()
     assert empty_store.experiments.list() == [] and "Nothing was queued" in page.warning[0].value
+    presets = page.get("popover")[0]
+    assert presets.button and not presets.warning, "it is closed"
     page.run()
     assert not page.warning
     page.button(key=key).click().run()
-    assert len(empty_store.experiments.list()) == 1 and not page.warning and bool(page.success) == (key == "queue")
+    assert len(empty_store.experiments.list()) == 1 and not page.warning
+    assert page.success or key != "queue", "a preset opens Live at once"
+
+
+def test_queue_pressed_right_after_a_mistake_was_typed_says_only_what_the_mistake_is(empty_store: Store):
+    page = opened(DIGITS)
+    page.number_input(key="setup_form.training.rounds").set_value(0)
+    queue_button(page).click().run()
+    assert queue_button(page).disabled and not page.warning
+    assert any("greater than" in message for message in messages(page))
+    assert empty_store.experiments.list() == []
+
+
+def test_a_press_on_queue_is_forgotten_after_a_minute(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
+    page = opened(DIGITS)
+    states = reported(page)
+    queue_button(page).click()
+    press_during(monkeypatch, methods, "methods_section", widget_states=states)
+    monkeypatch.setattr("app.components.queue_button.RECENT_S", 0)
+    page.run()
+    assert not page.warning and empty_store.experiments.list() == []
 
 
 @pytest.mark.slow

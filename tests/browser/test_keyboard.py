@@ -106,12 +106,38 @@ def test_a_link_waits_until_the_run_that_reads_the_value_has_ended(typed: Page) 
     assert followed(typed) == ["Library"]
 
 
-@pytest.mark.parametrize("state", ["notRunning", "running"])
-def test_a_link_waits_no_longer_than_3_seconds(typed: Page, state: str) -> None:
+@pytest.mark.parametrize(("state", "longest_ms"), [("notRunning", 2000), ("running", 5000)])
+def test_a_link_is_followed_if_no_run_starts_or_it_does_not_end(typed: Page, state: str, longest_ms: int) -> None:
     press(typed, "Library")
     typed.evaluate(STATE, state)
-    typed.wait_for_function("window.followed.length")
+    assert followed(typed) == []
+    typed.wait_for_function("window.followed.length", timeout=longest_ms)
     assert followed(typed) == ["Library"]
+
+
+def test_a_link_waits_for_the_run_of_the_value_not_for_the_run_before(drawn: Page) -> None:
+    drawn.evaluate(STATE, "running")
+    drawn.evaluate(RECORD_LINKS)
+    drawn.get_by_role("textbox").fill("a value")
+    press(drawn, "Library")
+    drawn.evaluate(STATE, "notRunning")
+    drawn.wait_for_timeout(A_MOMENT_MS)
+    assert followed(drawn) == []
+    drawn.evaluate(STATE, "running")
+    drawn.wait_for_timeout(1000)
+    assert followed(drawn) == []
+    drawn.evaluate(STATE, "notRunning")
+    drawn.wait_for_function("window.followed.length")
+    assert followed(drawn) == ["Library"]
+
+
+def test_a_press_on_a_button_cancels_a_link_that_waits(typed: Page) -> None:
+    press(typed, "Library")
+    typed.evaluate(STATE, "running")
+    typed.get_by_role("button", name="first").click()
+    typed.evaluate(STATE, "notRunning")
+    typed.wait_for_timeout(A_MOMENT_MS)
+    assert followed(typed) == []
 
 
 def test_of_two_links_only_the_last_is_followed(typed: Page) -> None:
@@ -137,10 +163,9 @@ def test_back_cancels_a_link_that_waits(typed: Page) -> None:
 
 
 def test_a_link_within_the_page_is_followed_before_the_run_replaces_it(typed: Page) -> None:
-    press(typed, "Method")
-    assert followed(typed) == []
     typed.evaluate(STATE, "running")
-    typed.wait_for_function("window.followed.length")
+    press(typed, "Method")
+    typed.wait_for_function("window.followed.length", timeout=2000)
     assert followed(typed) == ["Method"]
 
 

@@ -1,5 +1,6 @@
 """Presses that come while a run of a page is going on."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -15,20 +16,19 @@ def stop_this_run() -> None:
     context.script_requests.request_stop()
 
 
-def press_during(patch: pytest.MonkeyPatch, module: object, name: str, **request: Any) -> None:
-    """Another press comes when this function of the module is called for the first time."""
-    original, request_rerun = getattr(module, name), [True]
+def press_during(patch: pytest.MonkeyPatch, module: object, name: str, call: int = 1, **request: Any) -> None:
+    """Another press comes at this call of a function of the module."""
+    original, number = getattr(module, name), itertools.count(1)
 
-    def call(*arguments: Any, **named: Any) -> Any:
+    def called(*arguments: Any, **named: Any) -> Any:
         context = get_script_run_ctx()
         assert context is not None and context.script_requests is not None
-        if request_rerun:
-            request_rerun.clear()
+        if next(number) == call:
             known = {"page_script_hash": context.page_script_hash, "query_string": context.query_string}
             context.script_requests.request_rerun(RerunData(**known | request))
         return original(*arguments, **named)
 
-    patch.setattr(module, name, call)
+    patch.setattr(module, name, called)
 
 
 def reported(page: AppTest) -> Any:
