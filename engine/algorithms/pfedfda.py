@@ -59,7 +59,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine.core.errors import Unsupported
-from engine.core.params import ClientParams, SharedParams, broadcast, map_params
+from engine.core.params import ClientParams, SharedParams, broadcast
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.streams import key, permutation_prefix, torch_stream
 from engine.core.style import Style
@@ -141,8 +141,7 @@ class PFedFda(SplitModels):
         start = broadcast(part(state.shared_params, task.model.body), cohort.size) | _stacked(heads, task)
         trained = local_sgd(task, start, cohort, trained=task.model.body)
         bodies = part(trained.params, task.model.body)
-        in_double = map_params(torch.Tensor.double, bodies)
-        features = stacked_features(task, in_double, task.data.train, cohort.clients)
+        features = stacked_features(task, bodies, task.data.train, cohort.clients)
         mixed = list(self._mixed(features, cohort.clients, received, task))
         sent = _stacked([{MEANS: m.means, COVARIANCE: _triangle(m.covariance)} for m, _ in mixed], task)
         own_means, own_covariance = (sum(shares) / cohort.size for shares in zip(*(b for _, b in mixed), strict=True))
@@ -153,8 +152,7 @@ class PFedFda(SplitModels):
     def personalized(self, state: State, task: Task) -> Predictor:
         everyone = torch.arange(task.num_clients, device=task.device) if task.evaluated is None else task.evaluated
         body, shared = part(state.shared_params, task.model.body), _Statistics.of(state.shared_params)
-        in_double = map_params(torch.Tensor.double, body)
-        features = shared_features(task, in_double, task.data.train, everyone)
+        features = shared_features(task, body, task.data.train, everyone)
         priors = self._log_priors(task, everyone)
         mixed = self._mixed(features, everyone, shared, task)
         heads = [self._head(own, log_prior) for (own, _), log_prior in zip(mixed, priors, strict=True)]
@@ -185,7 +183,7 @@ class PFedFda(SplitModels):
         parts = zip(features.values.split(sizes.tolist()), features.labels.split(sizes.tolist()), strict=True)
         for (values, labels), order, log_prior in zip(parts, orders, self._log_priors(task, clients), strict=True):
             task.tick()
-            whole = Features(values, labels, torch.zeros_like(labels), 1, features.num_classes)
+            whole = Features(values.double(), labels, torch.zeros_like(labels), 1, features.num_classes)
             (own,) = _statistics(whole, shared, self.hparams.ridge)
             if isinstance(self.hparams.beta, str):
                 shares = self._best_shares(folds_of(whole, order[: len(labels)]), shared, log_prior)
