@@ -64,6 +64,15 @@ def followed(page: Page) -> list[str]:
     return links
 
 
+def assert_followed_after_the_next_run(page: Page, name: str) -> None:
+    page.evaluate(STATE, "running")
+    page.wait_for_timeout(1000)
+    assert followed(page) == []
+    page.evaluate(STATE, "notRunning")
+    page.wait_for_function("window.followed.length")
+    assert followed(page) == [name]
+
+
 def test_the_focus_moves_to_the_replacement_after_the_run(focused: Page) -> None:
     focused.evaluate(STATE, "running")
     focused.evaluate(REPLACE)
@@ -98,12 +107,7 @@ def test_the_focus_stays_where_the_reader_moved_it(focused: Page) -> None:
 def test_a_link_waits_until_the_run_that_reads_the_value_has_ended(typed: Page) -> None:
     press(typed, "Library")
     typed.wait_for_timeout(A_MOMENT_MS)  # the server is far away
-    typed.evaluate(STATE, "running")
-    typed.wait_for_timeout(1000)
-    assert followed(typed) == []
-    typed.evaluate(STATE, "notRunning")
-    typed.wait_for_function("window.followed.length")
-    assert followed(typed) == ["Library"]
+    assert_followed_after_the_next_run(typed, "Library")
 
 
 @pytest.mark.parametrize(("state", "longest_ms"), [("notRunning", 2000), ("running", 5000)])
@@ -123,12 +127,7 @@ def test_a_link_waits_for_the_run_of_the_value_not_for_the_run_before(drawn: Pag
     drawn.evaluate(STATE, "notRunning")
     drawn.wait_for_timeout(A_MOMENT_MS)
     assert followed(drawn) == []
-    drawn.evaluate(STATE, "running")
-    drawn.wait_for_timeout(1000)
-    assert followed(drawn) == []
-    drawn.evaluate(STATE, "notRunning")
-    drawn.wait_for_function("window.followed.length")
-    assert followed(drawn) == ["Library"]
+    assert_followed_after_the_next_run(drawn, "Library")
 
 
 def test_a_press_on_a_button_cancels_a_link_that_waits(typed: Page) -> None:
