@@ -4,26 +4,28 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
+from streamlit.runtime.scriptrunner import RerunException, StopException
 
 from app.access import permits
 from app.wording import lines, plain
 from engine.core.errors import FedscapeError, InvalidConfig
 from storage import StorageError
 
-RECENT_S = 60.0  # later, nobody remembers the press
+RECENT_S = 60.0  # nobody remembers what was stopped longer ago
 
 T = TypeVar("T")
 
 
 @dataclass
 class _Press:
-    """The latest press. ``is_answered`` changes without access to the session, where a run may be stopped."""
+    """The latest press. It changes without access to the session, where a run may be stopped."""
 
-    at: float = field(default_factory=time.monotonic)
+    label: str
+    at: float = field(default_factory=time.monotonic)  # or when ``queue`` was stopped
     is_answered: bool = False
 
 
@@ -44,23 +46,27 @@ def queue_button(
     """
     refused, state = permits.refusal("queue"), f"press.{key}"
     is_off = is_disabled or refused is not None
-    is_pressed = st.button(label, key=key, type="primary", width=width, disabled=is_off, on_click=_begin, args=(state,))
+    begin: dict[str, Any] = {"on_click": _begin, "args": (state, label)}
+    is_pressed = st.button(label, key=key, type="primary", width=width, disabled=is_off, **begin)
     if refused:
         st.caption(refused)
     press: _Press | None = st.session_state.get(state)
-    if is_pressed and press:
+    if is_pressed:
         with st.spinner(doing) if doing else nullcontext():
-            return _answer(press, queue)
+            return _answer(press or _Press(label), queue)
     if press and not press.is_answered:
         if not is_off and time.monotonic() - press.at < RECENT_S:
             with notice or nullcontext():
-                st.warning(f"Nothing was queued: something else was pressed right after “{label}”. Press it again.")
+                st.warning(
+                    f"Nothing was queued: something else was pressed before “{press.label}” was done. "
+                    f"To queue, press “{label}”."
+                )
         press.is_answered = True
     return None
 
 
-def _begin(state: str) -> None:
-    st.session_state[state] = _Press()
+def _begin(state: str, label: str) -> None:
+    st.session_state[state] = _Press(label)
 
 
 def _answer(press: _Press, queue: Callable[[], T]) -> T | None:
@@ -71,5 +77,8 @@ def _answer(press: _Press, queue: Callable[[], T]) -> T | None:
         st.error(lines(error.problems))
     except (FedscapeError, StorageError) as error:
         st.error(plain(str(error)))
+    except (RerunException, StopException):
+        press.at = time.monotonic()
+        raise
     press.is_answered = True
     return result

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import RerunException
 
 from app import wording
 from engine.core.errors import FedscapeError
@@ -45,7 +46,12 @@ def refused(error: FedscapeError | StorageError) -> Notice:
 
 
 def show(notice: Notice) -> None:
-    st.session_state[KEY] = notice
+    """Show it in this run or, if another press stops this one, in the next."""
+    try:
+        st.session_state[KEY] = notice
+    except RerunException:
+        st.session_state[KEY] = notice
+        raise
 
 
 def bar() -> None:
@@ -53,14 +59,14 @@ def bar() -> None:
     notice = st.session_state.get(KEY)
     if notice is None:
         return
-    if not notice.offers:
-        del st.session_state[KEY]
     with st.container(key="library_notice", horizontal=True, vertical_alignment="center"):
         {"success": st.success, "info": st.info, "error": st.error}[notice.kind](notice.text)
         for i, offer in enumerate(notice.offers):
             st.button(offer.label, key=f"library_offer_{i}", on_click=attempt, args=(offer.do, *offer.arguments))
         if notice.offers:
             st.button("Close", key="library_notice_close", type="tertiary", on_click=_close)
+    if not notice.offers:
+        _close()
 
 
 def _close() -> None:

@@ -1,5 +1,6 @@
 """Imports runs: exported files, and the examples that ship with Fedscape."""
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
@@ -44,7 +45,7 @@ def panel() -> None:
 
 
 def import_files(files: Sequence[UploadedFile]) -> Notice:
-    """Import one after the other; a file that cannot be read does not stop the others.
+    """Import the files one after the other; one that cannot be read does not stop the others.
 
     If another press stops it, the notice says which files were not imported.
     """
@@ -91,7 +92,10 @@ def outcome(new: Sequence[tuple[str, int]], known: int = 0, problems: Sequence[s
     """
     sentences = []
     if new:
-        several = wording.names(f"“{name}” ({wording.plural(runs, 'run')})" for name, runs in new)
+        num_runs = Counter[str]()  # one experiment may be in several files
+        for name, runs in new:
+            num_runs[name] += runs
+        several = wording.names(f"“{name}” ({wording.plural(runs, 'run')})" for name, runs in num_runs.items())
         sentences.append(f"Imported {several}.")
         if known:
             sentences.append(f"{wording.plural(known, 'run was', 'runs were')} already imported.")

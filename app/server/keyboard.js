@@ -51,8 +51,9 @@ new MutationObserver((changes) => {
 
 // Streamlit sends a typed value a moment after its field has lost the focus, and then runs the page, which reads it. If a
 // link to another page is pressed before that, the value is lost, or brings the reader back to its page. So the link waits
-// until that run has ended, but for at most 3 seconds. Another press cancels a link that waits. The run may replace links
-// within the page, so these wait only until the value is sent.
+// until that run has ended, but for at most 3 seconds. If another run was going on when the field changed, it waits for at
+// least 0.8 seconds. Another press cancels a link that waits. The run may replace links within the page, so these wait only
+// until the value is sent.
 const TEXT_FIELD = "input:not([type=checkbox], [type=radio], [type=file]), textarea";
 const [SENT_MS, START_MS, END_MS] = [60, 800, 3000]; // after the field has changed
 const isRunning = () => !document.querySelector("[data-test-script-state=notRunning]");
@@ -60,9 +61,9 @@ let unread, waiting;
 addEventListener("change", ({ target, timeStamp }) => {
   if (target.matches(TEXT_FIELD)) unread = { since: timeStamp, isBehindAnother: isRunning(), hasRun: false };
 });
-const isRead = (mayBeReplaced) => {
+const isRead = (link) => {
   const age = performance.now() - unread.since;
-  if (mayBeReplaced) return age > SENT_MS;
+  if (link.closest("[data-testid=stMain]")) return age > SENT_MS;
   if (isRunning()) {
     unread.hasRun = !unread.isBehindAnother; // otherwise it may be the run before
     return age > END_MS;
@@ -75,13 +76,14 @@ const waitForValue = (event) => {
   clearTimeout(waiting);
   const link = event.target.closest?.("a[href]:not([href^='#'], [target=_blank], [download])");
   const isPlain = !(event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
-  const mayBeReplaced = link?.closest("[data-testid=stMain]");
-  if (!link || !isPlain || !unread || isRead(mayBeReplaced)) return;
+  if (!link || !isPlain || !unread || isRead(link)) return;
   event.preventDefault();
   event.stopImmediatePropagation();
   const follow = () => {
-    if (!isRead(mayBeReplaced)) waiting = setTimeout(follow, 30);
-    else if (link.isConnected) link.click(); // otherwise it would load the whole app again
+    // A link that was replaced would load the whole app again.
+    const current = link.isConnected ? link : [...document.links].find(({ href }) => href === link.href);
+    if (!isRead(current ?? link)) waiting = setTimeout(follow, 30);
+    else current?.click();
   };
   follow();
 };

@@ -242,7 +242,7 @@ class PFedFda(SplitModels):
 
 @dataclass(frozen=True)
 class _Statistics:
-    """Class means and covariance of features, in double precision."""
+    """Class means and covariance of features, computed in double precision."""
 
     means: Float[Tensor, "C F"]
     covariance: Float[Tensor, "F F"]

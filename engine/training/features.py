@@ -84,13 +84,13 @@ class Features:
 
 
 def shared_features(task: Task, model: SharedParams, data: ClientData, clients: Int[Tensor, "S"]) -> Features:
-    """The features of the clients' samples of ``data`` under one body, in the precision of ``model``."""
+    """The features of the clients' samples of ``data`` under one body."""
     found = _none_yet(task, model, data, clients)
     model, begin = task.model.laid_out(model), 0
     with torch.no_grad():
         for owner, x, y in slabs(task, data, clients):
             rows = slice(begin, begin + len(y))
-            found.values[rows] = task.model.features(model, x.to(found.values.dtype))
+            found.values[rows] = task.model.features(model, x)
             found.labels[rows], found.owner[rows] = y, owner
             begin += len(y)
     return found
@@ -103,10 +103,9 @@ def stacked_features(task: Task, models: ClientParams, data: ClientData, clients
     ends = sizes.cumsum(0)
     with torch.no_grad():
         for group, rows, is_used in groups(task, models, data, clients):
-            x = data.features(rows).to(found.values.dtype)
             place = (ends - sizes)[group][:, None] + torch.arange(rows.shape[1], device=task.device)
             used = place[is_used]
-            found.values[used] = task.backend.features(gather(models, group), x)[is_used]
+            found.values[used] = task.backend.features(gather(models, group), data.features(rows))[is_used]
             found.labels[used] = data.labels(rows)[is_used]
             found.owner[used] = group[:, None].expand_as(rows)[is_used]
     return found

@@ -168,18 +168,20 @@ def test_valid_files_are_imported_next_to_an_invalid_one(filled_store: Store) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("file", "words", "runs"),
+    ("during", "call", "words", "runs"),
     [
-        (1, "one.json and two.json: not imported, because something else was pressed.", 8),
+        ("read", 1, "one.json and two.json: not imported, because something else was pressed.", 8),
         (
+            "read",
             2,
             "two.json: not imported, because something else was pressed.  \nImported “four methods on digits” (1 run).",
             9,
         ),
+        ("outcome", 1, "Imported “four methods on digits” (2 runs).", 10),
     ],
 )
-def test_an_import_that_another_press_stops_names_the_files_that_were_not_imported(
-    file: int, words: str, runs: int, filled_store: Store, monkeypatch: pytest.MonkeyPatch
+def test_an_import_that_another_press_stops_says_what_was_imported_and_what_not(
+    during: str, call: int, words: str, runs: int, filled_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = opened()
     place = page.file_uploader[0]
@@ -188,9 +190,9 @@ def test_an_import_that_another_press_stops_names_the_files_that_were_not_import
     states = reported(page)
     page.button(key="import_now").click()
     with monkeypatch.context() as patch:
-        press_during(patch, sources, "read", file, widget_states=states)
+        press_during(patch, sources, during, call, widget_states=states)
         page.run()
-    assert page.error[0].value.replace("\\", "") == words
+    assert [*page.error, *page.success][0].value.replace("\\", "") == words
     assert filled_store.queue.counts() == {"done": runs}
     page.button(key="import_now").click().run()
     assert filled_store.queue.counts() == {"done": 10}

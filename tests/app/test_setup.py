@@ -1,5 +1,6 @@
 """The Set up page on its own database."""
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from streamlit.util import calc_hash
 
 from app.actions import launch
 from app.actions.uploads import save_upload
+from app.components.queue_button import RECENT_S
 from app.setup import draft as drafts
 from app.setup import methods, preview
 from app.state import url_state
@@ -648,6 +650,30 @@ def test_a_press_on_queue_is_forgotten_after_a_minute(empty_store: Store, monkey
     monkeypatch.setattr("app.components.queue_button.RECENT_S", 0)
     page.run()
     assert not page.warning and empty_store.experiments.list() == []
+
+
+@pytest.mark.slow
+def test_set_up_says_that_nothing_was_queued_also_if_queueing_took_minutes_before_it_was_stopped(
+    empty_store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    page = opened(DIGITS)
+    states = reported(page)
+    queue_button(page).click()
+    press_during(monkeypatch, launch, "new_runs", widget_states=states)
+    later = SimpleNamespace(monotonic=lambda: time.monotonic() + 2 * RECENT_S)
+    monkeypatch.setattr("app.components.queue_button.time", later)
+    page.run()
+    assert empty_store.experiments.list() == [] and "Nothing was queued" in page.warning[0].value
+
+
+@pytest.mark.slow
+def test_queue_pressed_in_a_page_that_the_server_draws_for_the_first_time_queues_the_runs(empty_store: Store):
+    page = opened(DIGITS)
+    queue_button(page).click()
+    after_a_restart = AppTest.from_file(VIEW, default_timeout=60)
+    after_a_restart.query_params["config"] = page.query_params["config"]
+    after_a_restart._run(reported(page))
+    assert len(empty_store.experiments.list()) == 1 and after_a_restart.success
 
 
 @pytest.mark.slow

@@ -17,11 +17,25 @@ PAGE = """
 <input><a href="/method">Method</a></main>"""
 RECORD_LINKS = """() => {
   window.followed = [];
+  window.endedRuns = 0;
+  addEventListener("change", ({ timeStamp }) => (window.changedAt = timeStamp));
   addEventListener("click", (event) => {
-    if (event.target.href) window.followed.push(event.target.textContent);
     event.preventDefault();
+    if (!event.target.href) return;
+    window.followed.push(event.target.textContent);
+    window.followedAfter = { ms: performance.now() - window.changedAt, runs: window.endedRuns };
   });
 }"""
+RUN_AFTER_THE_CHANGE = """([start, end]) => {
+  const state = document.querySelector("[data-test-script-state]").dataset;
+  addEventListener("change", () => {
+    setTimeout(() => (state.testScriptState = "running"), start);
+    setTimeout(() => (state.testScriptState = "notRunning", ++window.endedRuns), end);
+  });
+}"""
+CHANGE_LINK = (
+    "html => addEventListener('mouseup', () => setTimeout(() => document.querySelector('main a').outerHTML = html))"
+)
 REPLACE = "() => document.querySelectorAll('button')[1].outerHTML = '<button>Unarchive</button>'"
 REMOVE = "() => document.querySelectorAll('button')[1].remove()"
 INSERT = "() => document.querySelector('button').insertAdjacentHTML('afterend', '<button>Unarchive</button>')"
@@ -64,13 +78,11 @@ def followed(page: Page) -> list[str]:
     return links
 
 
-def assert_followed_after_the_next_run(page: Page, name: str) -> None:
-    page.evaluate(STATE, "running")
-    page.wait_for_timeout(1000)
-    assert followed(page) == []
-    page.evaluate(STATE, "notRunning")
-    page.wait_for_function("window.followed.length")
-    assert followed(page) == [name]
+def followed_after(page: Page, what: Literal["ms", "runs"]) -> float:
+    """The time from the change of the field to the first link, or how many runs ended meanwhile."""
+    page.wait_for_function("window.followed.length", timeout=LOAD_MS)
+    after: float = page.evaluate(f"window.followedAfter.{what}")
+    return after
 
 
 def test_the_focus_moves_to_the_replacement_after_the_run(focused: Page) -> None:
@@ -105,29 +117,26 @@ def test_the_focus_stays_where_the_reader_moved_it(focused: Page) -> None:
 
 
 def test_a_link_waits_until_the_run_that_reads_the_value_has_ended(typed: Page) -> None:
+    typed.evaluate(RUN_AFTER_THE_CHANGE, [300, 1300])  # the server is far away
     press(typed, "Library")
-    typed.wait_for_timeout(A_MOMENT_MS)  # the server is far away
-    assert_followed_after_the_next_run(typed, "Library")
+    assert followed_after(typed, "runs") == 1 and followed(typed) == ["Library"]
 
 
-@pytest.mark.parametrize(("state", "longest_ms"), [("notRunning", 2000), ("running", 5000)])
-def test_a_link_is_followed_if_no_run_starts_or_it_does_not_end(typed: Page, state: str, longest_ms: int) -> None:
-    press(typed, "Library")
+@pytest.mark.parametrize(("state", "shortest_ms"), [("notRunning", 800), ("running", 3000)])
+def test_a_link_is_followed_if_no_run_starts_or_it_does_not_end(typed: Page, state: str, shortest_ms: int) -> None:
     typed.evaluate(STATE, state)
-    assert followed(typed) == []
-    typed.wait_for_function("window.followed.length", timeout=longest_ms)
-    assert followed(typed) == ["Library"]
+    press(typed, "Library")
+    assert followed_after(typed, "ms") > shortest_ms and followed(typed) == ["Library"]
 
 
 def test_a_link_waits_for_the_run_of_the_value_not_for_the_run_before(drawn: Page) -> None:
     drawn.evaluate(STATE, "running")
     drawn.evaluate(RECORD_LINKS)
+    drawn.evaluate(RUN_AFTER_THE_CHANGE, [0, 50])
+    drawn.evaluate(RUN_AFTER_THE_CHANGE, [300, 1300])
     drawn.get_by_role("textbox").fill("a value")
     press(drawn, "Library")
-    drawn.evaluate(STATE, "notRunning")
-    drawn.wait_for_timeout(A_MOMENT_MS)
-    assert followed(drawn) == []
-    assert_followed_after_the_next_run(drawn, "Library")
+    assert followed_after(drawn, "runs") == 2 and followed(drawn) == ["Library"]
 
 
 def test_a_press_on_a_button_cancels_a_link_that_waits(typed: Page) -> None:
@@ -162,10 +171,24 @@ def test_back_cancels_a_link_that_waits(typed: Page) -> None:
 
 
 def test_a_link_within_the_page_is_followed_before_the_run_replaces_it(typed: Page) -> None:
-    typed.evaluate(STATE, "running")
+    typed.evaluate(RUN_AFTER_THE_CHANGE, [0, LOAD_MS])
     press(typed, "Method")
-    typed.wait_for_function("window.followed.length", timeout=2000)
-    assert followed(typed) == ["Method"]
+    assert followed_after(typed, "ms") > 60, "by then, the value is sent"
+    assert followed_after(typed, "runs") == 0 and followed(typed) == ["Method"]
+
+
+def test_a_link_within_the_page_that_is_replaced_while_it_waits_is_followed(typed: Page) -> None:
+    typed.evaluate(CHANGE_LINK, '<a href="/method">New</a>')
+    press(typed, "Method")
+    typed.wait_for_function("window.followed.length")
+    assert followed(typed) == ["New"]
+
+
+def test_a_link_that_is_removed_while_it_waits_is_not_followed(typed: Page) -> None:
+    typed.evaluate(CHANGE_LINK, '<a href="/other">Other</a>')
+    press(typed, "Method")
+    typed.wait_for_timeout(1000 + A_MOMENT_MS)
+    assert followed(typed) == [] and typed.url.endswith("/health")
 
 
 def test_links_do_not_wait_if_no_value_was_typed(drawn: Page) -> None:

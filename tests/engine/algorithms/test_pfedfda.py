@@ -14,7 +14,7 @@ from engine.core.errors import Unsupported
 from engine.core.registry import ALGORITHMS
 from engine.core.streams import key, permutation_prefix
 from engine.models import Model, SplitModel
-from engine.training.features import Features
+from engine.training.features import Features, shared_features
 from tests.support import plain
 from tests.support.batches import samples_of
 from tests.support.builders import (
@@ -31,6 +31,7 @@ from tests.support.newcomers import unseen_models
 from tests.support.settings import DNN
 
 EXACT = 1e-9
+LAST_BIT = 2**-23  # of a number in single precision
 RIDGE, EPSILON = 0.1, 0.01
 EYE = torch.eye(6, dtype=torch.float64)
 FDA = {"name": "pfedfda", "ridge": RIDGE, "epsilon": EPSILON}
@@ -95,7 +96,7 @@ def best_shares(features, labels, shared: Pair, task, client: int, kind: str) ->
 
 def square(triangle: torch.Tensor) -> torch.Tensor:
     lower = torch.zeros(6, 6, dtype=torch.float64)
-    lower[np.tril_indices(6)] = triangle
+    lower[np.tril_indices(6)] = triangle.double()
     return lower + lower.tril(-1).T
 
 
@@ -182,6 +183,18 @@ def test_own_statistics_are_weighted_by_samples_not_by_class():
         after = plain.descend(body | {"head.weight": weight, "head.bias": bias}, batches, trained=("body.",))
         total += SIZES[i] / sum(SIZES) * statistics_of(plain.hidden(after, x), y, start)[0]
     torch.testing.assert_close(shared_of(run)[0], total, rtol=EXACT, atol=EXACT)
+
+
+def test_statistics_are_computed_in_double_precision_from_features_in_single_precision():
+    run = simulation(FDA | {"beta": 0.3}, federation(dtype=torch.float32), model=DNN, dtype="float32")
+    task, body = run.task, run.state.shared_params
+    shared, models = tuple(of.double() for of in shared_of(run)), personalized(run)
+    features = shared_features(task, body, task.data.train, torch.arange(4)).values.double().split(SIZES)
+    for i, own in enumerate(features):
+        _, y = task.data.train.of_client(i)
+        head = head_of(mixed(statistics_of(own, y, shared), shared, 0.3, 0.3), prior_of(y))
+        for name, expected in zip(task.model.head, head, strict=True):
+            torch.testing.assert_close(models[name][i], expected.float(), rtol=LAST_BIT, atol=0)
 
 
 def test_what_is_sent_is_linear_in_the_share():

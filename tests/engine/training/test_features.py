@@ -51,13 +51,6 @@ def test_one_body_and_stacked_copies_of_it_have_the_same_features(monkeypatch, s
     assert torch.equal(one.labels, copies.labels) and torch.equal(one.owner, copies.owner)
 
 
-def test_features_have_the_precision_of_the_model():
-    task = simulation("fedavg", model=DNN).task
-    single = {n: p.float() for n, p in task.initial_model().items()}
-    assert shared_features(task, single, task.data.train, COHORT).values.dtype == torch.float32
-    assert stacked_features(task, broadcast(single, 3), task.data.train, COHORT).values.dtype == torch.float32
-
-
 def test_a_selection_of_the_rows_is_data_too():
     task = simulation("fedavg", model=DNN).task
     train = task.data.train
