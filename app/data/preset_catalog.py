@@ -38,7 +38,7 @@ def by_document(presets: dict[str, Preset]) -> dict[str, list[Preset]]:
 
 
 def experiments(preset: Preset, scale: str) -> list[ExperimentConfig]:
-    return [parse_experiment(config) for config in preset.configs(scale)]
+    return [_experiment(repr(config), config) for config in preset.configs(scale)]
 
 
 def preset_runs(preset: Preset, scale: str, only: str | None = None) -> list[PresetRun]:
@@ -53,6 +53,11 @@ def _known(files: tuple[tuple[Path, int], ...]) -> dict[str, Preset]:
 
 
 @st.cache_resource(show_spinner=False, max_entries=500)
+def _experiment(text: str, _config: dict[str, Any]) -> ExperimentConfig:
+    return parse_experiment(_config)
+
+
+@st.cache_resource(show_spinner=False, max_entries=500)
 def _preset_runs(text: str, _config: dict[str, Any]) -> tuple[PresetRun, ...]:
-    runs = parse_experiment(_config).runs()
+    runs = _experiment(text, _config).runs()
     return tuple(PresetRun(run.name, run.label, run.algorithm.name, run.seed, run.digest) for run in runs)

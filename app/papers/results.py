@@ -1,8 +1,10 @@
 """The results for a figure or table: the user's runs once all are done, until then the shipped result, if any."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -172,16 +174,20 @@ class Setting:
 
     def by_seed(self, measure: Measure, label: str) -> pd.Series:
         """seed -> value"""
-        found = {seed: measure.values.get(run_id) for (own, seed), run_id in self.runs.items() if own == label}
-        return pd.Series(known_values(found), dtype=float)
+        return pd.Series(self._by_seed(measure, label), dtype=float)
 
     def best(self, measure: Measure, labels: Sequence[str], *, is_low: bool = False) -> str:
         """The label with the highest mean over the seeds that all have, or the lowest; "" if there are none."""
-        values = pd.DataFrame({label: self.by_seed(measure, label) for label in labels}).dropna(
-            axis="columns", how="all"
-        )
-        means = values.dropna().mean().dropna()
-        return "" if means.empty else str(means.idxmin() if is_low else means.idxmax())
+        values = {label: own for label in labels if (own := self._by_seed(measure, label))}
+        seeds = sorted(set.intersection(*map(set, values.values()))) if values else []
+        if not seeds:
+            return ""
+        means = {label: fmean(own[seed] for seed in seeds) for label, own in values.items()}
+        return (min if is_low else max)(means, key=means.__getitem__)
+
+    def _by_seed(self, measure: Measure, label: str) -> dict[int, float]:
+        found = {seed: measure.values.get(run_id) for (own, seed), run_id in self.runs.items() if own == label}
+        return known_values(found)
 
 
 def results_of(preset: Preset, scale: str, own: Standing) -> Results:
@@ -199,4 +205,5 @@ def _samples(run: RunRecord, is_tail: bool) -> int:
 
 
 def known_values(values: Mapping[int, float | None]) -> dict[int, float]:
-    return {key: float(value) for key, value in values.items() if value is not None}
+    """Those that are neither None nor NaN."""
+    return {key: float(value) for key, value in values.items() if value is not None and not math.isnan(value)}
