@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from engine.backends.batched import Batched
 from engine.backends.fused import linear_chain
@@ -138,6 +139,14 @@ def test_token_ids_are_not_rounded_to_bfloat16(name: str):
 def test_windows_are_only_convolved_along_time():
     model = model_of("har_cnn", (9, 128), classes=6)
     assert tuple(model.module.body[0].weight.shape) == (32, 9, 9)
+    first, _, _, second, _, _, *rest = model.module.double().body
+    x = samples("har_cnn", (9, 128), 4)
+    for one in (first, second):
+        plain = nn.Conv1d(one.in_channels, one.out_channels, 9).double()
+        plain.load_state_dict(one.state_dict())
+        x = F.max_pool1d(plain(x), 2).relu()
+    x = nn.Sequential(*rest)(x)
+    torch.testing.assert_close(model.module.body(samples("har_cnn", (9, 128), 4)), x)
     assert linear_chain(model_of("har_mlp", (561,), classes=6).module) is not None
 
 
@@ -235,11 +244,11 @@ def pooling_of(model: Model) -> list[bool]:
     return found
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-def test_pooling_on_a_cpu_reads_whole_pixels(channels: int) -> None:
-    model = model_of("cnn", (channels, 20, 20))
+@pytest.mark.parametrize(("name", "shape"), [("cnn", (1, 20, 20)), ("cnn", (3, 20, 20)), ("har_cnn", (9, 30))])
+def test_pooling_on_a_cpu_reads_whole_pixels(name: str, shape: tuple[int, ...]) -> None:
+    model = model_of(name, shape)
     found = pooling_of(model)
-    model.logits(model.laid_out(model.initial(0)), torch.rand(2, channels, 20, 20))
+    model.logits(model.laid_out(model.initial(0)), torch.rand(2, *shape))
     assert found == [True, True]
 
 
