@@ -1,7 +1,9 @@
 """A loop over clients with plain autograd: the reference, also used for convolutions on a CPU."""
 
+import copy
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from jaxtyping import Float
@@ -12,12 +14,24 @@ from engine.backends.batched import Batched
 from engine.core.params import ClientParams, SharedParams, concat, row, take
 from engine.federation.batches import Batch
 from engine.models import Model
+from engine.models.char_lstm import LstmLayer
 
 
 @dataclass(frozen=True)
 class Loop(Backend):
     model: Model
     name: str = "loop"
+
+    @cached_property
+    def _alone(self) -> Model:
+        """The same model, with layers that are fastest for one client on a CPU."""
+        if not any(isinstance(layer, LstmLayer) for layer in self.model.module.modules()):
+            return self.model
+        module = copy.deepcopy(self.model.module)
+        for layer in module.modules():
+            if isinstance(layer, LstmLayer):
+                layer.is_alone = True
+        return replace(self.model, module=module)
 
     def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, beside: int = 0) -> int:
         return 1
@@ -105,7 +119,8 @@ class Loop(Backend):
         weight = batch_weight(batch)[client, :count]
         own = {n: e[client] for n, e in (extras or {}).items()}
         x, y = batch.x[client, :count], batch.y[client, :count]
-        return (objective or cross_entropy)(self.model, variables, x, y, weight, own)
+        model = self._alone if x.device.type == "cpu" else self.model
+        return (objective or cross_entropy)(model, variables, x, y, weight, own)
 
 
 def _variables(params: SharedParams, trained: tuple[str, ...]) -> SharedParams:

@@ -29,13 +29,26 @@ def test_a_transformer_has_the_parameters_of_its_blocks():
     assert model_of("char_transformer", (length,), classes).num_parameters == expected
 
 
-def test_the_written_out_lstm_equals_pytorchs():
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_an_lstm_layer_equals_pytorchs(is_alone):
     torch.manual_seed(0)
     reference, layer = nn.LSTM(3, 5, batch_first=True).double(), LstmLayer(3, 5).double()
+    layer.is_alone = is_alone
     for name, parameter in layer.named_parameters():
         parameter.data = getattr(reference, f"{name}_l0").data.clone()
     x = torch.randn(2, 7, 3, dtype=torch.float64)
     torch.testing.assert_close(layer(x), reference(x)[0])
+
+
+def test_clients_that_are_computed_one_by_one_use_pytorchs_lstm(monkeypatch):
+    calls = []
+    monkeypatch.setattr(LstmLayer, "_in_one_call", lambda self, x: calls.append(1) or self._step_by_step(x))
+    model = model_of("char_lstm", (3,), vocabulary=6, dim=4, num_layers=2, hidden=5)
+    params = stacked(model, 2)
+    batch = Batch(IDS.double().expand(2, 2, 3), torch.tensor([[0, 1], [2, 2]]), None, (2, 2))
+    Loop(model).accumulate({n: torch.zeros_like(p) for n, p in params.items()}, params, batch, 1.0, 0.0)
+    assert len(calls) == 2 * 2, "two layers of two clients"
+    assert not any(layer.is_alone for layer in model.module.modules() if isinstance(layer, LstmLayer))
 
 
 def test_the_written_out_attention_equals_pytorchs():
