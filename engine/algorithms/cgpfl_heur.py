@@ -28,8 +28,8 @@ Pitfalls: after one round clients have hardly moved, and their models differ by 
 solve_rounds count again, on models that were trained from the clusters found before. Where the model has more
 parameters than all clients have samples (d > m), the first term does not depend on the model.
 
-Diagnostics: as cgpfl; K_hat; in rounds that solve also mu, d_eff and the two terms for every K (capacity, cost), so
-that mu can be varied afterwards without training.
+Diagnostics: as cgpfl, ari included; K_hat; in rounds that solve also mu, d_eff and the two terms for every K (capacity,
+cost), so that mu can be varied afterwards without training.
 """
 
 from dataclasses import dataclass, replace

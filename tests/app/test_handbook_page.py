@@ -4,6 +4,7 @@ import json
 import re
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
@@ -18,6 +19,7 @@ from app.state.links import unpack_config
 from app.wording import unbroken
 from engine.config.schema import parse_experiment
 from engine.core.registry import ALGORITHMS, DATASETS
+from engine.core.results import RoundResult
 from engine.simulation.preflight import check_runs
 from engine.simulation.simulate import Simulation
 from tests.app.pages import open_page, without_marks
@@ -85,20 +87,38 @@ def test_a_method_that_tells_layers_apart_is_set_up_with_several() -> None:
 
 
 @cache
-def losses(name: str, config: str) -> np.ndarray:
-    """The clients' losses after the last round of an experiment."""
-    run = parse_experiment(json.loads(config) | {"algorithms": [name], "seeds": [0]}).runs()[0]
-    return list(Simulation(run).rounds())[-1].arrays["personalized.loss"]
+def last_round(algorithm: str, config: str) -> RoundResult:
+    """The result of one method of an experiment, both in JSON."""
+    run = parse_experiment(json.loads(config) | {"algorithms": [json.loads(algorithm)], "seeds": [0]}).runs()[0]
+    return list(Simulation(run).rounds())[-1]
+
+
+def results(config: dict[str, Any]) -> dict[str, RoundResult]:
+    algorithms = config.pop("algorithms")
+    return {one["name"]: last_round(json.dumps(one), json.dumps(config)) for one in algorithms}
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in ALGORITHMS if needs(entry)])
 @pytest.mark.slow
 def test_a_method_has_an_effect_in_its_set_up(name: str) -> None:
     config = methods.experiment(ALGORITHMS.get(name))
-    config["partition"]["num_clients"] = 3
+    config["partition"]["num_clients"] = 4
     config["training"] |= {"rounds": 2} | ({"local_steps": 3} if "local_steps" in config["training"] else {})
-    own, fedavg, alone = (losses(one, json.dumps(config)) for one in (name, "fedavg", "local_train"))
-    assert not np.allclose(own, fedavg, atol=1e-7) and not np.allclose(own, alone, atol=1e-7)
+    losses = {one: result.arrays["personalized.loss"] for one, result in results(config).items()}
+    for other in ("fedavg", "local_train"):
+        assert not np.allclose(losses[name], losses[other], atol=1e-7)
+
+
+@pytest.mark.slow
+def test_a_method_that_looks_for_groups_of_clients_finds_them_in_its_set_up() -> None:
+    partitions = {entry.name: methods.experiment(entry)["partition"]["name"] for entry in ALGORITHMS}
+    clustered = [name for name, partition in partitions.items() if partition == "feature_shift"]
+    assert clustered == ["cfl", "cgpfl", "cgpfl_heur", "fl_hc", "ifca"]
+    for name in clustered:
+        found = results(methods.experiment(ALGORITHMS.get(name)))
+        assert found[name].scalars["diagnostics.ari"] == 1, name
+        accuracy = {one: result.scalars["personalized.mean"] for one, result in found.items()}
+        assert accuracy[name] > accuracy["local_train"] > accuracy["fedavg"]
 
 
 def test_every_methods_set_up_can_be_queued() -> None:
