@@ -18,7 +18,7 @@ from engine.exchange.import_runs import Imported, Progress, import_file
 from engine.exchange.records import choices_of, export_config, load_result
 from engine.export.document import export_text
 from engine.export.reading import read_export
-from engine.export.tables import rounds_table
+from engine.export.tables import rounds_table, without_formulas
 from storage import ArtifactDamaged, ExperimentRecord, RunNotFound, RunRecord
 
 EXAMPLES = ASSETS / "examples" / "runs"
@@ -38,7 +38,8 @@ def json_of(run_ids: Sequence[int]) -> bytes:
 
 def csv_of(run_ids: Sequence[int]) -> bytes:
     """A row per run and round: every scalar, and mean losses."""
-    return rounds_table(_results(_with_partition(run_ids))).to_csv(index=False).encode()
+    table = rounds_table(_results(_with_partition(run_ids)))
+    return without_formulas(table).to_csv(index=False).encode()
 
 
 def bundle_of(run_ids: Sequence[int]) -> bytes:

@@ -13,6 +13,7 @@ from app.data.latex import booktabs, escape, number
 from app.data.table_files import fixed
 from app.data.thinning import evenly
 from app.wording import MISSING, MODELS, WHEN, capital, decimals_pm
+from engine.export.tables import without_formulas
 
 NUMBERS = (*SUMMARIES, *COST_NAMES)
 INTERNAL = ("samples", "tail_samples", "may_be_best", "counted")  # columns that no file has
@@ -80,7 +81,7 @@ def for_download(rows: pd.DataFrame) -> pd.DataFrame:
 def to_csv(table: pd.DataFrame) -> str:
     """Every number as a fraction, with the rule that it was chosen by."""
     named = table.assign(when=table["when"].map(lambda when: WHEN.get(when, when))).drop(columns=[*INTERNAL])
-    return named.to_csv(index=False, float_format="%.12g")
+    return without_formulas(named).to_csv(index=False, float_format="%.12g")
 
 
 def to_latex(table: pd.DataFrame, tail: int, caption: str) -> str:

@@ -14,6 +14,7 @@ import pandas as pd
 from app.data import latex
 from app.data.column_heads import Head, Heads, head_of, read_columns, text
 from app.wording import MISSING
+from engine.export.tables import without_formulas
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Format:
 
 def to_csv(table: pd.DataFrame, caption: str = "", heads: Heads | None = None) -> str:
     """A CSV file with the original column names, without the caption."""
-    return table.to_csv(index=False)
+    return without_formulas(table).to_csv(index=False)
 
 
 def to_latex(table: pd.DataFrame, caption: str, heads: Heads | None = None) -> str:

@@ -1,5 +1,6 @@
 """Runs as tidy tables, for notebooks, CSV and Parquet."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +13,8 @@ from engine.core.vocabulary import COSTS, MODEL_KINDS, UNSEEN, add_prefix, summa
 from engine.metrics import of_benign
 
 Format = Literal["csv", "parquet"]
+_FORMULA = re.compile(r"[=+\-@\t]")  # how text begins that spreadsheets compute
+_SIGNED = re.compile(r"[+-][\d.,]+(e[+-]?\d+)?( ?%)?")
 IDENTITY = ("experiment", "algorithm", "label", "seed")  # of a run; ``split`` is before ``seed`` where it differs
 GROUPS = (*MODEL_KINDS, UNSEEN)  # what a client's values may be of
 
@@ -73,10 +76,23 @@ def write_tables(path: Path, runs: Iterable[RunResult], format: Format) -> tuple
     path.parent.mkdir(parents=True, exist_ok=True)
     for table, target in ((rounds_table(runs), path), (clients_table(runs), clients)):
         if format == "csv":
-            table.to_csv(target, index=False)
+            without_formulas(table).to_csv(target, index=False)
         else:
             table.to_parquet(target, index=False)
     return path, clients
+
+
+def without_formulas(table: pd.DataFrame) -> pd.DataFrame:
+    """The table for a CSV file: text that a spreadsheet would compute gets an apostrophe before it."""
+    safe = table.rename(columns=_without_formula)
+    for place, kind in enumerate(safe.dtypes):
+        if not pd.api.types.is_numeric_dtype(kind):
+            safe.isetitem(place, safe.iloc[:, place].map(_without_formula))
+    return safe
+
+
+def _without_formula(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) and not _SIGNED.fullmatch(value) else value
 
 
 def _identity(run: RunResult) -> dict[str, Any]:

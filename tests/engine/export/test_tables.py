@@ -8,7 +8,7 @@ import pytest
 
 from engine.core.results import RoundResult, RunResult
 from engine.core.vocabulary import COSTS, Status
-from engine.export.tables import rounds_table, summary_table
+from engine.export.tables import rounds_table, summary_table, without_formulas
 from tests.support.outcomes import an_outcome
 
 
@@ -61,3 +61,24 @@ def test_only_runs_that_are_done_are_averaged_and_diverged_ones_are_counted() ->
     (row,) = summary_table(none).to_dict("records")
     assert (row["splits"], row["seeds"], row["diverged"]) == (0, 0, 2)
     assert np.isnan(row["personalized.mean"])
+
+
+@pytest.mark.parametrize("text", ['=HYPERLINK("http://x")', "+1+cmd", "-2+3", "@SUM(A1)", "\t=1", "-", "=1"])
+def test_text_that_a_spreadsheet_would_compute_begins_with_an_apostrophe(text: str) -> None:
+    safe = without_formulas(pd.DataFrame({"label": [text], text: [1]}))
+    assert safe["label"].item() == f"'{text}" and safe.columns[1] == f"'{text}"
+
+
+@pytest.mark.parametrize("text", ["FedProx, λ = 0.1", "a-b", "-0.5", "+3 %", "-1.2e-05", "-1,200", "'quoted'", ""])
+def test_other_text_and_numbers_are_written_as_they_are(text: str) -> None:
+    table = pd.DataFrame({"text": [text, None], "number": [-0.5, np.nan], "list": [[1], []]})
+    assert without_formulas(table).to_csv() == table.to_csv()
+
+
+def test_two_columns_of_the_same_name_are_both_written() -> None:
+    table = pd.DataFrame([["=1", "b"]], columns=["x", "x"])
+    assert without_formulas(table).to_csv(index=False) == "x,x\n'=1,b\n"
+
+
+def test_a_table_without_rows_has_its_columns() -> None:
+    assert list(without_formulas(rounds_table([]))) == list(rounds_table([]))
