@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.runtime.scriptrunner import RerunException, StopException
 
 from app.access import permits
+from app.state.session import remember
 from app.wording import lines, plain
 from engine.core.errors import FedscapeError, InvalidConfig
 from storage import StorageError
@@ -58,7 +59,7 @@ def queue_button(
         if not is_off and time.monotonic() - press.at < RECENT_S:
             with notice or nullcontext():
                 st.warning(
-                    f"Nothing was queued: something else was pressed before “{press.label}” was done. "
+                    f"Nothing was queued: something else was pressed before “{press.label}” had finished. "
                     f"To queue, press “{label}”."
                 )
         press.is_answered = True
@@ -66,7 +67,7 @@ def queue_button(
 
 
 def _begin(state: str, label: str) -> None:
-    st.session_state[state] = _Press(label)
+    remember(state, _Press(label))
 
 
 def _answer(press: _Press, queue: Callable[[], T]) -> T | None:

@@ -1,6 +1,7 @@
 """The methods of the handbook: searched, compared, and opened in Set up."""
 
 import html
+import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -68,7 +69,7 @@ def experiment(entry: Entry) -> dict[str, Any]:
 
 def _looks_for_groups(entry: Entry) -> bool:
     """Whether it records how well its clusters match the true ones."""
-    return "ari" in text_of(entry).labeled.get("Diagnostics", "").replace(",", " ").split()
+    return bool(re.search(r"\bari\b", text_of(entry).labeled.get("Diagnostics", "")))
 
 
 def _model(entry: Entry) -> dict[str, Any]:

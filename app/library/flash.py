@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import RerunException
 
 from app import wording
+from app.state.session import remember
 from engine.core.errors import FedscapeError
 from storage import StorageError
 
@@ -47,11 +47,7 @@ def refused(error: FedscapeError | StorageError) -> Notice:
 
 def show(notice: Notice) -> None:
     """Show it in this run or, if another press stops this one, in the next."""
-    try:
-        st.session_state[KEY] = notice
-    except RerunException:
-        st.session_state[KEY] = notice
-        raise
+    remember(KEY, notice)
 
 
 def bar() -> None:

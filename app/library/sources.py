@@ -92,7 +92,7 @@ def outcome(new: Sequence[tuple[str, int]], known: int = 0, problems: Sequence[s
     """
     sentences = []
     if new:
-        num_runs = Counter[str]()  # one experiment may be in several files
+        num_runs = Counter[str]()  # files may have experiments of the same name
         for name, runs in new:
             num_runs[name] += runs
         several = wording.names(f"“{name}” ({wording.plural(runs, 'run')})" for name, runs in num_runs.items())

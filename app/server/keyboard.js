@@ -79,9 +79,10 @@ const waitForValue = (event) => {
   if (!link || !isPlain || !unread || isRead(link)) return;
   event.preventDefault();
   event.stopImmediatePropagation();
+  const { href } = link;
   const follow = () => {
-    // A link that was replaced would load the whole app again.
-    const current = link.isConnected ? link : [...document.links].find(({ href }) => href === link.href);
+    // A link that was replaced would load the whole app again, or leads elsewhere.
+    const current = link.isConnected && link.href === href ? link : [...document.links].find((one) => one.href === href);
     if (!isRead(current ?? link)) waiting = setTimeout(follow, 30);
     else current?.click();
   };

@@ -13,8 +13,7 @@ from engine.backends import Affine, Backend, ClippedSum, Extras, Objective, batc
 from engine.backends.batched import Batched
 from engine.core.params import ClientParams, SharedParams, concat, row, take
 from engine.federation.batches import Batch
-from engine.models import Model
-from engine.models.char_lstm import LstmLayer
+from engine.models import FasterAlone, Model
 
 
 @dataclass(frozen=True)
@@ -24,14 +23,18 @@ class Loop(Backend):
 
     @cached_property
     def _alone(self) -> Model:
-        """The same model, with layers that are fastest for one client on a CPU."""
-        if not any(isinstance(layer, LstmLayer) for layer in self.model.module.modules()):
+        """The same model, whose layers know that they compute one client alone."""
+        if not any(isinstance(layer, FasterAlone) for layer in self.model.module.modules()):
             return self.model
         module = copy.deepcopy(self.model.module)
         for layer in module.modules():
-            if isinstance(layer, LstmLayer):
+            if isinstance(layer, FasterAlone):
                 layer.is_alone = True
         return replace(self.model, module=module)
+
+    def _fastest(self, x: Tensor) -> Model:
+        """The model for outputs and gradients; second derivatives are faster with ``model``."""
+        return self._alone if x.device.type == "cpu" else self.model
 
     def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, beside: int = 0) -> int:
         return 1
@@ -49,7 +52,7 @@ class Loop(Backend):
         losses = []
         for client in range(batch.size):
             variables = _variables(self._row(params, client), tuple(out))
-            loss = self._loss(variables, batch, client, objective, extras)
+            loss = _loss(self._fastest(batch.x), variables, batch, client, objective, extras)
             gradients = torch.autograd.grad(loss, [variables[n] for n in out], materialize_grads=True)
             own = slice(client, client + 1)
             before = beta.part(own) if isinstance(beta, Affine) else beta
@@ -91,7 +94,7 @@ class Loop(Backend):
         for client in range(batch.size):
             variables = _variables(self._row(params, client), tuple(params))
             inputs = list(variables.values())
-            loss = self._loss(variables, batch, client, objective, extras)
+            loss = _loss(self.model, variables, batch, client, objective, extras)
             first = torch.autograd.grad(loss, inputs, create_graph=True, materialize_grads=True)
             slope = torch.stack([(g * vector[n][client]).sum() for n, g in zip(variables, first, strict=True)]).sum()
             second = torch.autograd.grad(slope, inputs, materialize_grads=True)
@@ -100,10 +103,11 @@ class Loop(Backend):
         return {n: torch.stack([p[n] for p in products]) + l2_of[n] * vector[n] for n in params}
 
     def logits(self, model: Model, params: ClientParams, x: Tensor) -> Float[Tensor, "A B C"]:
-        return self.outputs(model.logits, params, x)
+        chosen = self._fastest(x) if model is self.model else model
+        return self.outputs(chosen.logits, params, x)
 
     def features(self, params: ClientParams, x: Tensor) -> Float[Tensor, "A B F"]:
-        return self.outputs(self.model.features, params, x)
+        return self.outputs(self._fastest(x).features, params, x)
 
     def outputs(self, forward: Callable[[SharedParams, Tensor], Tensor], params: ClientParams, x: Tensor) -> Tensor:
         return torch.stack([forward(self._row(params, i), x[i]) for i in range(len(x))])
@@ -111,16 +115,20 @@ class Loop(Backend):
     def _row(self, params: ClientParams, client: int) -> SharedParams:
         return self.model.laid_out(row(params, client))
 
-    def _loss(
-        self, variables: SharedParams, batch: Batch, client: int, objective: Objective | None, extras: Extras | None
-    ) -> Tensor:
-        """The samples alone, without padding: what an implementation of one client would compute."""
-        count = max(1, batch.counts[client])  # a batch that was drawn empty is one of padding, of weight 0
-        weight = batch_weight(batch)[client, :count]
-        own = {n: e[client] for n, e in (extras or {}).items()}
-        x, y = batch.x[client, :count], batch.y[client, :count]
-        model = self._alone if x.device.type == "cpu" else self.model
-        return (objective or cross_entropy)(model, variables, x, y, weight, own)
+
+def _loss(
+    model: Model,
+    variables: SharedParams,
+    batch: Batch,
+    client: int,
+    objective: Objective | None,
+    extras: Extras | None,
+) -> Tensor:
+    """The samples alone, without padding: what an implementation of one client would compute."""
+    count = max(1, batch.counts[client])  # a batch that was drawn empty is one of padding, of weight 0
+    weight = batch_weight(batch)[client, :count]
+    own = {n: e[client] for n, e in (extras or {}).items()}
+    return (objective or cross_entropy)(model, variables, batch.x[client, :count], batch.y[client, :count], weight, own)
 
 
 def _variables(params: SharedParams, trained: tuple[str, ...]) -> SharedParams:

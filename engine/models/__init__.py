@@ -28,6 +28,12 @@ class ModelOptions(Options):
     )
 
 
+class FasterAlone:
+    """A layer with a way for one client on a CPU that ``vmap`` cannot stack. It takes that way while ``is_alone``."""
+
+    is_alone = False
+
+
 class SplitModel(nn.Module):
     """logits = head(body(x)). Parameter names start with ``body.`` or ``head.``.
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from engine.core.registry import MODELS
-from engine.models import SplitModel
+from engine.models import FasterAlone, SplitModel
 from engine.models.sequences import CharacterEmbedding, CharacterOptions, Last, text_length
 
 
@@ -21,14 +21,12 @@ class CharLstmOptions(CharacterOptions):
     num_layers: int = Field(2, ge=1, le=8, title="Layers", description="Number of LSTM layers.")
 
 
-class LstmLayer(nn.LSTMCell):
+class LstmLayer(nn.LSTMCell, FasterAlone):
     """[B, L, inputs] -> [B, L, hidden]: ``nn.LSTM`` with one layer.
 
     ``vmap`` cannot stack PyTorch's own over clients, so the steps are computed one by one, and the products with the
-    inputs for all of them at once. ``is_alone``, for one client on a CPU, calls PyTorch's own: half the time.
+    inputs for all of them at once. A client that is computed alone calls PyTorch's own: half the time.
     """
-
-    is_alone = False
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]  # a sequence, not a step
         return self._in_one_call(x) if self.is_alone else self._step_by_step(x)

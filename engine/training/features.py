@@ -84,7 +84,7 @@ class Features:
 
 
 def shared_features(task: Task, model: SharedParams, data: ClientData, clients: Int[Tensor, "S"]) -> Features:
-    """The features of the clients' samples of ``data`` under one body."""
+    """The features of the clients' samples of ``data`` under one body, in the precision of the run."""
     found = _none_yet(task, model, data, clients)
     model, begin = task.model.laid_out(model), 0
     with torch.no_grad():

@@ -30,14 +30,18 @@ def test_a_transformer_has_the_parameters_of_its_blocks():
 
 
 @pytest.mark.parametrize("is_alone", [False, True])
-def test_an_lstm_layer_equals_pytorchs(is_alone):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_an_lstm_layer_equals_pytorchs(is_alone, dtype):
     torch.manual_seed(0)
-    reference, layer = nn.LSTM(3, 5, batch_first=True).double(), LstmLayer(3, 5).double()
+    reference, layer = nn.LSTM(3, 5, batch_first=True).to(dtype), LstmLayer(3, 5).to(dtype)
     layer.is_alone = is_alone
     for name, parameter in layer.named_parameters():
         parameter.data = getattr(reference, f"{name}_l0").data.clone()
-    x = torch.randn(2, 7, 3, dtype=torch.float64)
-    torch.testing.assert_close(layer(x), reference(x)[0])
+    x = torch.randn(2, 7, 3, dtype=dtype)
+    found, expected = layer(x), reference(x)[0]
+    torch.testing.assert_close(found, expected)
+    gradient = torch.autograd.grad(found.square().sum(), layer.parameters())
+    torch.testing.assert_close(gradient, torch.autograd.grad(expected.square().sum(), reference.parameters()))
 
 
 def test_clients_that_are_computed_one_by_one_use_pytorchs_lstm(monkeypatch):
