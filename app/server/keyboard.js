@@ -79,10 +79,11 @@ const waitForValue = (event) => {
   if (!link || !isPlain || !unread || isRead(link)) return;
   event.preventDefault();
   event.stopImmediatePropagation();
-  const { href } = link;
+  const { href, textContent } = link;
+  const isSame = () => link.isConnected && (link.href === href || link.textContent === textContent);
   const follow = () => {
-    // A link that was replaced would load the whole app again, or leads elsewhere.
-    const current = link.isConnected && link.href === href ? link : [...document.links].find((one) => one.href === href);
+    // A link that was replaced would load the whole app again, or is another one by now.
+    const current = isSame() ? link : [...document.links].find((one) => one.href === href);
     if (!isRead(current ?? link)) waiting = setTimeout(follow, 30);
     else current?.click();
   };

@@ -178,15 +178,26 @@ def test_a_link_within_the_page_is_followed_before_the_run_replaces_it(typed: Pa
     assert followed_after(typed, "runs") == 0 and followed(typed) == ["Method"]
 
 
-def test_a_link_that_is_replaced_while_it_waits_is_followed(typed: Page) -> None:
-    typed.evaluate(CHANGE_LINK, "link => link.outerHTML = '<a href=/library>New</a>'")
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [("link => link.outerHTML = '<a href=/library>New</a>'", "New"), ("link => link.href += '?round=2'", "Library")],
+)
+def test_a_link_that_is_replaced_while_it_waits_is_followed(typed: Page, change: str, name: str) -> None:
+    typed.evaluate(CHANGE_LINK, change)
     press(typed, "Library")
     typed.wait_for_function("window.followed.length")
-    assert followed(typed) == ["New"]
+    assert followed(typed) == [name]
 
 
-@pytest.mark.parametrize("change", ["link => link.remove()", "link => link.href = '/other'"])
-def test_a_link_that_is_removed_or_changed_while_it_waits_is_not_followed(typed: Page, change: str) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        "link => link.remove()",
+        "link => link.outerHTML = '<a href=/other>Other</a>'",
+        "link => Object.assign(link, { href: '/other', textContent: 'Other' })",
+    ],
+)
+def test_a_link_that_is_removed_while_it_waits_is_not_followed(typed: Page, change: str) -> None:
     typed.evaluate(CHANGE_LINK, change)
     press(typed, "Library")
     typed.wait_for_timeout(1000 + A_MOMENT_MS)
