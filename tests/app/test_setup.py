@@ -642,11 +642,17 @@ def test_queue_pressed_right_after_a_mistake_was_typed_says_only_what_the_mistak
     assert empty_store.experiments.list() == []
 
 
-def test_a_press_on_queue_is_forgotten_after_a_minute(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
+def queue_and_another_pressed(patch: pytest.MonkeyPatch, module: object, name: str) -> AppTest:
+    """A page on which Queue was pressed; in the next run, another press comes at this function of the module."""
     page = opened(DIGITS)
     states = reported(page)
     queue_button(page).click()
-    press_during(monkeypatch, methods, "methods_section", widget_states=states)
+    press_during(patch, module, name, widget_states=states)
+    return page
+
+
+def test_a_press_on_queue_is_forgotten_after_a_minute(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
+    page = queue_and_another_pressed(monkeypatch, methods, "methods_section")
     monkeypatch.setattr("app.components.queue_button.RECENT_S", 0)
     page.run()
     assert not page.warning and empty_store.experiments.list() == []
@@ -656,10 +662,7 @@ def test_a_press_on_queue_is_forgotten_after_a_minute(empty_store: Store, monkey
 def test_set_up_says_that_nothing_was_queued_also_if_queueing_took_minutes_before_it_was_stopped(
     empty_store: Store, monkeypatch: pytest.MonkeyPatch
 ):
-    page = opened(DIGITS)
-    states = reported(page)
-    queue_button(page).click()
-    press_during(monkeypatch, launch, "new_runs", widget_states=states)
+    page = queue_and_another_pressed(monkeypatch, launch, "new_runs")
     later = SimpleNamespace(monotonic=lambda: time.monotonic() + 2 * RECENT_S)
     monkeypatch.setattr("app.components.queue_button.time", later)
     page.run()
@@ -680,10 +683,7 @@ def test_queue_pressed_in_a_page_that_the_server_draws_for_the_first_time_queues
 def test_a_press_while_an_experiment_is_stored_does_not_say_that_nothing_was_queued(
     empty_store: Store, monkeypatch: pytest.MonkeyPatch
 ):
-    page = opened(DIGITS)
-    states = reported(page)
-    queue_button(page).click()
-    press_during(monkeypatch, Experiments, "create_all", widget_states=states)
+    page = queue_and_another_pressed(monkeypatch, Experiments, "create_all")
     page.run()
     assert len(empty_store.experiments.list()) == 1 and not page.warning
 
