@@ -80,10 +80,11 @@ const waitForValue = (event) => {
   event.preventDefault();
   event.stopImmediatePropagation();
   const { href, textContent } = link;
-  const isSame = () => link.isConnected && (link.href === href || link.textContent === textContent);
+  // A link that was replaced would load the whole app again, and its element may be another link by now.
+  const isSame = () => link.isConnected && link.textContent === textContent;
+  const find = () => [...document.links].find((one) => one.href === href) ?? (isSame() ? link : undefined);
   const follow = () => {
-    // A link that was replaced would load the whole app again, or is another one by now.
-    const current = isSame() ? link : [...document.links].find((one) => one.href === href);
+    const current = link.isConnected && link.href === href ? link : find();
     if (!isRead(current ?? link)) waiting = setTimeout(follow, 30);
     else current?.click();
   };

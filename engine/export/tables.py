@@ -13,7 +13,7 @@ from engine.core.vocabulary import COSTS, MODEL_KINDS, UNSEEN, add_prefix, summa
 from engine.metrics import of_benign
 
 Format = Literal["csv", "parquet"]
-_FORMULA = re.compile(r"[=+\-@\t]")  # how text begins that spreadsheets compute
+_FORMULA = re.compile(r"[=+\-@\t\r\n]")  # how text begins that spreadsheets compute
 _SIGNED = re.compile(r"[+-][\d.,]+(e[+-]?\d+)?( ?%)?")
 IDENTITY = ("experiment", "algorithm", "label", "seed")  # of a run; ``split`` is before ``seed`` where it differs
 GROUPS = (*MODEL_KINDS, UNSEEN)  # what a client's values may be of
@@ -86,8 +86,9 @@ def without_formulas(table: pd.DataFrame) -> pd.DataFrame:
     """The table for a CSV file: text that a spreadsheet would compute gets an apostrophe before it."""
     safe = table.rename(columns=_without_formula)
     for place, kind in enumerate(safe.dtypes):
-        if not pd.api.types.is_numeric_dtype(kind):
-            safe.isetitem(place, safe.iloc[:, place].map(_without_formula))
+        if pd.api.types.is_object_dtype(kind) or isinstance(kind, pd.StringDtype | pd.CategoricalDtype):
+            cells = [_without_formula(value) for value in safe.iloc[:, place]]
+            safe.isetitem(place, pd.Series(cells, index=safe.index, dtype=object))  # whole numbers stay whole
     return safe
 
 

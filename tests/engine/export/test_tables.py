@@ -63,7 +63,7 @@ def test_only_runs_that_are_done_are_averaged_and_diverged_ones_are_counted() ->
     assert np.isnan(row["personalized.mean"])
 
 
-@pytest.mark.parametrize("text", ['=HYPERLINK("http://x")', "+1+cmd", "-2+3", "@SUM(A1)", "\t=1", "-", "=1"])
+@pytest.mark.parametrize("text", ['=HYPERLINK("http://x")', "+1+cmd", "-2+3", "@SUM(A1)", "\t=1", "\n=1", "-", "=1"])
 def test_text_that_a_spreadsheet_would_compute_begins_with_an_apostrophe(text: str) -> None:
     safe = without_formulas(pd.DataFrame({"label": [text], text: [1]}))
     assert safe["label"].item() == f"'{text}" and safe.columns[1] == f"'{text}"
@@ -72,7 +72,15 @@ def test_text_that_a_spreadsheet_would_compute_begins_with_an_apostrophe(text: s
 @pytest.mark.parametrize("text", ["FedProx, λ = 0.1", "a-b", "-0.5", "+3 %", "-1.2e-05", "-1,200", "'quoted'", ""])
 def test_other_text_and_numbers_are_written_as_they_are(text: str) -> None:
     table = pd.DataFrame({"text": [text, None], "number": [-0.5, np.nan], "list": [[1], []]})
+    table["whole"] = pd.Series([2**53 + 1, None], dtype=object)
+    table["day"] = pd.to_datetime(["2026-03-01", None])
     assert without_formulas(table).to_csv() == table.to_csv()
+
+
+@pytest.mark.parametrize("kind", [object, "string", "category"])
+def test_text_of_any_type_is_without_formulas(kind: Any) -> None:
+    table = pd.DataFrame({"label": pd.Series(["=1", "a", None], dtype=kind)})
+    assert without_formulas(table).to_csv(index=False) == 'label\n\'=1\na\n""\n'
 
 
 def test_two_columns_of_the_same_name_are_both_written() -> None:
