@@ -123,7 +123,7 @@ def test_a_link_waits_until_the_run_that_reads_the_value_has_ended(typed: Page) 
     assert followed(typed) == ["Library"]
 
 
-@pytest.mark.parametrize(("state", "start", "end"), [("notRunning", 800, 2500), ("running", 3000, 6000)])
+@pytest.mark.parametrize(("state", "start", "end"), [("notRunning", 800, 2000), ("running", 3000, 5000)])
 def test_a_link_is_followed_if_no_run_starts_or_it_does_not_end(typed: Page, state: str, start: int, end: int) -> None:
     typed.evaluate(STATE, state)
     press(typed, "Library")
@@ -174,7 +174,7 @@ def test_back_cancels_a_link_that_waits(typed: Page) -> None:
 def test_a_link_within_the_page_is_followed_before_the_run_replaces_it(typed: Page) -> None:
     typed.evaluate(RUN_AFTER_THE_CHANGE, [0, LOAD_MS])
     press(typed, "Method")
-    assert followed_after(typed, "ms") > 60, "by then, the value is sent"
+    assert 60 < followed_after(typed, "ms") < 2000, "the value is sent by then"
     assert followed_after(typed, "runs") == 0 and followed(typed) == ["Method"]
 
 
