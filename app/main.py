@@ -8,6 +8,7 @@ from app.state import url_state
 from engine.core.paths import ASSETS
 from storage import StorageError
 
+page.draw_from_the_top()
 page.look()
 page.require_sign_in()
 chosen = st.navigation(

@@ -10,6 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
+from streamlit.delta_generator_singletons import context_dg_stack, get_default_dg_stack_value
 from streamlit.errors import StreamlitAPIException
 
 from app import endpoints, pages
@@ -32,6 +33,15 @@ ROLES = {
     "member": "Member: you can see everything, and change what you queued or imported.",
     "visitor": "Visitor: you can see everything, but change nothing.",
 }
+
+
+def draw_from_the_top() -> None:
+    """Elements of this run begin at the top of the page.
+
+    A run that is requested just before a fragment's run ends has the same thread. Streamlit leaves it in the container
+    of that fragment and would draw the whole page there.
+    """
+    context_dg_stack.set(get_default_dg_stack_value())
 
 
 def look() -> None:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.scriptrunner_utils.script_requests import RerunData, ScriptRequest, ScriptRequests
 from streamlit.testing.v1 import AppTest
 
 from app import endpoints, pages
@@ -175,6 +178,30 @@ def test_the_shell_opens_its_first_page(empty_store: Store) -> None:
     assert not app.exception
     assert app.title
     assert app.toggle(key="address_presenting").value is False
+
+
+def test_a_page_requested_as_a_fragment_ends_is_drawn_from_the_top(
+    filled_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, requests = ScriptRequests.on_scriptrunner_ready, iter(["", "fragment", "page"])
+
+    def request_first(self: ScriptRequests) -> ScriptRequest:
+        context, what = get_script_run_ctx(), next(requests, None)
+        assert context is not None
+        run = RerunData(context.query_string, page_script_hash=context.page_script_hash)
+        if what == "fragment":
+            self.request_rerun(replace(run, fragment_id=max(context.shared.new_fragment_ids.snapshot())))
+        elif what == "page":
+            assert context.fragment_ids_this_run
+            self.request_rerun(run)
+        return original(self)
+
+    app = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=60).run()
+    app.switch_page(str(ROOT / "app" / "views" / "compare.py"))
+    monkeypatch.setattr(ScriptRequests, "on_scriptrunner_ready", request_first)
+    app.run()
+    assert not app.exception and next(requests, None) is None
+    assert app.title and min(app.main.children) == 0
 
 
 def test_a_database_error_within_a_page_is_a_message(filled_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
