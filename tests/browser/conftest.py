@@ -30,6 +30,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from app.__main__ import answers
 from benchmarks.running import free_port
 from engine.config.schema import parse_experiment
+from engine.core.paths import PLUGINS
 from engine.exchange.records import new_run
 from storage import Store
 
@@ -291,6 +292,7 @@ def start_server(home: Path, port: int | None = None, **settings: str) -> Server
         "PORT": str(port),
         "DATABASE_URL": database_url,
         "DATA_DIR": str(home / "data"),
+        PLUGINS: str(Path(__file__).parent / "plugins"),
         **settings,
     }
     with log.open("wb") as output:

@@ -16,6 +16,7 @@ from engine.config.schema import parse_experiment
 from engine.exchange.records import new_run
 from storage import Store
 from tests.browser.conftest import LOAD_MS, PageProblems, Server
+from tests.browser.plugins.unhurried import LEAST_ROUNDS
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +28,7 @@ LONG: dict[str, Any] = {
     "dataset": {"name": "digits"},
     "partition": {"name": "iid", "num_clients": 4},
     "model": {"name": "mlr"},
-    "training": {"rounds": 50_000, "local_steps": 50},
+    "training": {"rounds": LEAST_ROUNDS, "local_steps": 5},
     "algorithms": [{"name": "fedavg"}],
 }
 SHORT = LONG | {"name": "soon over", "training": {"rounds": 3, "local_steps": 5}}
