@@ -16,9 +16,13 @@ PROGRAMS = {  # by their paths in the job's folder
     "bin/srun": "exit 0",
     "bin/sleep": "exit 0",
     "bin/openssl": "echo secret",
-    ".venv/bin/python": 'trap "exit 7" TERM; while [ ! -e code ]; do /bin/sleep 0.05; done; exit "$(cat code)"',
+    ".venv/bin/python": """trap "exit 7" TERM
+touch computes
+while [ ! -e code ]; do /bin/sleep 0.05; done
+exit "$(cat code)"
+""",
 }
-WAIT = "trap '[[ $BASH_COMMAND != wait* ]] || touch waits' DEBUG\n"  # so that the tests know when all traps are set
+WAIT = "trap '[[ $BASH_COMMAND != wait* ]] || touch waits' DEBUG\n"  # so that the tests know when its traps are set
 
 Job = subprocess.Popen[bytes]
 
@@ -35,7 +39,7 @@ def job(tmp_path: Path) -> Iterator[Job]:
     environment = {f"SLURM_{name}": str(value) for name, value in slurm.items()}
     environment |= {"HOME": str(tmp_path), "USER": "me", "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
     process = subprocess.Popen(["/bin/bash", "-c", WAIT + script], env=environment, cwd=tmp_path)
-    while not (tmp_path / "waits").exists():
+    while not ((tmp_path / "waits").exists() and (tmp_path / "computes").exists()):
         assert process.poll() is None
         time.sleep(0.01)
     assert len(tokens(tmp_path)) == 1
