@@ -36,10 +36,10 @@ ROLES = {
 
 
 def draw_from_the_top() -> None:
-    """Elements of this run begin at the top of the page.
+    """Draw this run from the top of the page.
 
-    A run that is requested just before a fragment's run ends has the same thread. Streamlit leaves it in the container
-    of that fragment and would draw the whole page there.
+    A run requested just as a fragment's run ends reuses its thread. Streamlit leaves the thread in the container around
+    that fragment and would draw the whole page there.
     """
     context_dg_stack.set(get_default_dg_stack_value())
 

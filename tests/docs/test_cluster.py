@@ -22,7 +22,7 @@ while [ ! -e code ]; do /bin/sleep 0.05; done
 exit "$(cat code)"
 """,
 }
-WAIT = "trap '[[ $BASH_COMMAND != wait* ]] || touch waits' DEBUG\n"  # so that the tests know when its traps are set
+WAIT = "trap '[[ $BASH_COMMAND != wait* ]] || touch waits' DEBUG\n"  # tells the tests when the script has set its traps
 
 Job = subprocess.Popen[bytes]
 

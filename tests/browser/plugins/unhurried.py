@@ -1,6 +1,6 @@
-"""A plugin for the app of the browser tests: rounds of a run that only ends if a test cancels it take a while.
+"""A plugin for the app in the browser tests: it slows down runs that last until a test cancels them.
 
-Otherwise their workers would compute all the time, and the browser would have to wait for a processor.
+Their workers would otherwise compute all the time, and the browser would have to wait for a processor.
 """
 
 import multiprocessing
