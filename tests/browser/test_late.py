@@ -75,6 +75,21 @@ def test_consecutive_clicks_all_count(
     assert page_problems == PageProblems()
 
 
+def test_figures_that_the_browser_has_are_there_after_several_late_responses(
+    page: Page, server: Server, trained: Trained, page_problems: PageProblems
+) -> None:
+    compare = f"experiment={trained.experiment}"
+    opened(page, f"{server.url}/compare?{compare}", DUMBBELL, LAGGING)
+    page.evaluate(f"window.lag = {4 * LAG_MS}")
+    for choice in ("Global", "10 %", "5 %", "Personalized"):  # the last one is sent before the first response
+        radio(page, choice).click()
+        page.wait_for_timeout(LAG_MS)
+    page.wait_for_timeout(5 * LAG_MS)
+    expect(radio(page, "Personalized")).to_be_checked()
+    expect(page.locator(DUMBBELL).first).to_be_visible()
+    assert page_problems == PageProblems()
+
+
 def test_a_click_before_the_previous_response_counts(
     page: Page, server: Server, trained: Trained, page_problems: PageProblems
 ) -> None:
