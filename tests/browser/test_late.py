@@ -49,6 +49,12 @@ def opened(page: Page, url: str, then: str, script: str = "") -> None:
     page.wait_for_selector(READY, timeout=LOAD_MS)
 
 
+def opened_far_away(page: Page, url: str, then: str, lag_ms: int = LAG_MS) -> None:
+    """Every later message of the server takes this long."""
+    opened(page, url, then, LAGGING)
+    page.evaluate(f"window.lag = {lag_ms}")
+
+
 def radio(page: Page, name: str) -> Locator:
     return page.get_by_role("radio", name=name, exact=True)
 
@@ -57,8 +63,7 @@ def test_consecutive_clicks_all_count(
     page: Page, server: Server, trained: Trained, page_problems: PageProblems
 ) -> None:
     compare = f"experiment={trained.experiment}"
-    opened(page, f"{server.url}/compare?{compare}", DUMBBELL, LAGGING)
-    page.evaluate(f"window.lag = {LAG_MS}")
+    opened_far_away(page, f"{server.url}/compare?{compare}", DUMBBELL)
     for pause_ms, choices, done, address in (
         (100, ("Global", "10 %", "Best round"), ALL_THREE, f"{compare}&model=global&tail=10&when=best"),
         (400, ("Personalized", "5 %", "Last round"), NONE, compare),
@@ -78,9 +83,7 @@ def test_consecutive_clicks_all_count(
 def test_figures_that_the_browser_has_are_there_after_several_late_responses(
     page: Page, server: Server, trained: Trained, page_problems: PageProblems
 ) -> None:
-    compare = f"experiment={trained.experiment}"
-    opened(page, f"{server.url}/compare?{compare}", DUMBBELL, LAGGING)
-    page.evaluate(f"window.lag = {4 * LAG_MS}")
+    opened_far_away(page, f"{server.url}/compare?experiment={trained.experiment}", DUMBBELL, 4 * LAG_MS)
     for choice in ("Global", "10 %", "5 %", "Personalized"):  # the last one is sent before the first response
         radio(page, choice).click()
         page.wait_for_timeout(LAG_MS)
@@ -93,8 +96,7 @@ def test_figures_that_the_browser_has_are_there_after_several_late_responses(
 def test_a_click_before_the_previous_response_counts(
     page: Page, server: Server, trained: Trained, page_problems: PageProblems
 ) -> None:
-    opened(page, f"{server.url}/compare?experiment={trained.experiment}", DUMBBELL, LAGGING)
-    page.evaluate(f"window.lag = {LAG_MS}")
+    opened_far_away(page, f"{server.url}/compare?experiment={trained.experiment}", DUMBBELL)
     sent = page.evaluate("window.sent")
     radio(page, "Global").click()
     page.wait_for_function("before => window.sent > before", arg=sent, timeout=LOAD_MS)
@@ -115,8 +117,7 @@ def test_a_click_before_the_previous_response_counts(
 
 
 def test_text_typed_into_set_up_stays(page: Page, server: Server, page_problems: PageProblems) -> None:
-    opened(page, f"{server.url}/setup", "text=Queue", LAGGING)
-    page.evaluate(f"window.lag = {LAG_MS}")
+    opened_far_away(page, f"{server.url}/setup", "text=Queue")
     written = {"Rounds (T)": "61", "Clients (N)": "31", "Seeds": "7"}
     for label, number in written.items():
         field = page.get_by_label(label, exact=True)
