@@ -14,6 +14,7 @@ import os
 import pkgutil
 import sys
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -227,10 +228,12 @@ class Registry:
             importlib.import_module(f"{self.package}.{module.name}")
 
     def _load_plugins(self) -> None:
-        check_plugin_folders()
-        for root in plugin_folders():
-            for path in [*sorted(root.glob("*.py")), *sorted((root / self.folder).glob("*.py"))]:
-                _load_plugin(path)
+        if not os.environ.get(PLUGINS):
+            return
+        for root in check_plugin_folders():
+            for name, path in (*_plugins_in(root), *_plugins_in(root / self.folder)):
+                if name not in sys.modules:
+                    _load_plugin(name, path)
 
 
 def _has_init(base: type) -> bool:
@@ -238,13 +241,15 @@ def _has_init(base: type) -> bool:
     return getattr(vars(base).get("__init__"), "__name__", "") == "__init__"
 
 
-def check_plugin_folders() -> None:
-    """Raises PluginBroken if one is missing."""
-    for root in plugin_folders():
+def check_plugin_folders() -> list[Path]:
+    """Returns them. Raises PluginBroken if one is missing."""
+    folders = plugin_folders()
+    for root in folders:
         if not os.path.isdir(root):
             advice = f"give existing folders, separated by {os.pathsep!r}, or unset it"
             raise PluginBroken(f"{PLUGINS}: {root} is not a folder; {advice}")
         _warn_if_empty(root)
+    return folders
 
 
 @lru_cache
@@ -255,10 +260,30 @@ def _warn_if_empty(root: Path) -> None:
         log.warning("%s: %s has no .py files and none of the folders %s", PLUGINS, root, ", ".join(_folders))
 
 
-def _load_plugin(path: Path) -> None:
-    name = f"fedscape_plugin_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
-    if name in sys.modules:
-        return
+def _plugins_in(folder: Path) -> tuple[tuple[str, Path], ...]:
+    """The modules and paths of the .py files in ``folder``, which may not exist.
+
+    A folder that changed within the last second is read anew: a file added right now may not change its time.
+    """
+    try:
+        changed_ns = folder.stat().st_mtime_ns
+    except OSError:
+        return ()
+    read = _plugins_since if time.time_ns() - changed_ns > 1e9 else _plugins_since.__wrapped__
+    return read(folder, changed_ns)
+
+
+@lru_cache
+def _plugins_since(folder: Path, changed_ns: int) -> tuple[tuple[str, Path], ...]:
+    """The plugins in ``folder`` since it last changed."""
+    return tuple((_plugin_name(path), path) for path in sorted(folder.glob("*.py")))
+
+
+def _plugin_name(path: Path) -> str:
+    return f"fedscape_plugin_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
+
+
+def _load_plugin(name: str, path: Path) -> None:
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None  # always the case for a .py path
     module = importlib.util.module_from_spec(spec)
