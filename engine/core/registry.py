@@ -2,7 +2,7 @@
 file that registers itself.
 
 A folder is scanned when its registry is first used. Folders named in ``FEDSCAPE_PLUGINS`` (separated like
-``PATH``) are scanned too: ``<folder>/algorithms/my_method.py`` and so on, or loose files directly in the folder.
+``PATH``) are scanned each time: ``<folder>/algorithms/my_method.py`` and so on, or loose files directly in the folder.
 All registries raise PluginBroken if one of these folders is missing, or one of their files cannot be imported.
 """
 
@@ -14,7 +14,6 @@ import os
 import pkgutil
 import sys
 import threading
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -228,10 +227,8 @@ class Registry:
             importlib.import_module(f"{self.package}.{module.name}")
 
     def _load_plugins(self) -> None:
-        if not os.environ.get(PLUGINS):
-            return
         for root in check_plugin_folders():
-            for name, path in (*_plugins_in(root), *_plugins_in(root / self.folder)):
+            for name, path in (*_plugins_in(str(root)), *_plugins_in(os.path.join(root, self.folder))):
                 if name not in sys.modules:
                     _load_plugin(name, path)
 
@@ -242,7 +239,7 @@ def _has_init(base: type) -> bool:
 
 
 def check_plugin_folders() -> list[Path]:
-    """Returns them. Raises PluginBroken if one is missing."""
+    """The plugin folders. Raises PluginBroken if one is missing."""
     folders = plugin_folders()
     for root in folders:
         if not os.path.isdir(root):
@@ -260,23 +257,21 @@ def _warn_if_empty(root: Path) -> None:
         log.warning("%s: %s has no .py files and none of the folders %s", PLUGINS, root, ", ".join(_folders))
 
 
-def _plugins_in(folder: Path) -> tuple[tuple[str, Path], ...]:
-    """The modules and paths of the .py files in ``folder``, which may not exist.
-
-    A folder that changed within the last second is read anew: a file added right now may not change its time.
-    """
+def _plugins_in(folder: str) -> tuple[tuple[str, Path], ...]:
+    """The modules and paths of the .py files in ``folder``, which may not exist."""
     try:
-        changed_ns = folder.stat().st_mtime_ns
+        return _named(
+            folder, tuple(os.listdir(folder)), os.stat(folder).st_mtime_ns
+        )  # a replaced link changes the time
     except OSError:
         return ()
-    read = _plugins_since if time.time_ns() - changed_ns > 1e9 else _plugins_since.__wrapped__
-    return read(folder, changed_ns)
 
 
 @lru_cache
-def _plugins_since(folder: Path, changed_ns: int) -> tuple[tuple[str, Path], ...]:
-    """The plugins in ``folder`` since it last changed."""
-    return tuple((_plugin_name(path), path) for path in sorted(folder.glob("*.py")))
+def _named(folder: str, files: tuple[str, ...], changed_ns: int) -> tuple[tuple[str, Path], ...]:
+    """Only when the folder has changed, since paths take long to resolve."""
+    paths = [Path(folder, file) for file in sorted(files) if file.endswith(".py")]
+    return tuple((_plugin_name(path), path) for path in paths)
 
 
 def _plugin_name(path: Path) -> str:

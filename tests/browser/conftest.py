@@ -225,7 +225,7 @@ def turn_to(page: Page, url: str) -> None:
     Streamlit may draw its start and its end at once, and then the attribute does not change.
     """
     if urlsplit(page.url).netloc == urlsplit(url).netloc:
-        with CONNECTIONS[page].expect_event("framereceived", _ends_a_page, timeout=LOAD_MS):
+        with CONNECTIONS[page].expect_event("framereceived", ends_a_page, timeout=LOAD_MS):
             page.evaluate(TURN, url)
         page.evaluate(TWO_FRAMES)
     else:
@@ -233,7 +233,7 @@ def turn_to(page: Page, url: str) -> None:
     page.wait_for_selector(READY, timeout=LOAD_MS)
 
 
-def _ends_a_page(frame: bytes | str) -> bool:
+def ends_a_page(frame: bytes | str) -> bool:
     """Whether this message says that a page's whole script has ended, not one of its fragments."""
     if isinstance(frame, str) or len(frame) > SHORT:
         return False

@@ -1,6 +1,7 @@
 """Signing in through a real OpenID Connect provider, with a real browser and the whole app."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,8 @@ def sign_in(page: Page, app: Server, provider: oidc.Provider, email: str, addres
 
 def answers(page: Page, app: Server) -> list[int]:
     """How the routes answer to the cookies of this browser."""
-    return [page.context.request.get(f"{app.url}{route}").status for route in ROUTES]
+    get = partial(page.context.request.get, max_retries=1)  # as browsers do if the server has just closed a connection
+    return [get(f"{app.url}{route}").status for route in ROUTES]
 
 
 # All tests use the page ``stranger``: refused requests are errors in its console.
