@@ -11,6 +11,7 @@ import itertools
 import logging
 import sys
 from collections.abc import Generator, Iterator
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,14 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.enable()
         _propagate_logs()
+        _read_streamlit_settings()
+
+
+def _read_streamlit_settings() -> None:
+    """Read .streamlit/config.toml, as the first page would in the current directory, which some tests change."""
+    if settings := sys.modules.get("streamlit.config"):
+        with chdir(Path(__file__).parents[1]):
+            settings.get_config_options()
 
 
 def _propagate_logs() -> None:

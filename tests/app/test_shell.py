@@ -21,6 +21,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
+from streamlit import config
 from streamlit.delta_generator_singletons import context_dg_stack
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData, ScriptRequest, ScriptRequests
@@ -36,6 +37,11 @@ ROOT = Path(__file__).resolve().parents[2]
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 NOWHERE = "http://127.0.0.1:9"
 DIE = [sys.executable, "-c", "raise SystemExit(3)"]
+
+
+def test_pages_have_the_settings_of_the_app_in_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert not config.get_option("browser.gatherUsageStats")
 
 
 def test_loopback_is_the_default() -> None:
