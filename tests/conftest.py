@@ -49,14 +49,14 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
+        _read_streamlit_settings()
         gc.freeze()
         gc.enable()
         _propagate_logs()
-        _read_streamlit_settings()
 
 
 def _read_streamlit_settings() -> None:
-    """Read .streamlit/config.toml, as the first page would in the current directory, which some tests change."""
+    """Read .streamlit/config.toml. The first page would look for it in the current folder, which some tests change."""
     if settings := sys.modules.get("streamlit.config"):
         with chdir(Path(__file__).parents[1]):
             settings.get_config_options()

@@ -2,7 +2,7 @@
 file that registers itself.
 
 A folder is scanned when its registry is first used. Folders named in ``FEDSCAPE_PLUGINS`` (separated like
-``PATH``) are scanned each time: ``<folder>/algorithms/my_method.py`` and so on, or loose files directly in the folder.
+``PATH``) are scanned at each use: ``<folder>/algorithms/my_method.py`` and so on, or loose files in the folder itself.
 All registries raise PluginBroken if one of these folders is missing, or one of their files cannot be imported.
 """
 
@@ -260,16 +260,15 @@ def _warn_if_empty(root: Path) -> None:
 def _plugins_in(folder: str) -> tuple[tuple[str, Path], ...]:
     """The modules and paths of the .py files in ``folder``, which may not exist."""
     try:
-        return _named(
-            folder, tuple(os.listdir(folder)), os.stat(folder).st_mtime_ns
-        )  # a replaced link changes the time
+        files, changed_ns = tuple(os.listdir(folder)), os.stat(folder).st_mtime_ns
     except OSError:
         return ()
+    return _modules_and_paths(folder, files, changed_ns)
 
 
 @lru_cache
-def _named(folder: str, files: tuple[str, ...], changed_ns: int) -> tuple[tuple[str, Path], ...]:
-    """Only when the folder has changed, since paths take long to resolve."""
+def _modules_and_paths(folder: str, files: tuple[str, ...], changed_ns: int) -> tuple[tuple[str, Path], ...]:
+    """Cached, because resolving paths is slow. ``changed_ns``: a link that is replaced changes the folder's time."""
     paths = [Path(folder, file) for file in sorted(files) if file.endswith(".py")]
     return tuple((_plugin_name(path), path) for path in paths)
 

@@ -39,9 +39,9 @@ NOWHERE = "http://127.0.0.1:9"
 DIE = [sys.executable, "-c", "raise SystemExit(3)"]
 
 
-def test_pages_have_the_settings_of_the_app_in_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_use_the_settings_of_the_app_in_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert not config.get_option("browser.gatherUsageStats")
+    assert config.get_where_defined("browser.gatherUsageStats") == str(ROOT / ".streamlit" / "config.toml")
 
 
 def test_loopback_is_the_default() -> None:

@@ -173,7 +173,7 @@ def connected(app: App, cookies: httpx2.Cookies, server: int, *session: str) -> 
         origin=Origin(app.url),
         additional_headers={"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())},
         port=app.ports[server],
-        max_queue=None,  # messages that nobody reads would delay its end by 10 s
+        max_queue=None,  # otherwise unread messages delay closing by 10 s
     )
 
 

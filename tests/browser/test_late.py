@@ -97,10 +97,11 @@ def test_cached_figures_survive_several_late_responses(
     page: Page, server: Server, trained: Trained, page_problems: PageProblems
 ) -> None:
     opened(page, f"{server.url}/compare?experiment={trained.experiment}", DUMBBELL, LAGGING)
-    page.evaluate("window.inbox = []")  # no response is delivered before the last click
+    page.evaluate("window.inbox = []")  # hold all responses until the last click
     for choice in ("Global", "10 %", "5 %", "Personalized"):
         with CONNECTIONS[page].expect_event("framereceived", ends_a_page, timeout=LOAD_MS):
             radio(page, choice).click()
+    assert page.evaluate("window.inbox.length") >= 4
     page.evaluate(DELIVER)
     radio(page, "Best round").click()
     page.wait_for_function("location.search.includes('when=best')", timeout=LOAD_MS)

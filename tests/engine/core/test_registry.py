@@ -26,7 +26,7 @@ def test_advanced_options_exist(kind, options):
     assert not any(options.model_fields[name].is_required() for name in options.advanced)
 
 
-A_DAY = (1e9, 1e9)  # atime, mtime
+SAME_TIME = (1e9, 1e9)  # atime, mtime
 PLUGIN = """
 from engine.core.registry import ALGORITHMS
 
@@ -52,11 +52,24 @@ def test_a_plugin_added_later_is_found(place: str, tmp_path: Path, monkeypatch: 
     (folder / "first.py").write_text(PLUGIN.format(name="first"), encoding="utf-8")
     monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
     assert "first" in ALGORITHMS  # importing it adds __pycache__ to the folder
-    os.utime(folder, A_DAY)
+    os.utime(folder, SAME_TIME)
     assert "second" not in ALGORITHMS
     (folder / "second.py").write_text(PLUGIN.format(name="second"), encoding="utf-8")
-    os.utime(folder, A_DAY)  # as programs that copy files do
+    os.utime(folder, SAME_TIME)  # some programs restore the time of a folder that they copy into
     assert "second" in ALGORITHMS
+
+
+def test_a_plugin_whose_link_is_replaced_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder := tmp_path / "plugins").mkdir()
+    link = folder / "mine.py"
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(folder))
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.py").write_text(PLUGIN.format(name=name), encoding="utf-8")
+        link.unlink(missing_ok=True)
+        link.symlink_to(tmp_path / f"{name}.py")
+        assert name in ALGORITHMS
+        os.utime(folder, SAME_TIME)
+        assert name in ALGORITHMS
 
 
 def test_paths_in_an_unchanged_plugin_folder_are_resolved_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
