@@ -5,6 +5,7 @@ import streamlit as st
 from app import pages
 from app.components import page
 from app.state import url_state
+from engine.core.errors import PluginBroken
 from engine.core.paths import ASSETS
 from storage import StorageError
 
@@ -23,5 +24,5 @@ try:
     with url_state.page(chosen.url_path or pages.names()[0]):
         page.strip()
         chosen.run()
-except StorageError as error:
-    page.no_store(str(error))
+except (StorageError, PluginBroken) as error:
+    page.unavailable(str(error))

@@ -145,14 +145,14 @@ def require_store() -> None:
     """Stops the page with the reason if the database cannot be read."""
     reason = queries.problem()
     if reason:
-        no_store(reason)
+        unavailable(reason)
         st.stop()
 
 
-def no_store(reason: str) -> None:
-    """Shown instead of a page whose database cannot be read."""
+def unavailable(reason: str) -> None:
+    """Shown instead of a page that cannot be drawn because its database or a plugin cannot be read."""
     st.warning(plain(reason))
-    st.button("Try again", key="try_store_again")
+    st.button("Try again", key="try_again")
 
 
 def section(question: str) -> None:

@@ -13,7 +13,7 @@ from app.handbook.method_page import method_page
 from app.handbook.things import thing
 from app.state import url_state, widgets
 from app.wording import plain, plural
-from engine.core.errors import PluginBroken, UnknownName
+from engine.core.errors import UnknownName
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Entry
 
 STYLE = Path(methods.__file__).with_name("handbook.css")
@@ -43,10 +43,6 @@ def render() -> None:
             return
     except UnknownName as error:
         st.warning(plain(str(error)))
-    except PluginBroken as error:
-        page.header("Handbook", QUESTIONS["methods"])
-        st.error(plain(str(error)))
-        return
     index()
 
 

@@ -31,6 +31,7 @@ from app import endpoints, pages
 from app.__main__ import RESTART_AFTER_S, STEADY_AFTER_S, Child, Supervisor, answers, children, main
 from app.server import routes, settings
 from storage import StorageError, Store
+from tests.app.pages import without_marks
 from tests.support.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -220,7 +221,22 @@ def test_a_database_error_within_a_page_is_a_message(filled_store: Store, monkey
     app = app.switch_page(str(ROOT / "app" / "views" / "live.py")).run()
     assert not app.exception
     assert "the disk is full; make room" in app.warning[0].value
-    assert app.button(key="try_store_again")
+    assert app.button(key="try_again")
+
+
+@pytest.mark.parametrize("name", ["setup", "live", "compare", "handbook", "library"])
+def test_a_plugin_that_breaks_while_the_app_runs_is_named_on_each_page(
+    name: str, filled_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
+    app = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=60).run()
+    (tmp_path / "mine.py").write_text("import no_such_module", encoding="utf-8")
+    app = app.switch_page(str(ROOT / "app" / "views" / f"{name}.py")).run()
+    assert not app.exception
+    assert "mine.py: cannot be imported" in without_marks(app.warning[0].value).replace("\\", "")
+    (tmp_path / "mine.py").unlink()
+    app.button(key="try_again").click().run()
+    assert not app.exception and not app.warning
 
 
 @pytest.fixture
