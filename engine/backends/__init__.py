@@ -50,7 +50,7 @@ class OnFeatures:
     the gradient of l2/2 ||p||^2 for the parameters that it names, which the loss leaves out.
 
     ``slopes`` may give what autograd finds, derived by hand, from the arguments of ``loss``. It is used where the head
-    is one linear layer with a bias.
+    is one linear layer with a bias, unless ``backend: loop`` is set.
     """
 
     loss: Callable[[Model, ClientParams, Tensor, Tensor, Tensor, Extras], Float[Tensor, "A"]]
@@ -276,6 +276,41 @@ def scale_out(
             target.add_(params[name], alpha=alpha * l2)
 
 
+def add_at_features(
+    out: ClientParams,
+    params: ClientParams,
+    gradients: Mapping[str, Tensor | Outer],
+    alpha: float,
+    beta: float | Affine,
+    l2_of: Mapping[str, float],
+) -> None:
+    """``scale_out``, and the gradients of an objective on features. Those of the body remain to be added."""
+    inside = _scales_inside(out, params, gradients, alpha, beta, l2_of)
+    scale_out({n: p for n, p in out.items() if n not in inside}, params, alpha, beta, l2_of)
+    for name, gradient in gradients.items():
+        if name not in out:
+            continue
+        if isinstance(gradient, Outer):
+            out[name].baddbmm_(gradient.errors.mT, gradient.inputs, beta=inside.get(name, 1.0), alpha=alpha)
+        else:
+            out[name].add_(gradient, alpha=alpha)
+
+
+def _scales_inside(
+    out: ClientParams,
+    params: ClientParams,
+    gradients: Mapping[str, Tensor | Outer],
+    alpha: float,
+    beta: float | Affine,
+    l2_of: Mapping[str, float],
+) -> dict[str, float]:
+    """The factors of parameters that the product of their gradient's factors scales, so that one pass does both."""
+    if isinstance(beta, Affine):
+        return {}
+    names = (n for n, g in gradients.items() if isinstance(g, Outer) and n in out)
+    return {n: beta + alpha * l2_of.get(n, 0.0) for n in names if out[n].data_ptr() == params[n].data_ptr()}
+
+
 def clip_factor(norms: Float[Tensor, "..."], clip: float) -> Float[Tensor, "..."]:
     """min(1, clip / norm)."""
     whole = norms.double()  # single precision may not hold ``clip``
@@ -295,7 +330,8 @@ def choose_backend(name: str, model: Model, device: torch.device) -> Backend:
     from engine.core.errors import Unsupported
 
     chain = linear_chain(model.module)
-    if name == "auto":
+    is_auto = name == "auto"
+    if is_auto:
         large = (torch.nn.modules.conv._ConvNd, torch.nn.Embedding)
         is_large = any(isinstance(m, large) for m in model.module.modules())
         is_fused = chain is not None and model.rounded_to is None
@@ -307,7 +343,7 @@ def choose_backend(name: str, model: Model, device: torch.device) -> Backend:
             raise Unsupported("backend fused supports linear layers with ReLU between them only; use backend: auto")
         return Fused(model, chain)
     if name == "loop":
-        return Loop(model)
+        return Loop(model, uses_slopes=is_auto and model.rounded_to is None)
     if device.type == "cuda":
         model = for_gpu(model, has_kernels=model.rounded_to == torch.bfloat16 and can_compile())
     return Batched(model)

@@ -6,7 +6,7 @@ writes the parameters once. The gradient of an objective on features starts at t
 objectives are left to the batched backend.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -21,8 +21,8 @@ from engine.backends import (
     Extras,
     Objective,
     OnFeatures,
-    Outer,
     Slopes,
+    add_at_features,
     batch_weight,
     clip_factor,
     cross_entropy_error,
@@ -68,12 +68,6 @@ class Fused(Backend):
     def _depth(self) -> int:
         """The number of layers of the body."""
         return sum(f"{layer}.weight" in self.model.body for layer in self.chain)
-
-    @cached_property
-    def _has_plain_head(self) -> bool:
-        """Whether the head is one linear layer with a bias."""
-        is_one_layer = self._depth == len(self.chain) - 1 and not self.is_one_column
-        return is_one_layer and f"{self.chain[-1]}.bias" in self.model.head
 
     @property
     def is_repeatable(self) -> bool:
@@ -121,25 +115,16 @@ class Fused(Backend):
         inputs = self._inputs(params, batch.x.flatten(2), self._depth)
         features = inputs.pop().detach()
         body = {n: p for n, p in out.items() if n in self.model.body}
-        if objective.slopes is not None and self._has_plain_head:
+        if objective.slopes is not None and self.model.has_linear_head:
             given = (self.model, params, features, batch.y, batch_weight(batch), extras or {})
             losses, gradients, error = objective.slopes(*given)
         else:
             losses, gradients, error = self._slopes_at_features(out, params, batch, features, objective, extras)
         if body:
             errors = self._backward(body, params, inputs, where_positive(features, error))
-        l2_of = {**self.model.l2_of, **objective.l2}
-        inside = _scales_inside(out, params, gradients, alpha, beta, l2_of)
-        scale_out({n: p for n, p in out.items() if n not in inside}, params, alpha, beta, l2_of)
+        add_at_features(out, params, gradients, alpha, beta, {**self.model.l2_of, **objective.l2})
         if body:
             self._add_gradients(body, inputs, errors, alpha, 1.0)
-        for name, gradient in gradients.items():
-            if name not in out:
-                continue
-            if isinstance(gradient, Outer):
-                out[name].baddbmm_(gradient.errors.mT, gradient.inputs, beta=inside.get(name, 1.0), alpha=alpha)
-            else:
-                out[name].add_(gradient, alpha=alpha)
         return losses
 
     def _slopes_at_features(
@@ -332,21 +317,6 @@ class Fused(Backend):
                 elif beta != 1:
                     bias.mul_(beta)
                 bias.add_(e.sum(1), alpha=alpha)
-
-
-def _scales_inside(
-    out: ClientParams,
-    params: ClientParams,
-    gradients: Mapping[str, Tensor | Outer],
-    alpha: float,
-    beta: float | Affine,
-    l2_of: Mapping[str, float],
-) -> dict[str, float]:
-    """The factors of parameters that the product of their gradient's factors scales, so that one pass does both."""
-    if isinstance(beta, Affine):
-        return {}
-    names = (n for n, g in gradients.items() if isinstance(g, Outer) and n in out)
-    return {n: beta + alpha * l2_of.get(n, 0.0) for n in names if out[n].data_ptr() == params[n].data_ptr()}
 
 
 def _slope(params: ClientParams, vector: ClientParams, layer: str, x: Tensor, x_slope: Tensor | None) -> Tensor:

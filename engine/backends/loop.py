@@ -1,4 +1,7 @@
-"""A loop over clients with plain autograd: the reference, also used for convolutions on a CPU."""
+"""A loop over clients with plain autograd: the reference.
+
+``backend: auto`` uses it for convolutions on a CPU, and there takes an objective's own slopes above the body.
+"""
 
 import copy
 from collections.abc import Callable, Collection
@@ -9,7 +12,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from engine.backends import Affine, Backend, ClippedSum, Extras, Objective, batch_weight, cross_entropy, scale_out
+from engine.backends import (
+    Affine,
+    Backend,
+    ClippedSum,
+    Extras,
+    Objective,
+    OnFeatures,
+    add_at_features,
+    batch_weight,
+    cross_entropy,
+    scale_out,
+)
 from engine.backends.batched import Batched
 from engine.core.params import ClientParams, SharedParams, concat, row, take
 from engine.federation.batches import Batch
@@ -19,6 +33,7 @@ from engine.models import FasterAlone, Model
 @dataclass(frozen=True)
 class Loop(Backend):
     model: Model
+    uses_slopes: bool = False  # of an ``OnFeatures``; not in a model whose computation is rounded
     name: str = "loop"
 
     @cached_property
@@ -49,6 +64,8 @@ class Loop(Backend):
         objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> Float[Tensor, "A"]:
+        if self.uses_slopes and isinstance(objective, OnFeatures) and objective.slopes and self.model.has_linear_head:
+            return self._accumulate_on_features(out, params, batch, alpha, beta, objective, extras or {})
         losses = []
         for client in range(batch.size):
             variables = _variables(self._row(params, client), tuple(out))
@@ -62,6 +79,37 @@ class Loop(Backend):
                 target[0].add_(gradient, alpha=alpha)
             losses.append(loss.detach())
         return torch.stack(losses)
+
+    def _accumulate_on_features(
+        self,
+        out: ClientParams,
+        params: ClientParams,
+        batch: Batch,
+        alpha: float,
+        beta: float | Affine,
+        objective: OnFeatures,
+        extras: Extras,
+    ) -> Float[Tensor, "A"]:
+        """The gradient above the body by ``objective.slopes``, and that of the body by autograd."""
+        assert objective.slopes is not None
+        model, losses = self._fastest(batch.x), []
+        l2_of = {**model.l2_of, **objective.l2}
+        for client in range(batch.size):
+            own = slice(client, client + 1)
+            x, y, weight = _samples(batch, client)
+            variables = _variables(self._row(params, client), tuple(n for n in out if n in model.body))
+            body = {n: v for n, v in variables.items() if v.requires_grad}
+            features = model.features(variables, x)[None]
+            one_out, one = take(out, own), take(params, own)
+            above = objective.slopes(model, one, features.detach(), y[None], weight[None], take(dict(extras), own))
+            leaves = list(body.values())
+            gradients = torch.autograd.grad(features, leaves, above.features, materialize_grads=True) if body else ()
+            before = beta.part(own) if isinstance(beta, Affine) else beta
+            add_at_features(one_out, one, above.gradients, alpha, before, l2_of)
+            for name, gradient in zip(body, gradients, strict=True):
+                one_out[name][0].add_(gradient, alpha=alpha)
+            losses.append(above.losses)
+        return torch.cat(losses)
 
     def clipped_sum(
         self,
@@ -124,11 +172,15 @@ def _loss(
     objective: Objective | None,
     extras: Extras | None,
 ) -> Tensor:
-    """The samples alone, without padding: what an implementation of one client would compute."""
-    count = max(1, batch.counts[client])  # a batch that was drawn empty is one of padding, of weight 0
-    weight = batch_weight(batch)[client, :count]
+    x, y, weight = _samples(batch, client)
     own = {n: e[client] for n, e in (extras or {}).items()}
-    return (objective or cross_entropy)(model, variables, batch.x[client, :count], batch.y[client, :count], weight, own)
+    return (objective or cross_entropy)(model, variables, x, y, weight, own)
+
+
+def _samples(batch: Batch, client: int) -> tuple[Tensor, Tensor, Tensor]:
+    """x, y and weights without padding: what an implementation of one client would compute."""
+    count = max(1, batch.counts[client])  # a batch that was drawn empty is one of padding, of weight 0
+    return batch.x[client, :count], batch.y[client, :count], batch_weight(batch)[client, :count]
 
 
 def _variables(params: SharedParams, trained: tuple[str, ...]) -> SharedParams:

@@ -83,6 +83,12 @@ class Model:
         return tuple(n for n in self.names if n.startswith("head."))
 
     @property
+    def has_linear_head(self) -> bool:
+        """Whether the head is one linear layer with a bias, for each of its logits."""
+        head = self.module.head
+        return type(head) is nn.Linear and head.bias is not None
+
+    @property
     def layers(self) -> tuple[tuple[str, ...], ...]:
         """Parameter names per module, from input to output; a normalization is part of the layer before it."""
         grouped: dict[str, list[str]] = {}

@@ -6,7 +6,15 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from engine.backends import Affine, OnFeatures, add_silently, choose_backend, mean_cross_entropy, of_classes
+from engine.backends import (
+    Affine,
+    OnFeatures,
+    add_silently,
+    choose_backend,
+    linear_head_slopes,
+    mean_cross_entropy,
+    of_classes,
+)
 from engine.backends.batched import Batched
 from engine.backends.fused import Fused, linear_chain
 from engine.backends.loop import Loop
@@ -14,6 +22,7 @@ from engine.core.errors import Unsupported
 from engine.core.params import clone
 from engine.federation.batches import Batch
 from engine.models import Model
+from tests.support.builders import assert_close, federation, personalized, trained
 from tests.support.networks import batch_of, model_of, stacked
 
 CPU = torch.device("cpu")
@@ -152,6 +161,42 @@ def test_an_objective_on_features_has_the_gradient_of_autograd(backend, name, op
         for n, gradient in zip(names, gradients, strict=True):
             torch.testing.assert_close(stepped[n][client], 0.9 * params[n][client] - 0.1 * gradient)
     assert all(torch.equal(stepped[n], p) for n, p in params.items() if n not in names)
+
+
+def entropy(model, params, features, y, weight, extras):
+    return mean_cross_entropy(model.stacked_head_logits(params, features), y, weight)
+
+
+def slopes(model, params, features, y, weight, extras):
+    return linear_head_slopes(params, features, y, weight)
+
+
+@pytest.mark.parametrize("trained", ["all", "body", "head"])
+def test_the_loop_takes_slopes_where_it_may(trained):
+    model = model_of("cnn", shape=(1, 16, 16), hidden=8)
+    params, batch = stacked(model, 2), batch_of((3, 2), shape=(1, 16, 16))
+    names = {"all": model.names, "body": model.body, "head": model.head}[trained]
+    before = Affine(torch.tensor([0.5, 2.0]).double(), {n: torch.full_like(p, 0.25) for n, p in params.items()})
+    for beta in (0.0, 0.9, before):
+        expected, found = clone(params), clone(params)
+        by_autograd, by_slopes = OnFeatures(entropy, {"head.bias": 0.7}), OnFeatures(None, {"head.bias": 0.7}, slopes)
+        losses = [
+            maker.accumulate({n: stepped[n] for n in names}, stepped, batch, -0.1, beta, objective)
+            for maker, stepped, objective in (
+                (Loop(model), expected, by_autograd),
+                (Loop(model, uses_slopes=True), found, by_slopes),
+            )
+        ]
+        torch.testing.assert_close((losses[1], found), (losses[0], expected))
+        assert all(torch.equal(found[n], p) for n, p in params.items() if n not in names)
+
+
+@pytest.mark.parametrize("name", ["gpfl", "fedcp", "fedphp", "fedrod"])
+def test_the_slopes_of_a_method_are_those_of_the_reference_with_convolutions(name, monkeypatch):
+    data, options = federation(features=256, shape=(1, 16, 16)), {"model": {"name": "cnn", "hidden": 6}}
+    expected = personalized(trained(name, data, backend="loop", participation=0.75, **options))
+    monkeypatch.delattr(OnFeatures, "__call__")  # which autograd would differentiate
+    assert_close(personalized(trained(name, data, backend="auto", participation=0.75, **options)), expected, 1e-8)
 
 
 def test_convolutions_agree_between_backends_in_double_precision():
