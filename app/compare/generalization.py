@@ -62,11 +62,7 @@ def offer(view: View) -> None:
 @timed(REFRESH_S)
 def underway(ids: Sequence[int]) -> None:
     """The number of remaining measurements; the page is redrawn when there are none."""
-    try:
-        left = {a.id for a in queries.store().analyses.active()} & set(ids)
-    except StorageError as error:
-        st.caption(plain(str(error)))
-        return
+    left = {a.id for a in queries.store().analyses.active()} & set(ids)
     if not left:
         st.rerun()
     hint = "" if queries.engines() else f" {NO_WORKER}"

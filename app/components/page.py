@@ -22,6 +22,7 @@ from app.data import column_heads, queries, table_files
 from app.data.column_heads import Heads
 from app.data.overview import overview
 from app.state import links, widgets
+from app.state.fragments import fragment
 from app.wording import capitals, plain, unbroken
 from engine.core.paths import ASSETS
 
@@ -238,7 +239,7 @@ def finding_chart(
     show(with_finding(fig, table, finding, key=key, name=name, title=title, also=also, heads=heads, hint=hint))
 
 
-@st.fragment
+@fragment
 def table_button(
     table: pd.DataFrame,
     *,

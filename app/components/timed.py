@@ -6,12 +6,14 @@ from typing import ParamSpec
 
 import streamlit as st
 
+from app.state.fragments import fragment
+
 P = ParamSpec("P")
 _NUMBER = "timed.number"
 
 
 def timed(every_s: float | None) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """``st.fragment(run_every=every_s)`` for a part without controls. Each run of the page gives it another name.
+    """``fragment(run_every=every_s)`` for a part without controls. Each run of the page gives it another name.
 
     A timer that was set before a press can fire after it. Under the old name, Streamlit would redraw the part at once
     and could drop the last elements of the page drawn for that press. Timers of names that are gone are ignored.
@@ -26,7 +28,7 @@ def timed(every_s: float | None) -> Callable[[Callable[P, None]], Callable[P, No
 
             number = st.session_state[_NUMBER] = st.session_state.get(_NUMBER, 0) + 1
             drawn.__qualname__ = f"{draw.__qualname__} {number}"
-            st.fragment(drawn, run_every=every_s)(*args, **kwargs)
+            fragment(drawn, run_every=every_s)(*args, **kwargs)
 
         return start
 

@@ -4,6 +4,7 @@ import json
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from zlib import crc32
 
@@ -13,6 +14,7 @@ from app.access import permits
 from app.actions.analyze import perform, show_refusal
 from app.data import allowed_paths, queries
 from app.inside.view import RunView
+from app.state.fragments import fragment
 from app.wording import NO_WORKER, duration, percent, plain, plural, seconds
 from engine.core.errors import CheckpointInvalid
 from engine.core.findings import Findings
@@ -121,7 +123,7 @@ def cancel(run_id: int, analysis_id: int) -> None:
     perform("Cancel an analysis", run_id, lambda analyses: analyses.cancel(analysis_id), adds="nothing")
 
 
-@st.fragment(run_every=REFRESH_S)
+@partial(fragment, run_every=REFRESH_S)
 def waiting(run: RunRecord, analysis_id: int, key: str) -> None:
     """The state of a queued or running analysis, each second; the page is redrawn when it has ended."""
     analyses = queries.store().analyses
@@ -129,9 +131,6 @@ def waiting(run: RunRecord, analysis_id: int, key: str) -> None:
         found = analyses.get(analysis_id)
     except AnalysisNotFound:
         st.rerun()
-    except StorageError as error:  # the database is busy: the next look is in a second
-        st.caption(plain(str(error)))
-        return
     if not found.is_active:
         st.rerun()
     if found.status == "running":

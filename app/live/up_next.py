@@ -15,6 +15,7 @@ from app.data.comparison import method_name
 from app.data.glossary import definition
 from app.live import live_feed, queue_choice
 from app.state import url_state
+from app.state.fragments import fragment
 from storage import RunRecord
 
 MAX_ROWS = 200
@@ -42,7 +43,7 @@ def up_next(shown: Sequence[RunRecord] = ()) -> None:
     if palette.is_presenting() or not (turns.waiting or turns.paused or outside):
         return
     page.section("Up next")
-    st.fragment(board, run_every=REFRESH_S if turns.running or turns.waiting else None)()
+    fragment(board, run_every=REFRESH_S if turns.running or turns.waiting else None)()
     queue_choice.controls(turns.runs)
 
 

@@ -13,6 +13,7 @@ from app.data.once import Once
 from app.data.pools import federation_of, file_state
 from app.data.turns import leave_if_outdated
 from app.setup.cost import MAX_STATE_BYTES
+from app.state.fragments import fragment
 from app.wording import plain
 from engine.config.schema import RunConfig
 from engine.core.errors import FedscapeError
@@ -24,7 +25,7 @@ MEASURED = "setup.measured"
 _r_hats: Lru[Hashable, Once[float]] = Lru(100)
 
 
-@st.fragment
+@fragment
 def measure_panel(run: RunConfig) -> None:
     """A button, and the number for the current split."""
     what = _what(run)

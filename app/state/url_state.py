@@ -18,7 +18,7 @@ from typing import ParamSpec
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from app.state import controls
+from app.state import controls, fragments
 from app.state.links import parse_ids
 from app.state.visit import Visit, current, start
 
@@ -45,9 +45,9 @@ def page(name: str) -> Iterator[None]:
 
 
 def fragment(draw: Callable[P, None]) -> Callable[P, None]:
-    """``st.fragment`` for a part of a page that contains controls."""
+    """``fragments.fragment`` for a part of a page that contains controls."""
 
-    @st.fragment
+    @fragments.fragment
     @wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> None:
         with nullcontext() if _is_drawing.get() else _run():

@@ -23,6 +23,7 @@ from app.live.requests import perform, refusal
 from app.live.trouble import retry_links, what_went_wrong
 from app.live.up_next import up_next
 from app.state import url_state, widgets
+from app.state.fragments import fragment
 from engine.simulation.evaluation import evaluated_clients
 from storage import ExperimentRecord, RunRecord
 
@@ -146,7 +147,6 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
         )
     ids = [run.id for run in runs]
 
-    @st.fragment(run_every=REDRAW_S if active else None)
     def board() -> None:
         refusal()
         now = queries.runs(run_ids=ids, include_archived=True)
@@ -188,7 +188,7 @@ def redraw(runs: Sequence[RunRecord], model: str, x: str) -> None:
         with st.expander("Log (times in UTC)", key="live_log"):
             st.code(log.log_of(queries.store(), now), language=None, wrap_lines=True)
 
-    board()
+    fragment(board, run_every=REDRAW_S if active else None)()
 
 
 def how_many(runs: Sequence[RunRecord]) -> None:

@@ -29,7 +29,7 @@ def test_a_late_timer_names_no_part_of_the_page_that_a_press_has_drawn(monkeypat
         intervals.add(run_every)
         return fragment(draw, run_every=run_every)
 
-    monkeypatch.setattr("app.components.timed.st.fragment", noted)
+    monkeypatch.setattr(st, "fragment", noted)
     page = AppTest.from_function(script).run().run()
     assert [text.value for text in page.markdown] == ["first", "second"]
     assert len(names) == len(set(names)) == 4
