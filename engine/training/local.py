@@ -123,7 +123,8 @@ def _train_cohort(
     """The values and losses of ``for_each_client``, of one task."""
     model_bytes = task.model.num_parameters * torch.finfo(task.dtype).bits // 8
     beside = max(0, _bytes_of_client(start) + _bytes_of_client(fixed) - model_bytes)
-    count, size, begin = len(plans[0].steps), chunk_size(task, plans[0], beside), 0
+    count, begin = len(plans[0].steps), 0
+    size = even(count, chunk_size(task, plans[0], beside))
     values = {n: _room_for(v) for n, v in start.items()}
     loss = torch.zeros(count, dtype=task.dtype, device=task.device)
     graphs = task.graphs if is_repeatable and task.backend.is_repeatable else None
@@ -144,6 +145,12 @@ def _train_cohort(
             size = (end - begin) // 2
             task.fitting[_batch_bytes(task, plans[0])] = size
     return values, loss
+
+
+def even(count: int, most: int) -> int:
+    """The size of about equal chunks, as few as with ``most`` in each. A small chunk takes more time per client."""
+    chunks = -(-count // most)
+    return -(-count // max(1, chunks))
 
 
 def chunk_size(task: Task, plan: Plan, beside: int = 0) -> int:

@@ -7,7 +7,7 @@ import torch
 from engine.backends.batched import live_chunk
 from engine.backends.fused import Fused
 from engine.core.params import broadcast, gather, map_params
-from engine.training.local import SGD, local_sgd
+from engine.training.local import SGD, even, local_sgd
 from tests.support import reference
 from tests.support.builders import LR, SIZES, assert_close, simulation, trained
 from tests.support.reference import as_matrix, steps_of
@@ -62,6 +62,11 @@ def test_strengths_by_client_also_pull_a_part_of_the_parameters():
     )
     assert_close(found.params, expected.params, 1e-12)
     assert torch.equal(found.params["head.weight"], gather(start, torch.arange(cohort.size))["head.weight"])
+
+
+def test_chunks_are_about_equal():
+    assert [even(20, most) for most in (16, 20, 30, 7, 1)] == [10, 20, 20, 7, 1]
+    assert even(0, 16) == 0
 
 
 def test_clients_with_several_models_train_in_smaller_chunks(monkeypatch):
