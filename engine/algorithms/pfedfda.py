@@ -201,10 +201,9 @@ class PFedFda(SplitModels):
             return 0.0, 0.0
         of_means = grid.expand(len(grid), -1) if beta == "double" else grid[:, None]  # a, for each b
         losses = torch.zeros_like(of_means)
+        values, labels = (rows.split(folds.sizes.tolist()) for rows in (folds.values, folds.labels))
         for fold, own in enumerate(_statistics(folds, shared, self.hparams.ridge)):
-            is_other = folds.owner != fold
-            values, labels = folds.values[is_other], folds.labels[is_other]
-            losses += self._losses(values, labels, own, shared, of_means, grid, log_prior)
+            losses += self._losses(values[1 - fold], labels[1 - fold], own, shared, of_means, grid, log_prior)
         losses = losses.nan_to_num(nan=torch.inf)
         best = int((losses <= losses.min() * (1 + TIE)).flatten().int().argmax())
         row = best // losses.shape[1]
