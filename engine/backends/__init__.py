@@ -49,8 +49,9 @@ class OnFeatures:
     clients at once. The fused backend differentiates it at the features, by autograd, and the body by hand. ``l2`` adds
     the gradient of l2/2 ||p||^2 for the parameters that it names, which the loss leaves out.
 
-    ``slopes`` may give what autograd finds, derived by hand, from the arguments of ``loss``. It is used where the head
-    is one linear layer with a bias, unless ``backend: loop`` is set.
+    ``slopes`` may give what autograd finds, derived by hand, from the arguments of ``loss``. The fused backend uses it,
+    and so does the loop where ``backend: auto`` has chosen it, if the head is one linear layer with a bias and nothing
+    is rounded.
     """
 
     loss: Callable[[Model, ClientParams, Tensor, Tensor, Tensor, Extras], Float[Tensor, "A"]]
@@ -66,6 +67,10 @@ class OnFeatures:
         for name, l2 in self.l2.items():
             loss = add_silently(loss, l2 / 2 * params[name].square().sum())
         return loss
+
+    def l2_with(self, l2_of_model: Mapping[str, float]) -> dict[str, float]:
+        """The strengths of both L2 terms together."""
+        return {**l2_of_model, **{n: l2_of_model.get(n, 0.0) + l2 for n, l2 in self.l2.items()}}
 
 
 @dataclass(frozen=True)

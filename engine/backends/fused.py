@@ -122,7 +122,7 @@ class Fused(Backend):
             losses, gradients, error = self._slopes_at_features(out, params, batch, features, objective, extras)
         if body:
             errors = self._backward(body, params, inputs, where_positive(features, error))
-        add_at_features(out, params, gradients, alpha, beta, {**self.model.l2_of, **objective.l2})
+        add_at_features(out, params, gradients, alpha, beta, objective.l2_with(self.model.l2_of))
         if body:
             self._add_gradients(body, inputs, errors, alpha, 1.0)
         return losses

@@ -1,6 +1,7 @@
 """A loop over clients with plain autograd: the reference.
 
-``backend: auto`` uses it for convolutions on a CPU, and there takes an objective's own slopes above the body.
+``backend: auto`` uses it for convolutions and embedding tables on a CPU. There it takes an objective's own slopes above
+the body.
 """
 
 import copy
@@ -93,7 +94,7 @@ class Loop(Backend):
         """The gradient above the body by ``objective.slopes``, and that of the body by autograd."""
         assert objective.slopes is not None
         model, losses = self._fastest(batch.x), []
-        l2_of = {**model.l2_of, **objective.l2}
+        l2_of = objective.l2_with(model.l2_of)
         for client in range(batch.size):
             own = slice(client, client + 1)
             x, y, weight = _samples(batch, client)

@@ -59,7 +59,7 @@ class Private(Wrapped):
             raise Unsupported("privacy: unit: sample requires batches of the task; use Task.cohort_of or Task.plan")
         l2_of = dict(self.model.l2_of)
         if isinstance(objective, OnFeatures):
-            l2_of, objective = {**l2_of, **objective.l2}, replace(objective, l2={})
+            l2_of, objective = objective.l2_with(l2_of), replace(objective, l2={})
         found = self.inner.clipped_sum(tuple(out), params, batch, self.clip, objective, extras)
         signal = flatten(found.gradient)
         numbers = self.releases.count(drawn.numbers, drawn.stream, drawn.round, drawn.step)

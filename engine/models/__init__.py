@@ -84,9 +84,8 @@ class Model:
 
     @property
     def has_linear_head(self) -> bool:
-        """Whether the head is one linear layer with a bias, for each of its logits."""
-        head = self.module.head
-        return type(head) is nn.Linear and head.bias is not None
+        """Whether the head is one linear layer with a bias and an output for each class, unlike ``OneColumn``."""
+        return type(self.module.head) is nn.Linear and {*self.head} == {"head.weight", "head.bias"}
 
     @property
     def layers(self) -> tuple[tuple[str, ...], ...]:
@@ -160,7 +159,7 @@ class Model:
     def stacked_head_logits(self, params: Params, features: Tensor) -> Tensor:
         """``head_logits`` of A clients on their own features [A, B, F]; ``params`` may include the body."""
         own = {n: params[n] for n in self.head}
-        if type(self.module.head) is nn.Linear and len(own) == 2 and self.rounded_to is None:
+        if self.has_linear_head and self.rounded_to is None:
             return torch.baddbmm(own["head.bias"][:, None], features, own["head.weight"].mT)
         return vmap(self.head_logits)(own, features)
 

@@ -142,8 +142,8 @@ def _train_cohort(
             if end - begin == 1:
                 raise
             undo_counts()
-            size = (end - begin) // 2
-            task.fitting[_batch_bytes(task, plans[0])] = size
+            half = task.fitting[_batch_bytes(task, plans[0])] = (end - begin) // 2
+            size = even(count - begin, half)
     return values, loss
 
 

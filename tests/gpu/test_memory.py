@@ -14,13 +14,13 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("model", ["dnn", "cnn"])
-@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("size", [1, 2])
 def test_the_result_does_not_depend_on_the_chunks(
     device: str, model: str, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for backend in (Fused, Batched):
         monkeypatch.setattr(backend, "chunk_size", lambda *_: size)
-    found, expected = (run("fedrep", model, participation=1.0) for run in (on(device), reference))
+    found, expected = (run("fedrep", model, participation=0.75) for run in (on(device), reference))
     for ours, theirs in zip(found.rounds(), expected.rounds(), strict=True):
         assert_same_round(ours, theirs)
     assert_same_models(found, expected)

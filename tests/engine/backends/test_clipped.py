@@ -76,10 +76,10 @@ def test_the_norm_covers_the_trained_parameters():
 @pytest.mark.parametrize("model", ["mlr", {"name": "dnn", "hidden": 6}], ids=["mlr", "dnn"])
 @pytest.mark.parametrize("method", ["fedavg", {"name": "ditto", "lam": 0.5}, PFEDME])
 def test_clipping_agrees_between_backends_and_chunks(method, model, monkeypatch):
-    options = {"model": model, "clip_norm": 0.05, "momentum": 0.5, "local_epochs": 2}
+    options = {"model": model, "clip_norm": 0.05, "momentum": 0.5, "local_epochs": 2, "participation": 0.75}
     expected = personalized(trained(method, backend="loop", **options))
     assert_close(personalized(trained(method, backend="batched", **options)), expected, 1e-10)
-    monkeypatch.setattr(Fused, "chunk_size", lambda *_: 3)
+    monkeypatch.setattr(Fused, "chunk_size", lambda *_: 2)  # chunks of two clients and of one
     assert_close(personalized(trained(method, backend="fused", **options)), expected, 1e-10)
 
 

@@ -171,32 +171,55 @@ def slopes(model, params, features, y, weight, extras):
     return linear_head_slopes(params, features, y, weight)
 
 
-@pytest.mark.parametrize("trained", ["all", "body", "head"])
-def test_the_loop_takes_slopes_where_it_may(trained):
-    model = model_of("cnn", shape=(1, 16, 16), hidden=8)
-    params, batch = stacked(model, 2), batch_of((3, 2), shape=(1, 16, 16))
-    names = {"all": model.names, "body": model.body, "head": model.head}[trained]
-    before = Affine(torch.tensor([0.5, 2.0]).double(), {n: torch.full_like(p, 0.25) for n, p in params.items()})
+@pytest.mark.parametrize("part", ["all", "body", "head"])
+@pytest.mark.parametrize("is_own", [True, False])
+def test_the_loop_takes_slopes_where_it_may(part, is_own):
+    """``out`` is ``params`` itself in a step, and another one with momentum or clipping."""
+    model = replace(model_of("cnn", shape=(1, 16, 16), hidden=8), l2=0.3)
+    params, batch = stacked(model, 3), batch_of((3, 2, 1), shape=(1, 16, 16))
+    names = {"all": model.names, "body": model.body, "head": model.head}[part]
+    before = Affine(torch.tensor([0.5, 2.0, 1.0]).double(), {n: torch.full_like(p, 0.25) for n, p in params.items()})
+    l2 = {"head.bias": 0.7, "head.weight": 0.5}
     for beta in (0.0, 0.9, before):
-        expected, found = clone(params), clone(params)
-        by_autograd, by_slopes = OnFeatures(entropy, {"head.bias": 0.7}), OnFeatures(None, {"head.bias": 0.7}, slopes)
-        losses = [
-            maker.accumulate({n: stepped[n] for n in names}, stepped, batch, -0.1, beta, objective)
-            for maker, stepped, objective in (
-                (Loop(model), expected, by_autograd),
-                (Loop(model, uses_slopes=True), found, by_slopes),
-            )
-        ]
-        torch.testing.assert_close((losses[1], found), (losses[0], expected))
-        assert all(torch.equal(found[n], p) for n, p in params.items() if n not in names)
+        results = []
+        for maker, objective in (
+            (Loop(model), OnFeatures(entropy, l2)),
+            (Loop(model, uses_slopes=True), OnFeatures(None, l2, slopes)),
+        ):
+            own = clone(params)
+            out = {n: own[n] if is_own else torch.full_like(own[n], 2.0) for n in names}
+            results.append((maker.accumulate(out, own, batch, -0.1, beta, objective), out, own))
+        torch.testing.assert_close(results[1], results[0])
+        assert all(torch.equal(results[1][2][n], p) for n, p in params.items() if n not in names or not is_own)
 
 
-@pytest.mark.parametrize("name", ["gpfl", "fedcp", "fedphp", "fedrod"])
-def test_the_slopes_of_a_method_are_those_of_the_reference_with_convolutions(name, monkeypatch):
-    data, options = federation(features=256, shape=(1, 16, 16)), {"model": {"name": "cnn", "hidden": 6}}
-    expected = personalized(trained(name, data, backend="loop", participation=0.75, **options))
+@pytest.mark.parametrize("backend", ["loop", "batched", "fused"])
+def test_the_l2_terms_of_model_and_objective_add_up(backend):
+    model = replace(model_of("dnn", hidden=4), l2=0.3)
+    params, batch = stacked(model, 2), batch_of((4, 2))
+    out = [{n: torch.zeros_like(p) for n, p in params.items()} for _ in range(2)]
+    for l2, gradient in zip(({}, {"head.weight": 0.5}), out, strict=True):
+        choose_backend(backend, model, CPU).accumulate(gradient, params, batch, 1.0, 0.0, OnFeatures(entropy, l2))
+    torch.testing.assert_close(out[1]["head.weight"] - out[0]["head.weight"], 0.5 * params["head.weight"])
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ({"name": "gpfl"}, {}),
+        ({"name": "gpfl", "mlg": "frobenius"}, {"momentum": 0.5, "weight_decay": 0.1, "clip_norm": 0.5}),
+        ({"name": "fedcp"}, {}),
+        ({"name": "fedcp", "lam": 0}, {"momentum": 0.5}),
+        ({"name": "fedphp"}, {"clip_norm": 0.5}),
+        ({"name": "fedrod"}, {}),
+    ],
+)
+def test_the_slopes_of_a_method_are_those_of_the_reference_with_convolutions(method, options, monkeypatch):
+    options = {"model": {"name": "cnn", "hidden": 6}, "participation": 0.75} | options
+    data = federation(features=256, shape=(1, 16, 16))
+    expected = personalized(trained(method, data, backend="loop", **options))
     monkeypatch.delattr(OnFeatures, "__call__")  # which autograd would differentiate
-    assert_close(personalized(trained(name, data, backend="auto", participation=0.75, **options)), expected, 1e-8)
+    assert_close(personalized(trained(method, data, backend="auto", **options)), expected, 1e-8)
 
 
 def test_convolutions_agree_between_backends_in_double_precision():
@@ -222,10 +245,14 @@ def test_stacked_logits_are_each_clients_own(name):
             torch.testing.assert_close(logits[i], model.logits({n: p[i] for n, p in params.items()}, x[i]))
 
 
-def test_auto_uses_fused_for_linear_chains_and_the_loop_for_convolutions():
+def test_auto_uses_fused_for_linear_chains_and_the_loop_with_slopes_for_convolutions():
+    cnn = model_of("cnn", shape=(1, 16, 16))
+    rounded = replace(cnn, rounded_to=torch.bfloat16)
     assert choose_backend("auto", model_of("dnn"), CPU).name == "fused"
-    assert choose_backend("auto", model_of("cnn", shape=(1, 16, 16)), CPU).name == "loop"
-    assert linear_chain(model_of("cnn", shape=(1, 16, 16)).module) is None
+    assert choose_backend("auto", cnn, CPU) == Loop(cnn, uses_slopes=True)
+    assert choose_backend("auto", rounded, CPU) == Loop(rounded)
+    assert choose_backend("loop", cnn, CPU) == Loop(cnn)
+    assert linear_chain(cnn.module) is None
 
 
 def test_bfloat16_is_computed_by_any_backend_but_fused():

@@ -59,9 +59,9 @@ def assert_same_run(found: Simulation, expected: Simulation) -> None:
 def test_results_are_the_same_bit_for_bit(method, model, training, monkeypatch):
     if (method, model) == ("fedrep", "mlr"):
         model = "dnn"  # it needs a body
-    settings = {"model": MODELS[model], "backend": "fused"} | training
+    settings = {"model": MODELS[model], "backend": "fused", "participation": 0.75} | training
     for backend in (Fused, Batched):
-        monkeypatch.setattr(backend, "chunk_size", lambda *_: 3)  # two chunks
+        monkeypatch.setattr(backend, "chunk_size", lambda *_: 2)  # chunks of two clients and of one
     recorder = TapeRecorder()
     assert_same_run(repeating(method, recorder, **settings), simulation(method, **settings))
     assert recorder.replayed > recorder.recorded > 0

@@ -100,10 +100,10 @@ def test_full_batches_are_augmented_differently_in_every_step():
 
 @pytest.mark.parametrize("backend", ["loop", "batched"])
 def test_augmented_training_does_not_depend_on_the_chunk_size(backend, monkeypatch):
-    options = {"model": CNN, "augmentation": "crop_flip", "local_epochs": 2, "rounds": 1}
+    options = {"model": CNN, "augmentation": "crop_flip", "local_epochs": 2, "rounds": 1, "participation": 0.75}
     expected = personalized(trained("fedavg", images(), backend="loop", **options))
     kind = {"loop": Loop, "batched": Batched}[backend]
-    monkeypatch.setattr(kind, "chunk_size", lambda *_: 3)
+    monkeypatch.setattr(kind, "chunk_size", lambda *_: 2)
     assert_close(personalized(trained("fedavg", images(), backend=backend, **options)), expected, 1e-10)
 
 

@@ -70,10 +70,10 @@ def test_batches_depend_on_the_client_alone():
 @pytest.mark.parametrize("method", ["fedavg", {"name": "ditto", "lam": 0.5}, "pfedme", "fedsam"])
 @pytest.mark.slow
 def test_backends_and_chunks_agree(method, monkeypatch):
-    options = {"momentum": 0.5, "model": {"name": "dnn", "hidden": 4}}
+    options = {"momentum": 0.5, "model": {"name": "dnn", "hidden": 4}, "participation": 0.75}
     expected = personalized(finished(method, SAMPLE, EQUAL, backend="loop", **options)[0])
     assert_close(personalized(finished(method, SAMPLE, EQUAL, backend="batched", **options)[0]), expected, 1e-10)
-    monkeypatch.setattr(Fused, "chunk_size", lambda *_: 3)
+    monkeypatch.setattr(Fused, "chunk_size", lambda *_: 2)
     assert_close(personalized(finished(method, SAMPLE, EQUAL, backend="fused", **options)[0]), expected, 1e-10)
 
 

@@ -9,7 +9,7 @@ from engine.backends.fused import Fused
 from engine.core.params import broadcast, gather, map_params
 from engine.training.local import SGD, even, local_sgd
 from tests.support import reference
-from tests.support.builders import LR, SIZES, assert_close, simulation, trained
+from tests.support.builders import LR, SIZES, assert_close, federation, simulation, trained
 from tests.support.reference import as_matrix, steps_of
 from tests.support.settings import DNN, VARIED_TRAINING
 
@@ -64,9 +64,19 @@ def test_strengths_by_client_also_pull_a_part_of_the_parameters():
     assert torch.equal(found.params["head.weight"], gather(start, torch.arange(cohort.size))["head.weight"])
 
 
-def test_chunks_are_about_equal():
+def test_chunks_are_about_equal(monkeypatch):
     assert [even(20, most) for most in (16, 20, 30, 7, 1)] == [10, 20, 20, 7, 1]
     assert even(0, 16) == 0
+    sizes, accumulate = [], Fused.accumulate
+
+    def noted(self, out, params, batch, *args):
+        sizes.append(batch.size)
+        return accumulate(self, out, params, batch, *args)
+
+    monkeypatch.setattr(Fused, "chunk_size", lambda *_: 4)
+    monkeypatch.setattr(Fused, "accumulate", noted)
+    trained("fedavg", federation((6,) * 5), local_steps=1, batch_size="full", rounds=1)
+    assert sizes == [3, 2]
 
 
 def test_clients_with_several_models_train_in_smaller_chunks(monkeypatch):
