@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from app import endpoints
-from app.charts import training_curve
+from app.charts import latest_clients, training_curve
 from app.live import live_feed, log
 from app.server import routes
 from engine.config.schema import parse_experiment
@@ -209,6 +209,15 @@ def test_equal_methods_of_several_experiments_have_different_labels(empty_store:
     assert fig.layout.margin.r >= 7 * max(map(len, labels))
     assert "FedAvg · alpha 1, seed 0: queued" in log.log_of(empty_store, found)
     assert live_feed.feed(empty_store, {first.id: -1})["runs"][0]["label"] == "FedAvg"
+
+
+def test_axes_without_points_begin_at_zero_and_later_follow_the_points(queued: RunRecord) -> None:
+    empty = training_curve.data([queued], {})
+    figures = [training_curve.figure(empty, [queued], panel, "seconds") for panel in training_curve.PANELS]
+    figures.append(latest_clients.figure(latest_clients.data([queued], {}), [queued]))
+    axes = [axis for fig in figures for axis in (fig.layout.xaxis, fig.layout.yaxis)]
+    assert {axis.range[0] for axis in axes} == {0}
+    assert all(axis.autorange for axis in axes[:-1])  # the last one has shares of the clients
 
 
 def test_an_address_has_runs_and_their_cursors() -> None:
