@@ -5,7 +5,6 @@ import streamlit as st
 from app import pages
 from app.components import page
 from app.state import url_state
-from app.state.fragments import CannotBeDrawn
 from engine.core.errors import PluginBroken
 from engine.core.paths import ASSETS
 from storage import StorageError
@@ -25,5 +24,5 @@ try:
     with url_state.page(chosen.url_path or pages.names()[0]):
         page.strip()
         chosen.run()
-except (StorageError, PluginBroken, CannotBeDrawn) as error:
+except (StorageError, PluginBroken) as error:
     page.unavailable(str(error))

@@ -43,7 +43,9 @@ def figure(df: pd.DataFrame, runs: Sequence[RunRecord], height: int = 400) -> go
         margin_t=44,
         uirevision=f"ecdf {[run.id for run in runs]}",
     )
-    fig.update_xaxes(title_text="accuracy, % (latest round)", range=[0, 100], autorange=True)  # 0 to 100 while empty
+    fig.update_xaxes(title_text="accuracy, % (latest round)", rangemode="normal")
+    if df.empty:  # until the browser adds clients: Plotly's axis would begin at -1
+        fig.update_xaxes(range=[0, 100], autorange=True)
     fig.update_yaxes(range=[0, 102])
     return fig
 

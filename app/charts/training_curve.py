@@ -97,14 +97,13 @@ def figure(
         margin={"t": 44, "r": _label_room(label.values(), panel)},
         uirevision=f"{panel} {x} {[run.id for run in runs]}",
     )
-    # Ranges beside autorange are those of an empty figure: Plotly's begin at -1.
-    fig.update_xaxes(title_text=AXIS_TITLES[x], rangemode="tozero", range=[0, 1], autorange=True)
+    fig.update_xaxes(title_text=AXIS_TITLES[x], rangemode="tozero")
+    fig.update_yaxes(rangemode="normal" if panel == "accuracy" else "tozero")
+    if df.empty:  # until the browser adds points: Plotly's axes would begin at -1
+        fig.update_xaxes(range=[0, 1], autorange=True)
+        fig.update_yaxes(range=[0, 100 if panel == "accuracy" else 1], autorange=True)
     if x == "round" and runs:
         fig.update_xaxes(range=[0, max(run.rounds for run in runs)], autorange=False)
-    if panel == "accuracy":
-        fig.update_yaxes(range=[0, 100], autorange=True)
-    else:
-        fig.update_yaxes(rangemode="tozero", range=[0, 1], autorange=True)
     return fig
 
 

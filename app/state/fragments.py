@@ -14,30 +14,48 @@ from storage import StorageError
 P = ParamSpec("P")
 
 
-class CannotBeDrawn(StopException):
-    """The reason why a fragment in a run of the whole page cannot be drawn, for ``app/main.py``.
+_FAILED = "fragments.failed"  # the whole page could not be drawn because of a fragment
 
-    Streamlit catches the errors of fragments, but for those that stop a run.
+
+class CannotBeDrawn(StopException):
+    """The error of a fragment in a run of the whole page, which ``url_state.page`` raises again.
+
+    Streamlit catches the errors of fragments, except those that stop a run.
     """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 def fragment(draw: Callable[P, None], run_every: float | None = None) -> Callable[P, None]:
     """``st.fragment`` that gives the reason if the database or a plugin cannot be read.
 
-    Drawn alone, it shows the reason in its place. Raises CannotBeDrawn if the whole page runs.
+    Drawn alone, it shows the reason in its place. If the whole page runs, it raises CannotBeDrawn. Once a timer draws it
+    without an error, the page runs again.
     """
 
     @wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> None:
+        is_alone = _is_drawn_alone()
         try:
             draw(*args, **kwargs)
         except (StorageError, PluginBroken) as error:
-            if not _is_drawn_alone():
-                raise CannotBeDrawn(str(error)) from error
+            if not is_alone:
+                st.session_state[_FAILED] = True
+                raise CannotBeDrawn(error) from error
             show = st.caption if run_every else st.warning  # a timer tries again
             show(plain(str(error)))
+        else:
+            if is_alone and st.session_state.get(_FAILED):
+                st.rerun()
 
     return st.fragment(drawn, run_every=run_every)  # noqa: TID251
+
+
+def begin_page() -> None:
+    """Call it when the whole page runs, before its fragments."""
+    st.session_state.pop(_FAILED, None)
 
 
 def _is_drawn_alone() -> bool:

@@ -30,18 +30,25 @@ _is_drawing = ContextVar("is_drawing", default=False)  # per thread: every run o
 
 @contextmanager
 def page(name: str) -> Iterator[None]:
-    """Enclose everything that a page draws. Nested calls, as when the shell runs a page, have no effect."""
+    """Enclose everything that a page draws. Nested calls, as when the shell runs a page, have no effect.
+
+    Raises StorageError or PluginBroken, also those of fragments.
+    """
     if _is_drawing.get():
         yield
         return
     if _has_arrived(name):
         _arrive(name)
-    with _run():
-        visit = current()
-        visit.drawn, visit.is_drawn = {}, False
-        yield
-        controls.keep(visit.drawn)
-        visit.is_drawn = True
+    fragments.begin_page()
+    try:
+        with _run():
+            visit = current()
+            visit.drawn, visit.is_drawn = {}, False
+            yield
+            controls.keep(visit.drawn)
+            visit.is_drawn = True
+    except fragments.CannotBeDrawn as stop:
+        raise stop.error from stop
 
 
 def fragment(draw: Callable[P, None]) -> Callable[P, None]:

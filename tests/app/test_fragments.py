@@ -17,18 +17,22 @@ ERRORS = [StorageError("the disk is full"), PluginBroken("mine.py: cannot be imp
 def script() -> None:
     import streamlit as st
 
-    from app.state.fragments import CannotBeDrawn, fragment
+    from app.state import url_state
+    from app.state.fragments import fragment
+    from engine.core.errors import PluginBroken
+    from storage import StorageError
 
     def part() -> None:
         st.write("before")
         st.session_state.drawn += 1
-        if st.session_state.drawn >= st.session_state.fails_at:
+        if st.session_state.drawn == st.session_state.fails_at:
             raise st.session_state.error
 
     try:
-        fragment(part, st.session_state.run_every)()
-        st.write("after")
-    except CannotBeDrawn as reason:
+        with url_state.page("test"):
+            fragment(part, st.session_state.run_every)()
+            st.write("after")
+    except (StorageError, PluginBroken) as reason:
         st.error(str(reason))
 
 
@@ -40,7 +44,7 @@ def opened(error: Exception, fails_at: int, run_every: float | None = None) -> A
 
 
 def draw_the_part_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each page is followed by a run of its fragment."""
+    """Run the fragment alone once, after the page."""
     original, requests = ScriptRequests.on_scriptrunner_ready, iter(["page", "part"])
 
     def request_first(self: ScriptRequests) -> ScriptRequest:
@@ -75,6 +79,15 @@ def test_a_part_that_is_drawn_alone_gives_the_reason_in_its_place(
     assert page.session_state["drawn"] == 2
     assert texts(page.caption if run_every else page.warning) == [str(error)]
     assert "after" in texts(page.markdown) and not page.exception and not page.error
+
+
+def test_the_page_runs_again_once_the_part_can_be_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw_the_part_again(monkeypatch)
+    page = opened(ERRORS[0], fails_at=1, run_every=60.0)
+    assert page.session_state["drawn"] == 3  # in the page, alone, in the page
+    assert texts(page.markdown) == ["before", "after"] and not page.error
+    page.run()
+    assert page.session_state["drawn"] == 4
 
 
 def test_any_other_error_of_a_part_is_a_bug() -> None:

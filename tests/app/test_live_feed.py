@@ -220,6 +220,15 @@ def test_axes_without_points_begin_at_zero_and_later_follow_the_points(queued: R
     assert all(axis.autorange for axis in axes[:-1])  # the last one has shares of the clients
 
 
+def test_axes_with_points_have_no_range_of_their_own(empty_store: Store) -> None:
+    run = trained(empty_store, rounds=5, last=3)
+    table = training_curve.data([run], {run.id: live_feed.whole_curve(empty_store, run, "personalized").points})
+    figures = [training_curve.figure(table, [run], panel, "seconds") for panel in training_curve.PANELS]
+    assert all(axis.range is None for fig in figures for axis in (fig.layout.xaxis, fig.layout.yaxis))
+    clients = latest_clients.data([run], {run.id: [70.0, 90.0]})
+    assert latest_clients.figure(clients, [run]).layout.xaxis.range is None
+
+
 def test_an_address_has_runs_and_their_cursors() -> None:
     assert live_feed.parse_cursors("3,5", "10,-1") == {3: 10, 5: -1}
     assert live_feed.parse_cursors("3", "") == {3: -1}

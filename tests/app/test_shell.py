@@ -224,6 +224,20 @@ def test_a_database_error_within_a_page_is_a_message(filled_store: Store, monkey
     assert app.button(key="try_again")
 
 
+def test_a_database_error_within_a_part_of_a_page_is_a_message(
+    filled_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise StorageError("the disk is full; make room")
+
+    monkeypatch.setattr("app.compare.chosen_clients.picker", fail)
+    app = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=60).run()
+    app = app.switch_page(str(ROOT / "app" / "views" / "compare.py")).run()
+    assert not app.exception
+    assert "the disk is full; make room" in app.warning[-1].value
+    assert app.button(key="try_again")
+
+
 @pytest.mark.parametrize("name", ["setup", "live", "compare", "handbook", "library"])
 def test_a_plugin_that_breaks_while_the_app_runs_is_named_on_each_page(
     name: str, filled_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -79,6 +79,20 @@ def test_chunks_are_about_equal(monkeypatch):
     assert sizes == [3, 2]
 
 
+def test_after_a_chunk_that_does_not_fit_the_others_are_about_equal(monkeypatch):
+    sizes, accumulate = [], Fused.accumulate
+
+    def limited(self, out, params, batch, *args):
+        sizes.append(batch.size)
+        if batch.size > 4:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return accumulate(self, out, params, batch, *args)
+
+    monkeypatch.setattr(Fused, "accumulate", limited)
+    trained("fedavg", federation((6,) * 9), local_steps=1, batch_size="full", rounds=1)
+    assert sizes == [9, 3, 3, 3]
+
+
 def test_clients_with_several_models_train_in_smaller_chunks(monkeypatch):
     beside, original = dict[str, int](), Fused.chunk_size
 
