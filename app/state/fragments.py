@@ -31,8 +31,8 @@ class CannotBeDrawn(StopException):
 def fragment(draw: Callable[P, None], run_every: float | None = None) -> Callable[P, None]:
     """``st.fragment`` that gives the reason if the database or a plugin cannot be read.
 
-    Drawn alone, it shows the reason in its place. If the whole page runs, it raises CannotBeDrawn. Once a timer draws it
-    without an error, the page runs again.
+    Drawn alone, it shows the reason in its place. In a run of the whole page it raises CannotBeDrawn. Once a timer then
+    draws it without an error, the page runs again.
     """
 
     @wraps(draw)
