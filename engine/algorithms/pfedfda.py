@@ -26,8 +26,8 @@ bias (dnn, cnn).
 Sent: phi, M and the lower triangle of Z, both ways. Kept: nothing.
 
 Cost: one local training of the body a round, and a forward pass over the training data; bytes of FedAvg's body and of C
-F + F(F+1)/2 numbers. The search for a_i and b_i takes 22 Cholesky decompositions of F x F and 121 losses of the
-training data for each client, in double precision: with 128 features a round takes about four times FedAvg's. Each
+F + F(F+1)/2 numbers. The search for a_i and b_i takes 22 Cholesky decompositions of F x F in double precision and 121
+losses of the training data for each client: with 128 features a round takes three to four times FedAvg's. Each
 evaluation does the same for all clients.
 
 Newcomers: the server's body, with a head from their own statistics under it, mixed like all others'.
@@ -136,7 +136,7 @@ class PFedFda(SplitModels):
         return State(body | {n: p.to(task.device, task.dtype) for n, p in start.items()})
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
-        received = _Statistics.of(state.shared_params)
+        received = Statistics.of(state.shared_params)
         heads = [self._head(received, log_prior) for log_prior in self._log_priors(task, cohort.clients)]
         start = broadcast(part(state.shared_params, task.model.body), cohort.size) | _stacked(heads, task)
         trained = local_sgd(task, start, cohort, trained=task.model.body)
@@ -151,7 +151,7 @@ class PFedFda(SplitModels):
 
     def personalized(self, state: State, task: Task) -> Predictor:
         everyone = torch.arange(task.num_clients, device=task.device) if task.evaluated is None else task.evaluated
-        body, shared = part(state.shared_params, task.model.body), _Statistics.of(state.shared_params)
+        body, shared = part(state.shared_params, task.model.body), Statistics.of(state.shared_params)
         features = shared_features(task, body, task.data.train, everyone)
         priors = self._log_priors(task, everyone)
         mixed = self._mixed(features, everyone, shared, task)
@@ -168,14 +168,14 @@ class PFedFda(SplitModels):
         shares = counts / counts.sum(1, keepdim=True) + self.hparams.epsilon
         return (shares / shares.sum(1, keepdim=True)).log()
 
-    def _head(self, own: "_Statistics", log_prior: Float[Tensor, "C"]) -> SharedParams:
+    def _head(self, own: "Statistics", log_prior: Float[Tensor, "C"]) -> SharedParams:
         """LDA(M, Z, pi)."""
         weight = coefficients(own.means, own.covariance, self.hparams.epsilon)
         return {"head.weight": weight, "head.bias": log_prior - (weight * own.means).sum(-1) / 2}
 
     def _mixed(
-        self, features: Features, clients: Int[Tensor, "S"], shared: "_Statistics", task: Task
-    ) -> Iterator[tuple["_Statistics", tuple[float, float]]]:
+        self, features: Features, clients: Int[Tensor, "S"], shared: "Statistics", task: Task
+    ) -> Iterator[tuple["Statistics", tuple[float, float]]]:
         """Each client's statistics, mixed with the shared ones, and its a and b."""
         sizes = features.sizes
         stream, largest = key(task.seed, "fda folds"), int(sizes.max())
@@ -184,15 +184,15 @@ class PFedFda(SplitModels):
         for (values, labels), order, log_prior in zip(parts, orders, self._log_priors(task, clients), strict=True):
             task.tick()
             whole = Features(values.double(), labels, torch.zeros_like(labels), 1, features.num_classes)
-            (own,) = _statistics(whole, shared, self.hparams.ridge)
+            (own,) = statistics_of(whole, shared, self.hparams.ridge)
             if isinstance(self.hparams.beta, str):
-                shares = self._best_shares(folds_of(whole, order[: len(labels)]), shared, log_prior)
+                shares = self._best_shares(folds_of(whole, order[: len(labels)]), shared, log_prior, task.dtype)
             else:
                 shares = self.hparams.beta, self.hparams.beta
             yield own.mixed(shared, *shares), shares
 
     def _best_shares(
-        self, folds: Features, shared: "_Statistics", log_prior: Float[Tensor, "C"]
+        self, folds: Features, shared: "Statistics", log_prior: Float[Tensor, "C"], dtype: torch.dtype
     ) -> tuple[float, float]:
         """(a, b) with the least sum of the two folds' losses."""
         beta = str(self.hparams.beta)
@@ -202,8 +202,8 @@ class PFedFda(SplitModels):
         of_means = grid.expand(len(grid), -1) if beta == "double" else grid[:, None]  # a, for each b
         losses = torch.zeros_like(of_means)
         values, labels = (rows.split(folds.sizes.tolist()) for rows in (folds.values, folds.labels))
-        for fold, own in enumerate(_statistics(folds, shared, self.hparams.ridge)):
-            losses += self._losses(values[1 - fold], labels[1 - fold], own, shared, of_means, grid, log_prior)
+        for fold, own in enumerate(statistics_of(folds, shared, self.hparams.ridge)):
+            losses += self._losses(values[1 - fold], labels[1 - fold], own, shared, of_means, grid, log_prior, dtype)
         losses = losses.nan_to_num(nan=torch.inf)
         best = int((losses <= losses.min() * (1 + TIE)).flatten().int().argmax())
         row = best // losses.shape[1]
@@ -213,41 +213,45 @@ class PFedFda(SplitModels):
         self,
         values: Float[Tensor, "M F"],
         labels: Int[Tensor, "M"],
-        own: "_Statistics",
-        shared: "_Statistics",
+        own: "Statistics",
+        shared: "Statistics",
         a: Float[Tensor, "B G"],
         b: Float[Tensor, "B"],
         log_prior: Float[Tensor, "C"],
+        dtype: torch.dtype,
     ) -> Float[Tensor, "B G"]:
         """The mean cross-entropy of each mixture of covariances with the mixtures ``a`` of means.
 
         The coefficients of a mixture of means are the mixture of the coefficients, so one decomposition serves a row of
-        ``a``. Samples are the last axis, along which the processor computes several at a time.
+        ``a``. Samples are the last axis, along which the processor computes several at a time. Losses do not depend on
+        the origin of the features; at the samples' mean, logits are small and can be rounded to ``dtype``.
         """
-        both = torch.stack([own.means, shared.means])
+        center = values.mean(0)
+        both = torch.stack([own.means, shared.means]) - center
         start, end = (smoothed(of.covariance, self.hparams.epsilon) for of in (shared, own))
         weights = torch.stack([_solved(torch.lerp(start, end, share), both.flatten(0, 1)) for share in b.tolist()])
-        logits = (weights.flatten(0, 1) @ values.T).view(len(b), *both.shape[:2], -1)
+        logits = (weights.flatten(0, 1) @ (values - center).T).view(len(b), *both.shape[:2], -1).to(dtype)
         weights = weights.view(len(b), *both.shape)
         of_both = torch.stack([a, 1 - a], -1)
         products = (weights[:, :, None] * both).sum(-1)
-        bias = log_prior - torch.einsum("bgi,bijc,bgj->bgc", of_both, products, of_both) / 2
-        losses, target = torch.empty_like(a), labels.expand(a.shape[1], 1, -1)
+        bias = (log_prior - torch.einsum("bgi,bijc,bgj->bgc", of_both, products, of_both) / 2).to(dtype)
+        a, target = a.to(dtype), labels.expand(a.shape[1], 1, -1)
+        found = logits.new_empty(*a.shape, len(labels))
         for row, (of_own, of_shared) in enumerate(logits):
             mixed = torch.lerp(of_shared, of_own, a[row, :, None, None]).add_(bias[row, ..., None])
-            losses[row] = -mixed.log_softmax(1).gather(1, target).mean(-1)[:, 0]
-        return losses
+            found[row] = mixed.log_softmax(1).gather(1, target)[:, 0]
+        return -found.mean(-1, dtype=torch.float64)
 
 
 @dataclass(frozen=True)
-class _Statistics:
+class Statistics:
     """Class means and covariance of features, computed in double precision."""
 
     means: Float[Tensor, "C F"]
     covariance: Float[Tensor, "F F"]
 
     @classmethod
-    def of(cls, shared_params: SharedParams) -> "_Statistics":
+    def of(cls, shared_params: SharedParams) -> "Statistics":
         """M and Z."""
         means, triangle = shared_params[MEANS].double(), shared_params[COVARIANCE].double()
         width = means.shape[1]
@@ -257,10 +261,10 @@ class _Statistics:
         square[columns, rows] = triangle
         return cls(means, square)
 
-    def mixed(self, shared: "_Statistics", a: float, b: float) -> "_Statistics":
+    def mixed(self, shared: "Statistics", a: float, b: float) -> "Statistics":
         """a of these means and b of this covariance, the rest of the shared ones."""
         means = torch.lerp(shared.means, self.means, a)
-        return _Statistics(means, torch.lerp(shared.covariance, self.covariance, b))
+        return Statistics(means, torch.lerp(shared.covariance, self.covariance, b))
 
 
 def coefficients(means: Float[Tensor, "K F"], covariance: Float[Tensor, "F F"], epsilon: float) -> Float[Tensor, "K F"]:
@@ -304,14 +308,14 @@ def folds_of(features: Features, order: Int[Tensor, "M"]) -> Features:
     return Features(features.values[rows], features.labels[rows], owner, 2, features.num_classes)
 
 
-def _statistics(features: Features, shared: _Statistics, ridge: float) -> list[_Statistics]:
+def statistics_of(features: Features, shared: Statistics, ridge: float) -> list[Statistics]:
     """M_i and Z_i of each client."""
     has_many = (features.class_counts > FEW)[..., None]
     means = torch.where(has_many, features.class_means, shared.means)
     sizes = (features.sizes - 1).clamp(min=1)[:, None, None]
     identity = torch.eye(means.shape[-1], dtype=means.dtype, device=means.device)
     covariances = features.scatter(means) / sizes + ridge * identity
-    return [_Statistics(*one) for one in zip(means, covariances, strict=True)]
+    return [Statistics(*one) for one in zip(means, covariances, strict=True)]
 
 
 def _triangle(square: Float[Tensor, "F F"]) -> Float[Tensor, "numbers"]:

@@ -9,7 +9,8 @@ from torch import nn
 from torch.distributions import MultivariateNormal
 from torch.nn import functional as F
 
-from engine.algorithms.pfedfda import coefficients, folds_of, smoothed, solved_by_scipy, solved_by_torch
+from engine.algorithms import pfedfda
+from engine.algorithms.pfedfda import Statistics, coefficients, folds_of, smoothed, solved_by_scipy, solved_by_torch
 from engine.core.errors import Unsupported
 from engine.core.registry import ALGORITHMS
 from engine.core.streams import key, permutation_prefix
@@ -195,6 +196,21 @@ def test_statistics_are_computed_in_double_precision_from_features_in_single_pre
         head = head_of(mixed(statistics_of(own, y, shared), shared, 0.3, 0.3), prior_of(y))
         for name, expected in zip(task.model.head, head, strict=True):
             torch.testing.assert_close(models[name][i], expected.float(), rtol=LAST_BIT, atol=0)
+
+
+def test_losses_of_mixtures_lose_nothing_in_single_precision_if_features_are_far_from_zero():
+    values, labels = torch.randn(40, 6, dtype=torch.float64) + 1000, torch.arange(40) % 3
+    fold = Features(values, labels, torch.zeros_like(labels), 1, 3)
+    shared = Statistics(values[:3] + 1, EYE)
+    (own,), grid = pfedfda.statistics_of(fold, shared, RIDGE), torch.linspace(0, 1, 11, dtype=torch.float64)
+    of_means, log_prior = grid.expand(11, -1), prior_of(labels).log()
+    single, double = (
+        simulation(FDA, model=DNN).algorithm._losses(
+            values, labels, own, shared, of_means, grid, log_prior, dtype=dtype
+        )
+        for dtype in (torch.float32, torch.float64)
+    )
+    torch.testing.assert_close(single, double, rtol=1e-6, atol=0)
 
 
 def test_what_is_sent_is_linear_in_the_share():
