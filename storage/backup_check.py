@@ -126,18 +126,25 @@ def _check_definitions(connection: Any, revision: str) -> None:
 
 
 def _check_values(connection: sa.Connection, table: sa.Table) -> None:
-    for column in table.columns:
+    rows, *unexpected = connection.execute(
+        sa.select(sa.func.count(), *map(_unexpected_class, table.columns)).select_from(table)
+    ).one()
+    for column, found in zip(table.columns, unexpected, strict=True):
         with _errors_about(f"{table.name}.{column.name}"):
-            _check_column(connection, column)
+            if found is not None:
+                raise ValueError(f"has a value of type {found}; it must be {_storage_classes(column)[0]}")
+            if rows:
+                _check_column(connection, column)
+
+
+def _unexpected_class(column: sa.Column[Any]) -> sa.ColumnElement[str | None]:
+    """A storage class of the column's values that it must not have, or NULL."""
+    found = sa.func.typeof(column)
+    return sa.func.min(sa.case((found.not_in(_storage_classes(column)), found)))
 
 
 def _check_column(connection: sa.Connection, column: sa.Column[Any]) -> None:
-    kinds, raw = _storage_classes(column), sa.type_coerce(column, sa.String)
-    unexpected = connection.scalar(
-        sa.select(sa.func.typeof(column)).where(sa.func.typeof(column).not_in(kinds)).limit(1)
-    )
-    if unexpected is not None:
-        raise ValueError(f"has a value of type {unexpected}; it must be {kinds[0]}")
+    raw = sa.type_coerce(column, sa.String)
     if isinstance(column.type, sa.Boolean):
         found = connection.scalars(sa.select(sa.type_coerce(column, sa.Integer)).distinct())
         _check_all(found, lambda v: v in (0, 1, None))

@@ -97,9 +97,7 @@ TOGETHER = {
     "cli/test_process.py": "engines",
     "test_dispatchers.py": "engines",
     "app/test_web_servers.py": "engines",
-    "test_choice.py::test_workers_are_local": "engines",
-    "test_seeds_together.py::test_after_a_worker_is_killed": "engines",
-    "test_seeds_together.py::test_if_one_run_does_not_stop": "engines",
+    "worker/test_seeds_together.py": "engines",
     "app/test_study_page.py": "study",
     "app/test_papers_study.py": "study",
     "app/test_handbook_page.py": "handbook",
@@ -107,6 +105,11 @@ TOGETHER = {
     "app/test_inside_clusters.py": "clusters",
     "app/test_papers_shipped.py": "shipped",
     "app/test_forged.py": "forged",
+    "docs/test_python_api.py": "python api",
+    "engine/privacy/": "accounting",
+    "simulation/test_privacy.py": "accounting",
+    "simulation/test_sample_privacy.py": "accounting",
+    "channel/test_private_rounds.py": "accounting",
     "datasets/test_cifar.py": "torchvision",
     "datasets/test_idx.py": "torchvision",
 }
@@ -115,9 +118,9 @@ TOGETHER = {
 class Together(LoadScopeScheduling):
     """Gives single tests to any free worker; a group goes to one worker, and first, because it takes longest.
 
-    All browser tests share a browser and an app, those of PostgreSQL a server, those of torchvision its import, and
-    those of some pages what takes seconds to compute. Tests that start whole engines run one after the other, so that
-    they do not compete for the processors.
+    All browser tests share a browser and an app, those of PostgreSQL a server, those of torchvision and of privacy
+    accounting an import, and those of some pages what takes seconds to compute. Tests that start whole engines run one
+    after the other, so that they do not compete for the processors.
     """
 
     def _split_scope(self, nodeid: str) -> str:

@@ -1,39 +1,74 @@
-"""Two dispatchers of one database, and one that the system stops for a while. With real processes."""
+"""Two dispatchers of one database, which the system stops for a while or kills. With real processes."""
 
 import os
 import signal
+import subprocess
 import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from engine.worker import service
 from storage import Store
-from tests.worker.engines import eventually
+from tests.worker.engines import PATIENCE_S, eventually, start_engine
 from tests.worker.samples import compute, queue, rows
-from tests.worker.test_processes import LONG, background, has_checkpoint, pytestmark, worker_pid
+from tests.worker.stopping import Stopping, plugin, stopping
+from tests.worker.test_processes import ENDLESS, is_alive
 
-__all__ = ["background", "pytestmark"]
+__all__ = ["plugin", "stopping"]
 
 
-@pytest.mark.slow
-def test_of_two_dispatchers_one_computes_even_if_it_is_stopped_for_a_while(store: Store, background):
-    (run_id,) = queue(store, **LONG)
-    both = [background(slots=2), background(slots=2)]  # one thread per run
-    eventually(lambda: has_checkpoint(store, run_id))
-    (engine,) = eventually(store.engines.list)
-    stopped = (engine.pid, worker_pid(store.queue.get(run_id)))
-    for pid in stopped:
-        os.kill(pid, signal.SIGSTOP)
-    stood_at = store.queue.get(run_id).round
-    time.sleep(3 * service.RETRY_S)  # the other one has tried to get the lock
-    assert store.queue.get(run_id).round == stood_at
-    assert store.try_dispatcher_lock() is None
-    for pid in reversed(stopped):
-        os.kill(pid, signal.SIGCONT)
-    eventually(lambda: store.queue.get(run_id).is_finished)
-    assert (store.queue.get(run_id).status, store.queue.get(run_id).epoch) == ("done", 1)
-    assert [process.poll() for process in both] == [None, None]
-    for process in both:
+@pytest.fixture
+def background(store: Store) -> Iterator[Callable[[], subprocess.Popen]]:
+    """Starts dispatchers of the test's database as separate programs."""
+    started: list[subprocess.Popen] = []
+
+    def start() -> subprocess.Popen:
+        started.append(start_engine(store))
+        return started[-1]
+
+    yield start
+    for process in started:
         process.kill()
         process.wait()
-    assert rows(store, run_id) == rows(store, compute(store, **LONG).id)
+
+
+@pytest.mark.timeout(2 * PATIENCE_S)
+@pytest.mark.slow
+def test_of_two_dispatchers_one_computes_even_if_it_is_stopped_and_the_other_once_it_is_killed(
+    store: Store, background: Callable[[], subprocess.Popen], stopping: Stopping
+) -> None:
+    undisturbed = compute(store)
+    (run_id,) = queue(store)
+    stopping.ask("trained", 3)
+    both = {process.pid: process for process in (background(), background())}
+    (worker,) = eventually(lambda: stopping.stopped)
+    (engine,) = store.engines.list()
+    os.kill(engine.pid, signal.SIGSTOP)
+    time.sleep(3 * service.RETRY_S)  # the other one has tried to get the lock
+    assert store.try_dispatcher_lock() is None
+    stopping.ask("written")
+    for pid in (worker, engine.pid):
+        os.kill(pid, signal.SIGCONT)
+    assert eventually(lambda: stopping.stopped) == [worker]
+    assert store.queue.get(run_id).epoch == 1
+
+    first = both.pop(engine.pid)
+    first.kill()
+    first.wait()
+    assert is_alive(worker)  # it is stopped, inside a transaction; the other dispatcher kills it
+    eventually(lambda: store.queue.get(run_id).is_finished)
+    assert not is_alive(worker)
+    assert (store.queue.get(run_id).status, store.queue.get(run_id).epoch) == ("done", 2)
+    assert rows(store, run_id) == rows(store, undisturbed.id)
+
+    (second,) = both.values()
+    assert [engine.pid for engine in store.engines.list() if engine.pid != first.pid] == [second.pid]
+    stopping.ask("trained")
+    (endless,) = queue(store, **ENDLESS)
+    (worker,) = eventually(lambda: stopping.stopped)
+    second.kill()
+    assert is_alive(worker)
+    os.kill(worker, signal.SIGCONT)
+    eventually(lambda: not is_alive(worker))
+    assert store.queue.get(endless).status == "running"

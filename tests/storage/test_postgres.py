@@ -1,6 +1,5 @@
 """PostgreSQL only: a server that restarts or crashes, and a lock that ends with its connection."""
 
-import json
 import signal
 import threading
 from collections.abc import Iterator
@@ -19,17 +18,11 @@ from storage import (
     Transient,
     postgres,
 )
-from tests.storage.processes import start
+from storage.turns import next_run
 from tests.storage.samples import a_round, create, new_run
 from tests.support.postgres import Server
 
 pytestmark = pytest.mark.postgres
-CLAIM_ALL = """
-ids = []
-while (run := store.queue.claim()) is not None:
-    ids.append(run.id)
-os.write(1, f"{ids}\\n".encode())
-"""
 END_OTHERS = sa.text(
     "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
     "AND datname = current_database()"
@@ -63,14 +56,12 @@ def end_other_connections(store: Store) -> None:
         connection.execute(END_OTHERS)
 
 
-@pytest.mark.slow
-def test_eight_processes_claim_every_run_once(postgres_store: Store) -> None:
-    postgres_store.experiments.create("x", {}, [new_run(seed) for seed in range(200)])
-    message, errors = start(CLAIM_ALL, postgres_store, times=8).communicate()
-    claimed = [json.loads(line) for line in message.splitlines()]
-    assert len(claimed) == 8 and not errors
-    assert sorted(run_id for ids in claimed for run_id in ids) == sorted(run.id for run in postgres_store.queue.runs())
-    assert {run.epoch for run in postgres_store.queue.runs()} == {1}
+def test_a_claim_skips_the_run_that_another_process_is_claiming(postgres_store: Store, other: Store) -> None:
+    first, second = create(postgres_store, 2)
+    with postgres_store._database.write() as connection:
+        assert connection.scalar(next_run(False, False, False)) == first
+        assert other.queue.claim().id == second
+        assert other.queue.claim() is None
 
 
 def test_a_start_deletes_no_files_of_another_database_in_the_same_folder(

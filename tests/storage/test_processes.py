@@ -55,16 +55,16 @@ sys.stdin.read()
 
 
 def test_processes_that_write_at_once_lose_nothing(store: Store) -> None:
-    created = store.experiments.create("x", {}, [new_run(seed) for seed in range(12)])
+    created = store.experiments.create("x", {}, [new_run(seed, rounds=2) for seed in range(6)])
     assert start(WORK, store, times=2).communicate() == ("", "")
     runs = store.queue.runs(experiment_ids=[created.id])
-    assert {(run.status, run.epoch, run.round) for run in runs} == {("done", 1, 4)}
-    assert all([r.round for r in store.metrics.rounds(run.id)] == [0, 1, 2, 3, 4] for run in runs)
+    assert {(run.status, run.epoch, run.round) for run in runs} == {("done", 1, 1)}
+    assert all([r.round for r in store.metrics.rounds(run.id)] == [0, 1] for run in runs)
 
 
 def test_processes_that_start_at_once_on_no_database_all_get_one(blank_store: Store) -> None:
-    assert start(MIGRATE, blank_store, times=3).communicate() == ("", "")
-    assert len(blank_store.events.list()) == 3
+    assert start(MIGRATE, blank_store, times=2).communicate() == ("", "")
+    assert len(blank_store.events.list()) == 2
 
 
 def test_a_process_killed_inside_a_transaction_leaves_the_state_before_it(sqlite_store: Store) -> None:

@@ -12,6 +12,9 @@ from engine.worker import Dispatcher
 from storage import Store
 from tests.worker.fakes import Clock, FakeExecutor
 from tests.worker.samples import Undisturbed, compute, kinds, rows
+from tests.worker.stopping import plugin, stopping
+
+__all__ = ["plugin", "stopping"]
 
 
 @pytest.fixture(scope="session")

@@ -28,5 +28,5 @@ def eventually(holds: Callable[[], T]) -> T:
     deadline = time.monotonic() + PATIENCE_S
     while not (answer := holds()):
         assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
+        time.sleep(0.1)
     return answer

@@ -1,4 +1,4 @@
-"""A plugin that stops one worker, as kill -STOP does, at a known point inside a write transaction."""
+"""A plugin that stops one worker, as kill -STOP does, at a known point: mostly inside a write transaction."""
 
 import os
 import signal
@@ -54,6 +54,9 @@ def before_a_commit(connection):
 
 
 if multiprocessing.parent_process() is not None:  # in workers only
+    from engine.worker.recorder import Recorder
+
+    around(Recorder, "add", before="trained")
     around(storage.metrics, "update_owned", before="begun")
     around(storage.metrics, "insert_rounds", after="written")
     around(storage.analyses, "_update_owned", after="reported")
@@ -68,9 +71,13 @@ class Stopping:
         self.folder = folder
 
     def ask(self, point: str, time: int = 1) -> None:
-        """Stops the first worker that reaches the point for the n-th time. Runs pass "begun" and "written" with rounds,
-        analyses "reported", and both "committing".
+        """Stops the first worker that reaches the point for the n-th time, and forgets those that were stopped before.
+
+        Runs pass "begun" and "written" with rounds, analyses "reported", and both "committing". Runs also pass
+        "trained" after each round, outside of a transaction.
         """
+        for earlier in self.folder.glob("stopped-*"):
+            earlier.unlink()
         (self.folder / point).write_bytes(b"." * time)
 
     @property
@@ -78,9 +85,9 @@ class Stopping:
         return [int(path.name.rpartition("-")[2]) for path in self.folder.glob("stopped-*")]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The plugin's folder. All tests of a file share a fork server that knows it: its start imports torch."""
+    """The plugin's folder. All tests share a fork server that knows it: its start imports torch."""
     folder = tmp_path_factory.mktemp("plugins")
     (folder / "stop.py").write_text(PLUGIN)
     kill_fork_server()

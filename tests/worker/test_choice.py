@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from engine.core.errors import InvalidConfig
-from engine.worker import LocalExecutor, choice, ray_cluster, service
+from engine.worker import LocalExecutor, choice, local_executor, ray_cluster, service
 from engine.worker.ray_cluster import ray_address
 from storage import Store
 from tests.worker.fakes import FakeExecutor
@@ -23,11 +23,11 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
 
 
-@pytest.mark.slow
 def test_workers_are_local_by_default(store, monkeypatch):
     monkeypatch.setenv("FEDSCAPE_EXECUTOR", "local")
     assert choice.executor_kind(store) == "local"
     monkeypatch.setenv("FEDSCAPE_EXECUTOR", "")
+    monkeypatch.setattr(local_executor, "ensure_running", lambda: None)  # the fork server, which imports torch
     executor = choice.make_executor(store, slots=1)
     assert isinstance(executor, LocalExecutor)
     executor.close()

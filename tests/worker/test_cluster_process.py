@@ -66,7 +66,7 @@ def reconnect(cluster: ClusterProcess) -> None:
     eventually(has_nodes)
 
 
-def test_calls_return_what_the_cluster_returns(make, tmp_path):
+def test_calls_return_what_the_cluster_returns_unless_their_worker_was_killed(make, tmp_path):
     cluster = make()
     assert cluster.nodes() == [NODE]
     worker, greeting = cluster.start(Share(3), {}, [])
@@ -80,20 +80,20 @@ def test_calls_return_what_the_cluster_returns(make, tmp_path):
     assert cluster.result(second) == (None, False)
     assert cluster.returned([first]) == []
 
-
-def test_a_lost_worker_is_reported_with_the_nodes_that_are_alive(make, tmp_path):
-    cluster = make()
-    cluster.nodes()
-    worker, _ = cluster.start(Share(1), {}, [])
-    call = cluster.work(worker, ticket(1))
-    (tmp_path / "run 1").write_text("out of memory")
+    other, _ = cluster.start(Share(1), {}, [])
+    call = cluster.work(other, ticket(3))
+    cluster.kill(worker)
+    (tmp_path / "run 1").touch()
+    (tmp_path / "run 3").write_text("out of memory")
     assert cluster.returned([call], PATIENCE_S) == [call]
+    cluster.nodes()
+    assert cluster.returned([first, call]) == [call]
     with pytest.raises(WorkerLost, match="out of memory") as lost:
         cluster.result(call)
     assert lost.value.alive == {"one"}
 
 
-def test_a_killed_child_loses_all_calls_and_is_replaced(make, tmp_path):
+def test_a_child_that_is_killed_or_ends_loses_all_calls_and_is_replaced(make, tmp_path):
     cluster = make()
     cluster.nodes()
     worker, _ = cluster.start(Share(1), {}, [])
@@ -114,28 +114,14 @@ def test_a_killed_child_loses_all_calls_and_is_replaced(make, tmp_path):
     cluster.kill(worker)  # unknown to the new child
     assert cluster.nodes() == [NODE]
 
-
-def test_a_child_that_ends_during_a_request_is_replaced(make, tmp_path):
-    cluster = make()
-    cluster.nodes()
-    (tmp_path / END).touch()
+    (tmp_path / END).touch()  # during a request
     with pytest.raises(ClusterUnavailable, match="the connection was lost"):
         cluster.nodes()
     (tmp_path / END).unlink()
     assert cluster.nodes() == [NODE]
 
 
-def test_a_child_that_does_not_respond_is_killed_and_replaced(make, tmp_path):
-    cluster = make(response_s=1.0)
-    (tmp_path / HANG).touch()
-    with pytest.raises(ClusterUnavailable, match="it did not respond within 1 s"):
-        cluster.nodes()
-    eventually(lambda: not is_running(child(tmp_path)))
-    (tmp_path / HANG).unlink()
-    reconnect(cluster)
-
-
-def test_a_stopped_child_is_killed_and_replaced(make, tmp_path):
+def test_a_child_that_is_stopped_or_does_not_respond_is_killed_and_replaced(make, tmp_path):
     cluster = make(response_s=1.0)
     reconnect(cluster)
     worker, _ = cluster.start(Share(1), {}, [])
@@ -146,6 +132,14 @@ def test_a_stopped_child_is_killed_and_replaced(make, tmp_path):
         cluster.nodes()
     assert cluster.returned([call]) == [call]
     eventually(lambda: not is_running(stopped))
+    reconnect(cluster)
+
+    hanging = child(tmp_path)
+    (tmp_path / HANG).touch()
+    with pytest.raises(ClusterUnavailable, match="it did not respond within 1 s"):
+        cluster.nodes()
+    eventually(lambda: not is_running(hanging))
+    (tmp_path / HANG).unlink()
     reconnect(cluster)
 
 
@@ -162,25 +156,10 @@ def test_no_call_waits_for_a_stopped_child(make, tmp_path):
 def test_a_cluster_that_refuses_the_connection_says_why(make, tmp_path):
     cluster = make()
     (tmp_path / REFUSE).touch()
-    for _ in range(2):
-        with pytest.raises(ClusterUnavailable, match="wrong token"):
-            cluster.nodes()
+    with pytest.raises(ClusterUnavailable, match="wrong token"):
+        cluster.nodes()
     (tmp_path / REFUSE).unlink()
     assert cluster.nodes() == [NODE]
-
-
-def test_calls_of_a_killed_worker_never_return(make, tmp_path):
-    cluster = make()
-    cluster.nodes()
-    worker, _ = cluster.start(Share(1), {}, [])
-    other, _ = cluster.start(Share(1), {}, [])
-    calls = [cluster.work(worker, ticket(1)), cluster.work(other, ticket(2))]
-    cluster.kill(worker)
-    for number in (1, 2):
-        (tmp_path / f"run {number}").touch()
-    assert cluster.returned(calls[1:], PATIENCE_S) == calls[1:]
-    cluster.nodes()
-    assert cluster.returned(calls) == calls[1:]
 
 
 def test_closing_ends_the_child_and_frees_what_it_used(make, tmp_path):

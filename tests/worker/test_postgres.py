@@ -1,6 +1,7 @@
 """Workers on PostgreSQL: if a worker or the server dies, the results equal those of an undisturbed run."""
 
 import itertools
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -21,12 +22,9 @@ from tests.worker import test_stopped as stopped_worker
 from tests.worker.engines import PATIENCE_S, eventually
 from tests.worker.fakes import FakeExecutor
 from tests.worker.samples import Undisturbed, claim, compute, queue, rows
-from tests.worker.stopping import Stopping, plugin, stopping
-from tests.worker.test_processes import has_checkpoint
+from tests.worker.stopping import Stopping
 
-__all__ = ["plugin", "stopping"]
 pytestmark = pytest.mark.postgres
-LONG = {"training__rounds": 200, "training__participation": 1.0, "checkpoint_s": 0.1}
 END_THE_LOCK = sa.text("SELECT pg_terminate_backend(pid, 10000) FROM pg_locks WHERE locktype = 'advisory'")
 
 
@@ -56,8 +54,7 @@ def before(calls: dict[int, Callable[[], None]], original: Callable) -> Callable
     return call
 
 
-@pytest.mark.parametrize("until", ["a later round", "after the last round"])
-@pytest.mark.parametrize("checkpoint_s", [1e-6, 1000], ids=["checkpoints", "no checkpoint"])
+@pytest.mark.parametrize(("until", "checkpoint_s"), [("a later round", 1e-6), ("after the last round", 1000)])
 @pytest.mark.slow
 def test_a_run_continues_while_the_server_is_down(
     postgres_server: Server, store: Store, monkeypatch: pytest.MonkeyPatch, until: str, checkpoint_s: float
@@ -84,18 +81,22 @@ def test_a_run_continues_while_the_server_is_down(
 def test_dispatcher_and_workers_survive_a_server_restart(
     postgres_server: Server, store: Store, stopping: Stopping
 ) -> None:
-    undisturbed_run, run_id = queue(store, **LONG, algorithms=["ditto", {"name": "ditto", "label": "again"}])
+    undisturbed = compute(store)
+    (run_id,) = queue(store)
+    stopping.ask("trained", 3)
     with closing(Dispatcher(store, LocalExecutor(slots=1, threads=1), store.try_dispatcher_lock())) as dispatcher:
-        eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, run_id))
+        dispatcher.step()
+        (pid,) = eventually(lambda: stopping.stopped)
         turns = threading.Thread(target=dispatcher.run, args=(threading.Event(), True))
         with postgres_server.stopped():
+            os.kill(pid, signal.SIGCONT)
             turns.start()
             turns.join(0.7)
         turns.join()
         assert store.dispatcher_is_running()
-    undisturbed, run = store.queue.get(undisturbed_run), store.queue.get(run_id)
+    run = store.queue.get(run_id)
     assert (run.status, run.epoch, run.summary) == ("done", 1, undisturbed.summary)
-    assert rows(store, run_id) == rows(store, undisturbed_run)
+    assert rows(store, run_id) == rows(store, undisturbed.id)
     assert "worker-died" not in {event.kind for event in store.events.list(run_id)}
 
 
@@ -106,7 +107,7 @@ def test_a_worker_stopped_inside_a_transaction_is_killed_and_its_locks_released(
 ) -> None:
     monkeypatch.setattr(watchdog, "MAX_WRITE_S", 6.0)
     stopped_worker.test_after_a_worker_stops_inside_a_transaction_both_runs_equal_undisturbed_ones(
-        store, undisturbed_run, stopping, None, "written", 3
+        store, undisturbed_run, stopping, None
     )
 
 

@@ -27,7 +27,7 @@ from tests.support.rounding import equal_to_rounding
 from tests.worker.engines import PATIENCE_S, eventually
 from tests.worker.fakes import Clock, FakeExecutor
 from tests.worker.samples import Undisturbed, claim, numbers, queue, rows
-from tests.worker.test_processes import LONG, has_checkpoint, worker_pid
+from tests.worker.stopping import Stopping
 
 SEEDS = [0, 1, 2]
 TOGETHER: dict[str, Any] = {"seeds": SEEDS, "seeds_together": 8}
@@ -256,47 +256,41 @@ def test_a_claim_whose_response_is_lost_is_repaired(
 @pytest.mark.timeout(2 * PATIENCE_S)
 @pytest.mark.slow
 def test_after_a_worker_is_killed_its_runs_resume_one_by_one_and_equal_undisturbed_ones(
-    store: Store, undisturbed_run: Undisturbed_of
+    store: Store, undisturbed_run: Undisturbed_of, stopping: Stopping
 ) -> None:
-    run_ids = queue(store, **LONG, **TOGETHER | {"seeds": [0, 1]})
-    with trained_together(store, run_ids) as (dispatcher, executor):
+    run_ids = queue(store, **TOGETHER | {"seeds": [0, 1]})
+    with trained_together(store, stopping) as (dispatcher, executor, worker):
         assert executor.machines()[0].running == 2 and executor.free == 0
-        os.kill(the_worker(store, run_ids), signal.SIGKILL)
+        os.kill(worker, signal.SIGKILL)
         eventually(lambda: dispatcher.step(0.02) or store.queue.get(run_ids[0]).epoch == 2)
         assert executor.machines()[0].running == 1
         dispatcher.run(threading.Event(), until_idle=True)
     for seed, run_id in enumerate(run_ids):
-        assert equal_to_rounding(numbers(rows(store, run_id)), numbers(undisturbed_run(**LONG, seeds__0=seed).rows))
+        assert equal_to_rounding(numbers(rows(store, run_id)), numbers(undisturbed_run(seeds__0=seed).rows))
         assert [event.kind for event in store.events.list(run_id)] == ["worker-died"]
 
 
 @pytest.mark.timeout(2 * PATIENCE_S)
 @pytest.mark.slow
 def test_if_one_run_does_not_stop_the_other_resumes_without_counting_a_death(
-    store: Store, undisturbed_run: Undisturbed_of, monkeypatch: pytest.MonkeyPatch
+    store: Store, undisturbed_run: Undisturbed_of, stopping: Stopping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_ids = queue(store, **LONG, **TOGETHER | {"seeds": [0, 1]})
-    with trained_together(store, run_ids) as (dispatcher, _):
-        with store._database.write():  # so that it stops outside of a transaction
-            os.kill(the_worker(store, run_ids), signal.SIGSTOP)
+    run_ids = queue(store, **TOGETHER | {"seeds": [0, 1]})
+    with trained_together(store, stopping) as (dispatcher, *_):
         store.queue.request(run_ids[:1], "cancel")
         monkeypatch.setattr("engine.worker.dispatcher.STOP_GRACE_S", 0.2)
         dispatcher.run(threading.Event(), until_idle=True)
     assert statuses(store, run_ids) == ["cancelled", "done"]
-    assert equal_to_rounding(numbers(rows(store, run_ids[1])), numbers(undisturbed_run(**LONG, seeds__0=1).rows))
+    assert equal_to_rounding(numbers(rows(store, run_ids[1])), numbers(undisturbed_run(seeds__0=1).rows))
     assert [event.kind for event in store.events.list(run_ids[1])] == ["worker-refused"]
 
 
 @contextmanager
-def trained_together(store: Store, run_ids: Sequence[int]) -> Iterator[tuple[Dispatcher, LocalExecutor]]:
-    """A dispatcher whose only worker trains the runs, each of which has a checkpoint."""
+def trained_together(store: Store, stopping: Stopping) -> Iterator[tuple[Dispatcher, LocalExecutor, int]]:
+    """A dispatcher whose only worker trains two runs and is stopped when each has a checkpoint; its process."""
+    stopping.ask("trained", 7)
     executor = LocalExecutor(slots=1, trains_together=True)
     with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:
-        eventually(lambda: dispatcher.step(0.02) or all(has_checkpoint(store, run_id) for run_id in run_ids))
-        yield dispatcher, executor
-
-
-def the_worker(store: Store, run_ids: Sequence[int]) -> int:
-    """The process that computes all of the runs."""
-    (pid,) = {worker_pid(store.queue.get(run_id)) for run_id in run_ids}
-    return pid
+        dispatcher.step()
+        (worker,) = eventually(lambda: stopping.stopped)
+        yield dispatcher, executor, worker

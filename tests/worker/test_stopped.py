@@ -15,13 +15,11 @@ from engine.worker.work_queue import DIED
 from storage import RunRecord, Store
 from tests.worker.engines import PATIENCE_S, eventually
 from tests.worker.samples import compute, queue, rows
-from tests.worker.stopping import Stopping, fork_server, plugin, stopping
-from tests.worker.test_processes import ENDLESS, LONG, background, has_checkpoint, is_alive, worker_pid
+from tests.worker.stopping import Stopping, fork_server
+from tests.worker.test_processes import ENDLESS, TWO, is_alive
 
-__all__ = ["background", "plugin", "stopping"]
 pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
-SHORTER = LONG | {"training__rounds": 150, "checkpoint_s": 0.05}
-TWO = {"algorithms": [{"name": "ditto"}, {"name": "ditto", "label": "again"}]}
+LONGER = {"training__rounds": 20}
 
 
 @pytest.fixture
@@ -34,13 +32,12 @@ def deaths(store: Store, run: RunRecord) -> list[str]:
     return [event.message for event in store.events.list(run.id) if event.kind == DIED]
 
 
-@pytest.mark.parametrize(("point", "time"), [("written", 3), ("committing", 5)])
 @pytest.mark.slow
 def test_after_a_worker_stops_inside_a_transaction_both_runs_equal_undisturbed_ones(
-    store, undisturbed_run, stopping: Stopping, soon, point, time
+    store, undisturbed_run, stopping: Stopping, soon
 ):
-    both = queue(store, **SHORTER, **TWO)
-    stopping.ask(point, time)  # after a checkpoint, and before the other run can have ended
+    both = queue(store, **LONGER, **TWO)
+    stopping.ask("committing", 9)  # after a checkpoint, and before the other run can have ended
     with Dispatcher(store, LocalExecutor(slots=2), store.try_dispatcher_lock()) as dispatcher:
         dispatcher.run(threading.Event(), until_idle=True)
     (pid,) = stopping.stopped
@@ -51,8 +48,8 @@ def test_after_a_worker_stops_inside_a_transaction_both_runs_equal_undisturbed_o
     assert (stopped.epoch, other.epoch, deaths(store, other)) == (2, 1, [])
     for run in (stopped, other):
         assert run.status == "done"
-        assert rows(store, run.id) == undisturbed_run(**SHORTER).rows
-        assert run.summary == undisturbed_run(**SHORTER).run.summary
+        assert rows(store, run.id) == undisturbed_run(**LONGER).rows
+        assert run.summary == undisturbed_run(**LONGER).run.summary
 
 
 @pytest.mark.slow
@@ -60,19 +57,21 @@ def test_an_analysis_stopped_inside_a_transaction_restarts_and_its_run_continues
     store, undisturbed_run, stopping: Stopping, soon
 ):
     finished = compute(store)
-    expected = store.analyses.request(finished.id, "features", {"which": "best"})
-    (run_id,) = queue(store, **LONG)
+    (run_id,) = queue(store)
+    stopping.ask("trained", 3)
     with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:
-        eventually(lambda: dispatcher.step(0.02) or store.analyses.get(expected.id).status == "done")
-        eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, run_id))
+        dispatcher.step()
+        (running,) = eventually(lambda: stopping.stopped)
         stopping.ask("reported")
         asked = store.analyses.request(finished.id, "features", {"which": "last"})
+        dispatcher.step()
+        (pid,) = eventually(lambda: stopping.stopped)
+        os.kill(running, signal.SIGCONT)
         dispatcher.run(threading.Event(), until_idle=True)
-    (pid,) = stopping.stopped
     assert not is_alive(pid)
     done, run = store.analyses.get(asked.id), store.queue.get(run_id)
     assert (done.status, done.attempts, run.status, run.epoch) == ("done", 2, "done", 1)
-    assert rows(store, run_id) == undisturbed_run(**LONG).rows
+    assert rows(store, run_id) == undisturbed_run().rows
     (why,) = deaths(store, finished)
     assert "did not finish a write" in why
     assert store.artifacts.read(store.artifacts.get(done.artifact_id))
@@ -80,56 +79,42 @@ def test_an_analysis_stopped_inside_a_transaction_restarts_and_its_run_continues
 
 @pytest.mark.slow
 def test_workers_that_wait_for_another_process_are_not_killed(store, undisturbed_run, stopping: Stopping, soon):
-    (run_id,) = queue(store, **LONG)
+    (run_id,) = queue(store)
+    stopping.ask("trained", 3)
     with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:
-        eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, run_id))
+        dispatcher.step()
+        (pid,) = eventually(lambda: stopping.stopped)
         with store._database.write():
+            os.kill(pid, signal.SIGCONT)
             time.sleep(2.5 * watchdog.MAX_WRITE_S)
         dispatcher.run(threading.Event(), until_idle=True)
     run = store.queue.get(run_id)
     assert (run.status, run.epoch, deaths(store, run)) == ("done", 1, [])
-    assert rows(store, run_id) == undisturbed_run(**LONG).rows
-
-
-@pytest.mark.slow
-def test_a_worker_stopped_inside_a_transaction_does_not_outlive_its_dispatcher(
-    store, undisturbed_run, stopping: Stopping, background
-):
-    (run_id,) = queue(store, **SHORTER)
-    stopping.ask("written", time=3)
-    first = background()
-    (pid,) = eventually(lambda: stopping.stopped)
-    first.kill()
-    first.wait()
-    assert is_alive(pid)
-    with Dispatcher(store, LocalExecutor(slots=1), eventually(store.try_dispatcher_lock)) as dispatcher:
-        eventually(lambda: dispatcher.step(0.02) or not is_alive(pid))
-        dispatcher.run(threading.Event(), until_idle=True)
-    assert (store.queue.get(run_id).status, store.queue.get(run_id).epoch) == ("done", 2)
-    assert rows(store, run_id) == undisturbed_run(**SHORTER).rows
+    assert rows(store, run_id) == undisturbed_run().rows
 
 
 @pytest.mark.slow
 def test_a_stopped_fork_server_is_replaced_when_a_worker_is_needed(store, undisturbed_run, stopping: Stopping, soon):
-    (run_id,) = queue(store, **LONG)
+    (run_id,) = queue(store)
+    stopping.ask("trained", 3)
     with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:
-        eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, run_id))
+        dispatcher.step()
+        (pid,) = eventually(lambda: stopping.stopped)
         stopped = fork_server()
         assert stopped is not None
         os.kill(stopped, signal.SIGSTOP)
-        os.kill(worker_pid(store.queue.get(run_id)), signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
         dispatcher.run(threading.Event(), until_idle=True)
     assert not is_alive(stopped)
     assert (store.queue.get(run_id).status, store.queue.get(run_id).epoch) == ("done", 2)
-    assert rows(store, run_id) == undisturbed_run(**LONG).rows
+    assert rows(store, run_id) == undisturbed_run().rows
 
 
 def test_the_screen_reports_a_restarting_worker_that_blocks_writes(store, stopping: Stopping):
     (run_id,) = queue(store, **ENDLESS)
-    executor = LocalExecutor(slots=1)
-    with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:
-        eventually(lambda: dispatcher.step(0.02) or has_checkpoint(store, run_id))
-        stopping.ask("written")
+    stopping.ask("written", 3)
+    with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:
+        dispatcher.step()
         (pid,) = eventually(lambda: stopping.stopped)
         eventually(store.dispatcher_notice)
         assert "A worker is not responding; it will be restarted in" in store.dispatcher_notice()

@@ -1,6 +1,7 @@
 """A study advances by its rows alone: whoever is killed when, its choices and final runs are the same."""
 
 import itertools
+import shutil
 import sys
 import threading
 from collections.abc import Iterator
@@ -74,14 +75,26 @@ def runs_of(store: Store, experiment_id: int) -> list[Any]:
     return store.queue.runs(experiment_ids=[experiment_id], newest_first=False)
 
 
-@pytest.fixture
-def trials_done(store: Store) -> int:
-    """A study whose trials have all ended, while no dispatcher runs."""
+@pytest.fixture(scope="session")
+def with_trials(empty_database: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """The folder of a database with a study whose trials have all ended, and the id of its experiment."""
+    folder = tmp_path_factory.mktemp("trials")
+    store = Store(f"sqlite:///{shutil.copy(empty_database, folder / 'fedscape.db')}")
     experiment_id = queued(store)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Dispatcher, "_advance", lambda *_: None)
         run_to_the_end(store)
     assert store.queue.counts() == {"done": 4} and store.studies.choices(experiment_id) == []
+    store.close()
+    return folder, experiment_id
+
+
+@pytest.fixture
+def trials_done(store: Store, with_trials: tuple[Path, int]) -> int:
+    """A study whose trials have all ended, while no dispatcher runs."""
+    folder, experiment_id = with_trials
+    store.close()
+    shutil.copytree(folder, Path(sa.make_url(store.url).database or "").parent, dirs_exist_ok=True)
     return experiment_id
 
 
@@ -125,7 +138,6 @@ def killed_before_statement(store: Store, number: int) -> Iterator[list[str]]:
         sa.event.remove(store._database.engine, "before_cursor_execute", count)
 
 
-@pytest.mark.slow
 def test_a_study_killed_between_any_two_statements_is_completed_by_the_next_call(
     store: Store, trials_done: int
 ) -> None:
@@ -230,7 +242,6 @@ def test_a_failed_trial_counts_as_the_worst(store: Store, trials_done: int) -> N
     assert (choice.trial, choice.considered, choice.tied) == (1, 2, 1)
 
 
-@pytest.mark.slow
 def test_a_budget_of_gradients_adds_trials_until_it_is_spent(store: Store) -> None:
     experiment_id = queued(store, algorithms=["fedavg"], tune={"gradients": 3 * 20 * 3 + 1})
     run_to_the_end(store)
@@ -239,7 +250,6 @@ def test_a_budget_of_gradients_adds_trials_until_it_is_spent(store: Store) -> No
     assert store.studies.choices(experiment_id)[0].considered == 4
 
 
-@pytest.mark.slow
 def test_one_trial_is_the_defaults_and_their_finals_run_once(store: Store) -> None:
     experiment_id = queued(store, tune={"trials": 1})
     run_to_the_end(store)
@@ -313,7 +323,6 @@ class Finals:
 
 
 @pytest.mark.parametrize("is_queued_by", ["the command", "a dispatcher"])
-@pytest.mark.slow
 def test_the_command_waits_for_finals_that_are_queued_while_it_looks(
     store: Store, trials_done: int, monkeypatch: pytest.MonkeyPatch, is_queued_by: str
 ) -> None:
@@ -332,7 +341,6 @@ def test_the_command_waits_for_finals_that_are_queued_while_it_looks(
 
 
 @pytest.mark.parametrize("remove", ["into the trash", "for good"])
-@pytest.mark.slow
 def test_the_command_ends_and_names_the_reason_if_runs_of_a_study_were_deleted(
     store: Store, trials_done: int, remove: str
 ) -> None:
@@ -376,7 +384,6 @@ def test_final_runs_that_were_deleted_for_good_are_not_computed_again(store: Sto
         assert progress_of(store, experiment_id).in_words() == ["trials 2 of 2, no final runs"]
 
 
-@pytest.mark.slow
 def test_a_dispatcher_of_given_runs_leaves_the_studies_of_others_alone(store: Store, trials_done: int) -> None:
     own = queued(store, algorithms=["fedavg"], tune={"trials": 1})
     ids = [run.id for run in runs_of(store, own)]
@@ -487,7 +494,6 @@ def test_an_experiment_that_cannot_be_read_any_more_does_not_stop_the_dispatcher
     assert "cannot advance" in caplog.text
 
 
-@pytest.mark.slow
 def test_a_study_whose_rows_the_database_refuses_does_not_stop_the_dispatcher(
     store: Store, trials_done: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -542,7 +548,6 @@ def test_a_study_whose_runs_are_all_in_the_trash_queues_nothing(
     assert advance(store, experiment_id) == [] and store.queue.ids() == []
 
 
-@pytest.mark.slow
 def test_a_bundle_with_a_choice_of_no_study_is_refused(store: Store, tmp_path: Path) -> None:
     experiment_id = queued(store, tune={"trials": 1})
     run_to_the_end(store)
@@ -571,7 +576,6 @@ def test_the_trials_of_a_study_are_read_with_their_validation(store: Store, tria
     assert advance(store, trials_done) == [], "a repeated trial has to end first"
 
 
-@pytest.mark.slow
 def test_settings_are_chosen_without_the_accuracies_of_malicious_clients(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -593,7 +597,7 @@ def test_settings_are_chosen_without_the_accuracies_of_malicious_clients(
     assert store.studies.choices(experiment_id)[0].value == max(benign.values())
 
 
-TPE = {"sampler": "tpe", "trials": 4}
+TPE = {"sampler": "tpe", "trials": 3}
 
 
 @pytest.fixture
@@ -610,7 +614,7 @@ def points_of(store: Store, experiment_id: int, role: str = "trial") -> dict[tup
 
 @pytest.mark.slow
 def test_a_study_with_tpe_draws_its_later_trials_one_after_another(store: Store, short_startup: None) -> None:
-    experiment_id = queued(store, tune=TPE)
+    experiment_id = queued(store, tune=TPE | {"trials": 4})
     assert store.queue.counts() == {"queued": 4}
     assert progress_of(store, experiment_id).in_words() == ["trials 0 of 8, final runs wait for 2 methods"]
     run_to_the_end(store)

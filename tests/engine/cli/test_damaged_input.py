@@ -154,22 +154,20 @@ def test_the_largest_experiments_are_valid() -> None:
 LIMITED = f"""
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, ({6 * GIB}, {6 * GIB}))
-sys.argv[0] = "engine"
-import runpy
-runpy.run_module("engine", run_name="__main__")
+from engine.cli.arguments import parser
+from engine.cli.run import main
+for path in sys.argv[2:]:
+    assert main(parser().parse_args(["run", path, "--db", sys.argv[1]])) == 2
 """
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("what", ["endless.csv", "a hypernetwork"])
 @pytest.mark.slow
-def test_the_command_stays_within_its_memory_limit(tmp_path: Path, what: str) -> None:
-    if what in SPECIAL:
-        path = write_data(tmp_path, what)
-    else:
-        path = written(tmp_path, next(changes for name, changes in WHOLE.items() if name.startswith(what)))
-    command = [sys.executable, "-c", LIMITED, "run", str(path), "--db", f"sqlite:///{tmp_path}/runs.db"]
+def test_the_command_stays_within_its_memory_limit(tmp_path: Path) -> None:
+    endless = write_data(tmp_path, "endless.csv")
+    hypernetwork = written(tmp_path, next(changes for name, changes in WHOLE.items() if name.startswith("a hypernet")))
+    command = [sys.executable, "-c", LIMITED, f"sqlite:///{tmp_path}/runs.db", str(endless), str(hypernetwork)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     ended = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, timeout=240)
-    assert (ended.returncode, ended.stdout) == (2, "") and "Traceback" not in ended.stderr, ended.stderr
-    assert ended.stderr.count("\n") == 1 and not (tmp_path / "runs.db").exists()
+    assert (ended.returncode, ended.stdout) == (0, "") and "Traceback" not in ended.stderr, ended.stderr
+    assert ended.stderr.count("\n") == 2 and not (tmp_path / "runs.db").exists()

@@ -6,18 +6,23 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from engine.cli.run import ROOT
-from storage import Store
+from storage import RunRecord, Store
 from tests.support.command_line import write_config
 
 pytestmark = pytest.mark.timeout(300)  # three interpreters load torch, on a machine that may be busy
 
-LONG = {"training": {"rounds": 100_000, "local_steps": 1}, "evaluation": {"every": 500}, "seeds": [0, 1]}
+LONG = {
+    "training": {"rounds": 100_000, "local_steps": 1},
+    "evaluation": {"every": 500},
+    "seeds": [0, 1],
+    "checkpoint_s": 0.1,
+}
 
 
 def start(*words: object) -> "subprocess.Popen[str]":
@@ -27,48 +32,52 @@ def start(*words: object) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes)
 
 
+def last_checkpoint(store: Store, run: RunRecord) -> int:
+    """The round that the run would continue from."""
+    checkpoint = store.artifacts.latest(run.id, "checkpoint")
+    return checkpoint.round if checkpoint else 0
+
+
 def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         time.sleep(0.05)
 
 
-@pytest.mark.slow
-def test_ctrl_c_cancels_and_exports_the_runs_and_exits_130(tmp_path: Path, database_url: str) -> None:
-    store = Store(database_url)
-    store.ensure_schema()
-    config = write_config(tmp_path, **LONG)
-    with start("run", config, "--db", database_url, "--export", tmp_path / "out.json") as command:
-        wait_until(lambda: any(run.round > 0 for run in store.queue.runs()))
-        command.send_signal(signal.SIGINT)
-        _, err = command.communicate()
-    runs = json.loads((tmp_path / "out.json").read_text())["runs"]
-    assert command.returncode == 130 and "Traceback" not in err
-    assert [run["status"] for run in runs] == ["cancelled", "cancelled"] and len(runs[0]["rounds"]) > 1
-    assert {run.status for run in store.queue.runs()} == {"cancelled"} and not store.dispatcher_is_running()
-
-
-@pytest.mark.slow
-def test_with_another_dispatcher_the_command_queues_and_follows(tmp_path: Path, database_url: str) -> None:
-    store = Store(database_url)
-    store.ensure_schema()
+@pytest.fixture
+def worker(database_url: str) -> "Iterator[subprocess.Popen[str]]":
     with start("worker", "--db", database_url) as worker:
-        wait_until(store.dispatcher_is_running)
-        with start("run", write_config(tmp_path), "--db", database_url, "--export", tmp_path / "out.json") as command:
-            _, err = command.communicate()
-        worker.send_signal(signal.SIGTERM)
-        worker.communicate()
-    assert (command.returncode, worker.returncode) == (0, 0) and "done, round 2 of 2" in err
-    assert json.loads((tmp_path / "out.json").read_text())["runs"][0]["status"] == "done"
+        yield worker
+        worker.kill()
 
 
 @pytest.mark.slow
-def test_a_closed_pipe_changes_neither_runs_nor_export_nor_exit_code(tmp_path: Path, database_url: str) -> None:
-    with start("run", write_config(tmp_path), "--db", database_url, "--export", tmp_path / "out.json") as command:
+def test_commands_follow_another_dispatcher_and_take_over_when_it_ends(
+    tmp_path: Path, database_url: str, worker: "subprocess.Popen[str]"
+) -> None:
+    """Meanwhile, a closed pipe changes nothing, and Ctrl-C cancels and exports the runs and exits with 130."""
+    store = Store(database_url)
+    store.ensure_schema()
+    wait_until(store.dispatcher_is_running)
+    with start("run", write_config(tmp_path), "--db", database_url, "--export", tmp_path / "a.json") as command:
         assert command.stdout is not None and command.stderr is not None
         command.stdout.close()
         command.stderr.close()
-        assert command.wait() == 0
-    assert json.loads((tmp_path / "out.json").read_text())["runs"][0]["status"] == "done"
+    assert command.returncode == 0
+    (run,) = json.loads((tmp_path / "a.json").read_text())["runs"]
+    assert run["status"] == "done" and [one.epoch for one in store.queue.runs()] == [1]
+
+    config = write_config(tmp_path, **LONG)
+    with start("run", config, "--db", database_url, "--export", tmp_path / "b.json") as command:
+        wait_until(lambda: any(last_checkpoint(store, run) > 0 for run in store.queue.runs()))
+        worker.send_signal(signal.SIGTERM)
+        worker.communicate()
+        wait_until(lambda: any(run.epoch == 2 for run in store.queue.runs()))
+        command.send_signal(signal.SIGINT)
+        _, err = command.communicate()
+    runs = json.loads((tmp_path / "b.json").read_text())["runs"]
+    assert (command.returncode, worker.returncode) == (130, 0) and "Traceback" not in err
+    assert [run["status"] for run in runs] == ["cancelled", "cancelled"] and len(runs[0]["rounds"]) > 1
+    assert store.queue.counts() == {"done": 1, "cancelled": 2} and not store.dispatcher_is_running()
 
 
 def test_an_unknown_option_does_not_import_torch() -> None:
