@@ -16,27 +16,25 @@ CONSOLE = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
 MODULE = re.compile(r"-m (engine|benchmarks\.\w+) ?(.*)")
 
 COMMANDS = [
-    pytest.param(module, arguments, id=f"{page.stem}: {module} {arguments}")
+    (page.name, module, arguments)
     for page in PAGES
     for block in CONSOLE.findall(page.read_text(encoding="utf-8"))
     for module, arguments in MODULE.findall(block)
 ]
-COMMANDS += [
-    pytest.param("engine", example, id=f"help of {name}: {example}")
-    for name, examples in EXAMPLES.items()
-    for example in examples
-]
+COMMANDS += [(f"help of {name}", "engine", example) for name, examples in EXAMPLES.items() for example in examples]
 
 
-@pytest.mark.parametrize(("module", "arguments"), COMMANDS)
-def test_a_documented_command_is_accepted(module: str, arguments: str) -> None:
-    if module != "engine":
-        assert find_spec(module)
-        return
-    given = parser().parse_args(shlex.split(arguments, comments=True))
-    if getattr(given, "preset", None):
-        assert given.scale in (None, *load_preset(given.preset).scales)
-
-
-def test_the_docs_have_commands() -> None:
+def test_documented_commands_are_accepted() -> None:
+    engine = parser()
+    for place, module, arguments in COMMANDS:
+        command = f"{place}: {module} {arguments}"
+        if module != "engine":
+            assert find_spec(module), command
+            continue
+        try:
+            given = engine.parse_args(shlex.split(arguments, comments=True))
+        except SystemExit:
+            pytest.fail(command)
+        if getattr(given, "preset", None):
+            assert given.scale in (None, *load_preset(given.preset).scales), command
     assert len(COMMANDS) > 20

@@ -60,17 +60,18 @@ def test_progress_is_called_for_every_round() -> None:
     assert calls == [(label, seed, r) for label in ("fedavg", "local_train") for seed in (0, 1) for r in (0, 1, 2)]
 
 
-@pytest.mark.parametrize("together", [2, 3, 64])
-def test_seeds_that_are_trained_together_give_the_results_of_each_alone(together: int) -> None:
-    seeds = CONFIG | {"seeds": [0, 1, 2, 3, 4]}
-    calls: list[tuple[str, int, int]] = []
-    result = run(
-        seeds | {"seeds_together": together},
-        progress=lambda config, result: calls.append((config.label, result.round, config.seed)),
-    )
-    assert equal_to_rounding(without_seconds(result.to_json()), without_seconds(run(seeds).to_json()))
-    of_first = [(round, seed) for label, round, seed in calls if label == "fedavg" and seed < together]
-    assert of_first == sorted(of_first)  # the seeds of a group reach each round together
+def test_seeds_that_are_trained_together_give_the_results_of_each_alone() -> None:
+    seeds = CONFIG | {"seeds": [0, 1, 2, 3]}
+    alone = without_seconds(run(seeds).to_json())
+    for together in (3, 64):
+        calls: list[tuple[str, int, int]] = []
+        result = run(
+            seeds | {"seeds_together": together},
+            progress=lambda config, result, calls=calls: calls.append((config.label, result.round, config.seed)),
+        )
+        assert equal_to_rounding(without_seconds(result.to_json()), alone), together
+        of_first = [(round, seed) for label, round, seed in calls if label == "fedavg" and seed < together]
+        assert of_first == sorted(of_first)  # the seeds of a group reach each round together
 
 
 @pytest.mark.slow
@@ -96,14 +97,15 @@ def test_the_table_of_rounds_has_means_of_the_table_of_clients() -> None:
     pd.testing.assert_series_equal(means.astype(float), expected, check_names=False, rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["personalized.loss", "global.loss", "train_loss"])
-def test_losses_of_clients_average_to_the_table_of_rounds(name: str) -> None:
+def test_losses_of_clients_average_to_the_table_of_rounds() -> None:
     result = run({**CONFIG, "training": {"rounds": 2, "local_steps": 1, "participation": 0.6}})
     keys = ["label", "seed", "round"]
-    means = result.clients_dataframe().groupby(keys, sort=False)[name].mean()
-    found = result.to_dataframe().set_index(keys)[name]
-    assert found.loc["fedavg"].notna().sum() == (4 if name == "train_loss" else 6)  # nothing is trained in round 0
-    pd.testing.assert_series_equal(means.astype(float), found, check_names=False, rtol=1e-6)
+    means = result.clients_dataframe().groupby(keys, sort=False)
+    found = result.to_dataframe().set_index(keys)
+    for name in ("personalized.loss", "global.loss", "train_loss"):
+        expected = means[name].mean().astype(float)
+        assert found.loc["fedavg", name].notna().sum() == (4 if name == "train_loss" else 6)  # round 0 trains nothing
+        pd.testing.assert_series_equal(expected, found[name], check_names=False, rtol=1e-6)
 
 
 def test_the_summary_aggregates_over_seeds() -> None:
@@ -142,10 +144,10 @@ def test_a_mistake_is_raised_before_training() -> None:
         run({**CONFIG, "partition": {"name": "classes_per_client", "classes_per_client": 11}}, progress=pytest.fail)
 
 
-@pytest.mark.parametrize("together", [1, 3])
+@pytest.mark.parametrize("together", [1, 2])
 def test_the_number_of_threads_is_restored(together: int) -> None:
     seen = set[int]()
-    config = {**CONFIG, "threads": 2, "seeds": [0, 1, 2], "seeds_together": together}
+    config = {**CONFIG, "algorithms": ["fedavg"], "threads": 2, "seeds_together": together}
     before = torch.get_num_threads()
     with threadpool_limits(1, user_api="blas"):
         result = run(config, progress=lambda *_: seen.update(blas_threads()))
@@ -158,7 +160,7 @@ def test_the_number_of_threads_is_restored(together: int) -> None:
 def test_without_threads_the_numbers_stay_as_they_are() -> None:
     seen = set[int]()
     with threadpool_limits(3, user_api="blas"):
-        run(CONFIG, progress=lambda *_: seen.update(blas_threads()))
+        run(CONFIG | {"algorithms": ["fedavg"]}, progress=lambda *_: seen.update(blas_threads()))
     assert seen == {3}
 
 
@@ -238,18 +240,13 @@ def test_final_runs_have_the_settings_that_tpe_drew(drawn: Result) -> None:
     assert {config.training.lr for config, _ in found.runs if config.study.role == "final"} == {lr[0], lr[2]}
 
 
-@pytest.mark.parametrize(
-    ("point", "words"),
-    [
-        (None, "is not a run of the file's config"),
-        ([1.5], "is not a run of the file's config"),
-        ([0.5, 0.5], "is not a run of the file's config"),
-        ([0.5], "trial 2 of 'fedavg' has several points"),
-    ],
-)
-def test_a_document_with_a_forged_point_is_refused(drawn: Result, point: Any, words: str) -> None:
+def test_a_document_with_a_forged_point_is_refused(drawn: Result) -> None:
     document = json.loads(drawn.to_json())
     forged = next(r for r in document["runs"] if r["study"]["trial"] == 2)
-    forged["study"]["point"] = point
-    with pytest.raises(InvalidConfig, match=words):
+    for point in (None, [1.5], [0.5, 0.5]):
+        forged["study"]["point"] = point
+        with pytest.raises(InvalidConfig, match="is not a run of the file's config"):
+            parse_export(json.dumps(document).encode(), Path("study.json"))
+    forged["study"]["point"] = [0.5]
+    with pytest.raises(InvalidConfig, match="trial 2 of 'fedavg' has several points"):
         parse_export(json.dumps(document).encode(), Path("study.json"))

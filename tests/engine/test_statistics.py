@@ -112,7 +112,7 @@ def test_only_methods_known_to_be_close_are_tied() -> None:
     assert near.is_level(0.005) and not wide.is_level(0.005) and not wide.is_clear
 
 
-@pytest.mark.parametrize(("blocks", "methods"), [(3, 2), (5, 2), (10, 2), (3, 5), (10, 5)])
+@pytest.mark.parametrize(("blocks", "methods"), [(3, 2), (10, 2), (3, 5), (10, 5)])
 def test_equal_methods_have_a_leader_in_at_most_5_percent_of_cases(blocks: int, methods: int) -> None:
     """1000 comparisons of client accuracies with 45 test samples each; the standard error of 0.05 is 0.007."""
     rng = np.random.default_rng(blocks * methods)

@@ -97,10 +97,12 @@ class OnOneDevice(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("model", ["mlr", "dnn"])
-@pytest.mark.parametrize("name", sorted(set(NAMES) - READS.keys()))
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [*((name, "dnn") for name in sorted(set(NAMES) - READS.keys())), ("fedavg", "mlr"), ("pfedhn", "mlr")],
+)
 def test_a_round_needs_no_values(name: str, model: str) -> None:
-    method, model = with_model(name, model)
+    method = {"name": name} | OPTIONS.get(name, {})
     run = on_cpu(method, model=MODELS[model], participation=0.75)
     loss = loss_without_values(run)
     assert loss.is_meta and len(loss) == 3
@@ -123,8 +125,16 @@ def test_batches_are_drawn_without_values() -> None:
         assert found.plan.counts == expected.plan.counts and found.numbers == expected.numbers
 
 
-@pytest.mark.parametrize("backend", ["loop", "batched", "fused"])
-@pytest.mark.parametrize("training", [{}, {"momentum": 0.9}, {"clip_norm": 1.0}, {"batch_size": "full"}], ids=str)
+@pytest.mark.parametrize(
+    ("training", "backend"),
+    [
+        ({"momentum": 0.9}, "loop"),
+        ({"momentum": 0.9}, "batched"),
+        ({"batch_size": "full"}, "fused"),
+        *(({"clip_norm": 1.0}, backend) for backend in ("loop", "batched", "fused")),
+    ],
+    ids=str,
+)
 def test_no_backend_and_no_option_needs_values(backend: str, training: dict[str, Any]) -> None:
     run = on_cpu("ditto", model=MODELS["dnn"], backend=backend, **training)
     loss = loss_without_values(run)

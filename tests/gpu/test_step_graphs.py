@@ -13,15 +13,17 @@ from engine.core.errors import Unsupported
 from engine.core.registry import ALGORITHMS
 from engine.simulation.simulate import Simulation
 from tests.gpu.test_reads import waiting_is_an_error
-from tests.gpu.test_rounds import FIVE
+from tests.gpu.test_rounds import ON_CPU
 from tests.support.builders import FEWER
 from tests.support.on_devices import MODELS, assert_same_models, assert_same_round, simulation
 
 pytestmark = pytest.mark.slow
 
 STEPS = 10
+FIVE = ("fedavg", "pfedme", "fedrep", "pfedhn", "plgu_grep")
+OPTIONS = ({"momentum": 0.9}, {"clip_norm": 0.1}, {"batch_size": "full"}, {"local_steps": None, "local_epochs": 6})
 CASES = [
-    *(pytest.param("cpu", name, model) for name in FIVE for model in ("mlr", "dnn", "cnn")),
+    *(pytest.param("cpu", name, model) for name, model in ON_CPU[:3]),
     *(pytest.param("cuda", name, model, marks=pytest.mark.gpu) for name in ALGORITHMS.names() for model in MODELS),
 ]
 
@@ -73,11 +75,17 @@ def test_rounds_are_the_same(device: str, name: str, model: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "training",
-    [{"momentum": 0.9}, {"clip_norm": 0.1}, {"batch_size": "full"}, {"local_steps": None, "local_epochs": 6}],
+    ("device", "name", "training"),
+    [
+        ("cpu", "ditto", {"local_steps": None, "local_epochs": 6}),
+        *(
+            pytest.param("cuda", name, training, marks=pytest.mark.gpu)
+            for name in ("fedavg", "pfedme", "ditto")
+            for training in OPTIONS
+        ),
+    ],
     ids=str,
 )
-@pytest.mark.parametrize("name", ["fedavg", "pfedme", "ditto"])
 def test_training_options_mean_the_same(
     device: str,
     name: str,

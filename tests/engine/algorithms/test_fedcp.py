@@ -57,35 +57,38 @@ def whole_loss(received: plain.Params, toward: torch.Tensor, lam: float):
     return loss
 
 
-@pytest.mark.parametrize("backend", ["loop", "batched", "fused"])
-@pytest.mark.slow
-def test_rounds_follow_the_paper(backend):
-    lam = 40.0
-    run = simulation({"name": "fedcp", "lam": lam}, model=DNN, participation=0.75, backend=backend)
+def test_rounds_follow_the_paper():
+    lam, settings = 40.0, {"model": DNN, "participation": 0.75}
+    runs = [simulation({"name": "fedcp", "lam": lam}, backend=b, **settings) for b in ("loop", "batched", "fused")]
+    run = runs[0]
     shared, head = dict(run.state.shared_params), part(run.task.initial_model(), run.task.model.head)
     heads = [head] * 4
-    for result in list(run.rounds())[1:]:
-        cohort = run.task.cohort(result.round)
+    for results in list(zip(*(run.rounds() for run in runs), strict=True))[1:]:
+        cohort = run.task.cohort(results[0].round)
         uploads = {}
         for i, batches in samples_of(run.task, cohort.clients, cohort.plan).items():
             start, toward = shared | heads[i], direction_of(heads[i])
             loss = whole_loss(shared, toward, lam)
-            walked = [plain.descend(start, batches[:t], loss=loss, trained=MOVING) for t in range(4)]
+            walked = [start]
+            for batch in batches:
+                walked.append(plain.descend(walked[-1], [batch], loss=loss, trained=MOVING))
             at = zip(walked[:3], batches, strict=True)
             losses = [float(F.cross_entropy(logits(p, x, toward), y)) for p, (x, y) in at]
-            assert result.arrays["train_loss"][i] == pytest.approx(sum(losses) / 3, rel=1e-9)
+            for result in results:
+                assert result.arrays["train_loss"][i] == pytest.approx(sum(losses) / 3, rel=1e-9)
             heads[i] = part(walked[3], head)
             halfway = {f"g.{n}": (heads[i][n] + shared[f"g.{n}"]) / 2 for n in head}
             uploads[i] = part(walked[3], shared) | halfway
         shared = plain.average(uploads, SIZES, ("body.", "cpn", "g."))
-    assert_close(run.state.shared_params, {n: shared[n] for n in run.state.shared_params}, EXACT)
-    assert_close(dict(run.state.personal_params), plain.stack(heads), EXACT)
-    predictor = run.algorithm.personalized(run.state, run.task)
-    for i in range(4):
-        x, _ = run.task.data.test.of_client(i)
-        expected = logits(shared | heads[i], x, direction_of(heads[i]))
-        torch.testing.assert_close(predictor.forward(predictor.of_client(i), x), expected, rtol=EXACT, atol=EXACT)
-    assert run.algorithm.global_model(run.state, run.task) is None
+    for run in runs:
+        assert_close(run.state.shared_params, {n: shared[n] for n in run.state.shared_params}, EXACT)
+        assert_close(dict(run.state.personal_params), plain.stack(heads), EXACT)
+        predictor = run.algorithm.personalized(run.state, run.task)
+        for i in range(4):
+            x, _ = run.task.data.test.of_client(i)
+            expected = logits(shared | heads[i], x, direction_of(heads[i]))
+            torch.testing.assert_close(predictor.forward(predictor.of_client(i), x), expected, rtol=EXACT, atol=EXACT)
+        assert run.algorithm.global_model(run.state, run.task) is None
 
 
 def test_while_both_heads_agree_the_policy_has_no_effect():

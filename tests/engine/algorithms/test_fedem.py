@@ -39,12 +39,10 @@ def alike(params: plain.Params) -> plain.Params:
 @pytest.mark.parametrize("training", VARIED_TRAINING, ids=str)
 @pytest.mark.parametrize("backend", ["loop", "batched", "fused"])
 def test_fedem_with_one_component_is_fedavg(backend: str, training: dict):
-    run, plainly = (trained(a, backend=backend, **training) for a in ({"name": "fedem", "K": 1}, "fedavg"))
+    run, plainly = (simulation(a, backend=backend, **training) for a in (TWO | {"K": 1}, "fedavg"))
+    of_fedem, of_fedavg = list(run.rounds()), list(plainly.rounds())
     assert_equal(row_of(run.state.components, 0), plainly.state.global_params)
     assert any("this is fedavg" in note for note in run.task.notes)
-    of_fedem, of_fedavg = (
-        list(simulation(a, backend=backend, **training).rounds()) for a in (TWO | {"K": 1}, "fedavg")
-    )
     for ours, theirs in zip(of_fedem, of_fedavg, strict=True):
         for n in ("train_loss", "personalized.accuracy", "personalized.loss"):
             assert n not in theirs.arrays or np.allclose(ours.arrays[n], theirs.arrays[n], 1e-9, 0, equal_nan=True)

@@ -89,15 +89,14 @@ def test_models_that_agree_do_not_move_towards_the_average():
     assert_close(personalized(run), personalized(trained("local_train", model=DNN, rounds=1)), 1e-12)
 
 
-@pytest.mark.slow
 def test_many_steps_make_the_predictions_on_public_samples_agree():
     spread = [
-        simulation(FEDMD | {"digest_steps": steps, "public_samples": 3}, model=DNN, rounds=4).rounds()
-        for steps in (0, 200)
+        simulation(FEDMD | {"digest_steps": steps, "public_samples": 3}, model=DNN, rounds=3).rounds()
+        for steps in (0, 100)
     ]
     alone, together = ([r.scalars["diagnostics.disagreement"] for r in rounds if r.round] for rounds in spread)
     assert alone[0] == together[0] == pytest.approx(0, abs=1e-20)
-    assert together[3] < alone[3]
+    assert together[2] < alone[2]
 
 
 def test_the_round_sends_logits_of_the_public_samples():

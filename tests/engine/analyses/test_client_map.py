@@ -83,16 +83,16 @@ def test_non_finite_models_are_refused() -> None:
         fit(models([1.0, 2.0, 3.0], [1.0, float("nan"), 3.0]))
 
 
-@pytest.mark.slow
 def test_three_clients_keep_their_distances() -> None:
     subject = finished(config())
-    last = found(subject).arrays["clients"][-1]
+    arrays = found(subject).arrays
+    last = arrays["clients"][-1]
     flat = torch.stack([torch.cat([p.flatten() for p in m.values()]) for m in subject.models.personalized])
     np.testing.assert_allclose(
         np.linalg.norm(last[:, None] - last[None], axis=-1), torch.cdist(flat.double(), flat.double()), rtol=1e-4
     )
-    assert found(subject).arrays["explained"].sum() == pytest.approx(1.0)
-    assert found(subject).arrays["shown"][-1] == pytest.approx(1.0)
+    assert arrays["explained"].sum() == pytest.approx(1.0)
+    assert arrays["shown"][-1] == pytest.approx(1.0)
 
 
 def test_the_replay_goes_from_the_initial_to_the_stored_models() -> None:

@@ -41,12 +41,11 @@ def test_eigenvalues_of_all_clients_equal_those_of_each() -> None:
     assert found.arrays["rise"][2] == pytest.approx(row["worst"] - row["loss"])
 
 
-@pytest.mark.slow
 def test_curvature_does_not_depend_on_the_block_size(monkeypatch) -> None:
-    run = subject_of("ditto", model={"name": "dnn", "hidden": 4})
-    whole = measures(run)
+    run, few = subject_of("local_train", model={"name": "dnn", "hidden": 4}), {"steps": 3, "vectors": 2}
+    whole = measures(run, **few)
     monkeypatch.setattr("engine.analyses.support.surface._STORED_BYTES", 800)
-    for mine, other in zip(measures(run), whole, strict=True):
+    for mine, other in zip(measures(run, **few), whole, strict=True):
         assert {n: mine[n] for n in ("eigenvalue", "trace", "worst")} == pytest.approx(
             {n: other[n] for n in ("eigenvalue", "trace", "worst")}
         )

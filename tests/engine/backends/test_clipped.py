@@ -23,7 +23,7 @@ from tests.support.builders import (
 )
 from tests.support.networks import batch_of, model_of, stacked
 from tests.support.reference import as_matrix, batches_of
-from tests.support.settings import PFEDME
+from tests.support.settings import DNN, PFEDME
 
 
 def clipped(gradient: np.ndarray, norm: float) -> np.ndarray:
@@ -73,8 +73,9 @@ def test_the_norm_covers_the_trained_parameters():
     assert torch.cat([g.flatten() for g in out.values()]).norm() == pytest.approx(1e-3)
 
 
-@pytest.mark.parametrize("model", ["mlr", {"name": "dnn", "hidden": 6}], ids=["mlr", "dnn"])
-@pytest.mark.parametrize("method", ["fedavg", {"name": "ditto", "lam": 0.5}, PFEDME])
+@pytest.mark.parametrize(
+    ("method", "model"), [("fedavg", "mlr"), ("fedavg", DNN), ({"name": "ditto", "lam": 0.5}, "mlr"), (PFEDME, DNN)]
+)
 def test_clipping_agrees_between_backends_and_chunks(method, model, monkeypatch):
     options = {"model": model, "clip_norm": 0.05, "momentum": 0.5, "local_epochs": 2, "participation": 0.75}
     expected = personalized(trained(method, backend="loop", **options))

@@ -19,7 +19,6 @@ from tests.support import images
 from tests.support.networks import batch_of, model_of, stacked
 
 GPU, BF16 = torch.device("cuda"), torch.bfloat16
-NETWORKS: dict[str, dict[str, Any]] = {"resnet18": {"width": 4}, "resnet50": {"width": 2}, "wrn28_10": {"width": 1}}
 SHAPE = (3, 8, 8)
 
 
@@ -98,24 +97,27 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return calls
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.slow
-def test_networks_of_several_clients_agree_with_a_loop_over_them(name: str) -> None:
-    assert_same_as_in_a_loop(name)
+@pytest.mark.parametrize(("name", "width"), [("resnet50", 2), ("wrn28_10", 1)])
+def test_a_network_and_its_gradients_are_those_of_pytorch(name: str, width: int) -> None:
+    model = model_of(name, shape=SHAPE, width=width)
+    model.module.double()
+    product = for_gpu(model, has_kernels=False)
+    assert not any(isinstance(layer, nn.Conv2d) for layer in product.module.modules())
+    x = torch.randn(2, *SHAPE, dtype=torch.float64)
+    for found, expected in zip(outputs_and_gradients(product, x), outputs_and_gradients(model, x), strict=True):
+        torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.slow
-def test_a_network_of_kernels_agrees_with_a_loop_over_clients(kernels: Counter[str]) -> None:
-    assert_same_as_in_a_loop("resnet18", has_kernels=True)
-    assert len(kernels) == 5
-
-
-def assert_same_as_in_a_loop(name: str, has_kernels: bool = False) -> None:
-    model = model_of(name, shape=SHAPE, **NETWORKS[name])
+def test_a_network_of_several_clients_agrees_with_a_loop_over_them(kernels: Counter[str]) -> None:
+    model = model_of("resnet18", shape=SHAPE, width=4)
     params = stacked(model, 2)
-    found, expected = results(Batched(for_gpu(model, has_kernels)), params), results(Loop(model), params)
-    for n, values in expected.items():
-        torch.testing.assert_close(found[n], values, rtol=1e-7, atol=1e-8, msg=lambda text, n=n: f"{n}: {text}")
+    expected = results(Loop(model), params)
+    for has_kernels in (False, True):
+        found = results(Batched(for_gpu(model, has_kernels)), params)
+        assert len(kernels) == 5 * has_kernels
+        for n, values in expected.items():
+            torch.testing.assert_close(found[n], values, rtol=1e-7, atol=1e-8, msg=lambda text, n=n: f"{n}: {text}")
 
 
 def test_normalizations_whose_sizes_are_no_powers_of_two_stay() -> None:

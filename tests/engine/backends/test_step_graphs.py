@@ -24,14 +24,19 @@ from tests.support.builders import FEWER, SIZES, assert_equal, federation, perso
 from tests.support.on_devices import MODELS
 from tests.support.taped import TapeRecorder
 
-METHODS = ("fedavg", "pfedme", "ditto", "fedrep")
-TRAINING = [
-    {"local_steps": 9},
-    {"local_steps": 9, "momentum": 0.9, "weight_decay": 0.01},
-    {"local_steps": 9, "clip_norm": 0.5},
-    {"local_epochs": 6},  # clients with fewer samples end earlier
-    {"local_steps": 6, "batch_size": "full"},
-    {"local_steps": 6, "batch_size": 3, "backend": "batched"},
+CASES = [  # each option with both models
+    ("fedavg", "mlr", {"local_steps": 9}),
+    ("fedrep", "dnn", {"local_steps": 9}),
+    ("pfedme", "mlr", {"local_steps": 9, "momentum": 0.9, "weight_decay": 0.01}),
+    ("ditto", "dnn", {"local_steps": 9, "momentum": 0.9, "weight_decay": 0.01}),
+    ("ditto", "mlr", {"local_steps": 9, "clip_norm": 0.5}),
+    ("fedavg", "dnn", {"local_steps": 9, "clip_norm": 0.5}),
+    ("fedavg", "mlr", {"local_epochs": 6}),  # clients with fewer samples end earlier
+    ("pfedme", "dnn", {"local_epochs": 6}),
+    ("pfedme", "mlr", {"local_steps": 6, "batch_size": "full"}),
+    ("fedrep", "dnn", {"local_steps": 6, "batch_size": "full"}),
+    ("ditto", "mlr", {"local_steps": 6, "batch_size": 3, "backend": "batched"}),
+    ("fedrep", "dnn", {"local_steps": 6, "batch_size": 3, "backend": "batched"}),
 ]
 
 
@@ -52,13 +57,8 @@ def assert_same_run(found: Simulation, expected: Simulation) -> None:
     assert_equal(personalized(found), personalized(expected))
 
 
-@pytest.mark.parametrize("training", TRAINING, ids=str)
-@pytest.mark.parametrize("model", ["mlr", "dnn"])
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.slow
+@pytest.mark.parametrize(("method", "model", "training"), CASES, ids=str)
 def test_results_are_the_same_bit_for_bit(method, model, training, monkeypatch):
-    if (method, model) == ("fedrep", "mlr"):
-        model = "dnn"  # it needs a body
     settings = {"model": MODELS[model], "backend": "fused", "participation": 0.75} | training
     for backend in (Fused, Batched):
         monkeypatch.setattr(backend, "chunk_size", lambda *_: 2)  # chunks of two clients and of one
@@ -70,7 +70,8 @@ def test_results_are_the_same_bit_for_bit(method, model, training, monkeypatch):
 @pytest.mark.parametrize("name", ALGORITHMS.names())
 @pytest.mark.slow
 def test_every_method_has_the_same_results(name):
-    method, settings = {"name": name} | FEWER.get(name, {}), {"model": MODELS["dnn"], "local_steps": 8}
+    method = {"name": name} | FEWER.get(name, {})
+    settings = {"model": MODELS["dnn"], "local_steps": 2 * LEAST_STEPS, "rounds": 1}
     assert_same_run(repeating(method, TapeRecorder(), **settings), simulation(method, **settings))
 
 

@@ -30,16 +30,6 @@ def test_all_numbers_sent_are_no_compression(compression):
     assert [r.scalars["bytes_up"] for r in rounds] == [r.scalars["bytes_up"] for r in expected]
 
 
-@pytest.mark.parametrize("name", METHODS)
-@pytest.mark.slow
-def test_every_method_sends_fewer_bytes_compressed(name):
-    options = {"model": SPLIT if supports(name, SPLIT) else "mlr", "rounds": 1}
-    _, plain = finished(name, **options)
-    _, rounds = finished(name, {"name": "qsgd", "bits": 8}, **options)
-    assert rounds[-1].diverged is None
-    assert rounds[-1].scalars["bytes_up"] < plain[-1].scalars["bytes_up"] or plain[-1].scalars["bytes_up"] == 0
-
-
 def test_what_was_sent_and_what_is_left_are_all_updates_of_a_client():
     run = simulation("fedavg")
     cohorts = [run.task.cohort_of([2, 0], 1), run.task.cohort_of([1, 2], 2)]  # client 2 twice, in other places
@@ -103,12 +93,22 @@ def test_each_kind_of_upload_has_a_remainder_of_its_own():
     assert left == {"models:head": [0, 0], "models:body": [0, 2, 0, 1], "models:other": [0, 0]}
 
 
-@pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("compression", [{"name": "top_k", "share": 0.1}, {"name": "qsgd", "feedback": True}], ids=str)
+CASES = [(name, {"name": "top_k", "share": 0.1}) for name in METHODS]
+CASES += [
+    (name, {"name": "qsgd", "bits": 8, "feedback": feedback})
+    for name, feedback in (("fedavg", True), ("scaffold", True), ("fedpac", True), ("fedmd", False), ("pfedhn", False))
+]
+
+
+@pytest.mark.parametrize(("name", "compression"), CASES, ids=str)
 @pytest.mark.slow
-def test_every_method_trains_with_feedback(name, compression):
-    run, rounds = finished(name, compression, model=SPLIT if supports(name, SPLIT) else "mlr")
+def test_every_method_trains_with_feedback_and_sends_fewer_bytes(name, compression):
+    model = SPLIT if supports(name, SPLIT) else "mlr"
+    plain = simulation(name, model=model, rounds=1)
+    *_, uncompressed = plain.rounds()
+    run, rounds = finished(name, compression, model=model)
     assert rounds[-1].diverged is None and rounds[-1].round == 2
+    assert rounds[1].scalars["bytes_up"] < uncompressed.scalars["bytes_up"] or uncompressed.scalars["bytes_up"] == 0
     assert ("diagnostics.residual_norm" in rounds[-1].arrays) == bool(run.channel.residual)
 
 

@@ -52,10 +52,9 @@ def test_a_study_tells_its_results_in_the_order_of_the_trials(optuna: Any) -> No
     assert s.next_point("ditto", 4, values | {0: 99.0}, points) != found, "the defaults count, too"
 
 
-@pytest.mark.slow
 def test_the_best_of_32_trials_beats_that_of_random_trials_where_there_is_something_to_learn(optuna: Any) -> None:
     found, random = [], []
-    for split in range(8):
+    for split in range(4):
         earlier = ended(split)[: tpe.STARTUP - 1]
         while len(earlier) < 31:  # the defaults are the 32nd
             u = tpe.next_point(earlier, 2, split, "toy", len(earlier) + 1)

@@ -468,7 +468,7 @@ def memory(path: Path, **options) -> int:
 
 
 def test_the_memory_of_a_file_is_estimated_without_reading_it(tmp_path):
-    rows, values = 20_000, 20_000 * 8
+    rows, values = 5_000, 5_000 * 8
     x = np.random.default_rng(0).standard_normal((rows, 8))
     frame = pd.DataFrame(x).assign(label=np.arange(rows) % 2)
     frame.to_csv(tmp_path / "own.csv", index=False)

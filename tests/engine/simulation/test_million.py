@@ -19,7 +19,7 @@ from tests.support.builders import FEWER, config, federation, simulation, suppor
 
 DNN = {"name": "dnn", "hidden": 4}
 SIZES = (6, 9, 4, 7, 5, 8)
-SETTINGS = {"rounds": 6, "participation": 0.5}
+SETTINGS = {"rounds": 4, "participation": 0.5}
 
 
 class Disk:
@@ -161,10 +161,10 @@ def test_a_large_run_has_rows_of_participants_only() -> None:
 @pytest.mark.parametrize("name", ALGORITHMS.names())
 @pytest.mark.slow
 def test_a_sample_has_the_values_that_all_clients_have(name: str) -> None:
-    every = until(run_of(name), 2)
+    every = until(run_of(name), 1)
     settings = with_sample(config(name, model=model_of(name), **SETTINGS), 3)
     run = Simulation(settings, data=federation(SIZES))
-    for found, whole in zip(until(run, 2), every, strict=True):
+    for found, whole in zip(until(run, 1), every, strict=True):
         known = None
         for n, values in found.arrays.items():
             if not n.startswith(("personalized.", "global.")):

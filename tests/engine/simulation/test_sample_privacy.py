@@ -67,7 +67,9 @@ def test_batches_depend_on_the_client_alone():
         assert alone.rows[0, step, :count].tolist() == plan.rows[place, step, :count].tolist()
 
 
-@pytest.mark.parametrize("method", ["fedavg", {"name": "ditto", "lam": 0.5}, "pfedme", "fedsam"])
+@pytest.mark.parametrize(
+    "method", ["fedavg", {"name": "ditto", "lam": 0.5}, {"name": "pfedme", "inner_steps": 2}, "fedsam"]
+)
 @pytest.mark.slow
 def test_backends_and_chunks_agree(method, monkeypatch):
     options = {"momentum": 0.5, "model": {"name": "dnn", "hidden": 4}, "participation": 0.75}
