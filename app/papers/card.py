@@ -5,7 +5,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -71,12 +71,15 @@ def _card(name: str, scale: str, stamp: object, _results: Results) -> Card:
 
 
 def drawn(results: Results) -> Card:
-    if not results.runs:
-        return Card()
+    return replace(in_words(results), picture=sketch(lambda: first_figure(results))) if results.runs else Card()
+
+
+def in_words(results: Results) -> Card:
+    """The card without its picture, which takes the longest."""
     claims = {verdict.claim.says: verdict.state for verdict in verdicts(results)}
     numbers = of_numbers(results)
     line = " · ".join(filter(None, [of_claims(list(claims.values()), is_alone=not numbers), numbers]))
-    return Card(sketch(lambda: first_figure(results)), line, claims)
+    return Card(verdict=line, claims=claims)
 
 
 def of_claims(states: Sequence[State], *, is_alone: bool = True) -> str:

@@ -95,6 +95,19 @@ def hostile_file(empty_file: Path) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def study_file(empty_file: Path) -> Path:
+    from tests.app.studies import compute, queue_study  # imports the worker
+
+    path = empty_file.with_name("study.db")
+    shutil.copy(empty_file, path)
+    store = Store(f"sqlite:///{path}")
+    queue_study(store)
+    compute(store)
+    store.close()
+    return path
+
+
 @pytest.fixture
 def empty_store(empty_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """Tables without rows."""
@@ -123,6 +136,18 @@ def hostile_store(hostile_file: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 def read_hostile_store(hostile_file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """As ``hostile_store``, one for all tests that write nothing."""
     yield from databases.read(hostile_file, monkeypatch)
+
+
+@pytest.fixture
+def study_store(study_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """``STUDY``: three methods, two trials each on three splits, one seed: all ended, with choices and final runs."""
+    yield from databases.copied(study_file, tmp_path / "study.db", monkeypatch)
+
+
+@pytest.fixture
+def read_study_store(study_file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """As ``study_store``, one for all tests that write nothing."""
+    yield from databases.read(study_file, monkeypatch)
 
 
 @pytest.fixture

@@ -22,27 +22,24 @@ opened = partial(open_page, "compare", experiment="1")
 TEN = clients(1000, a=[[i / 10 for i in range(10)]], b=[[i / 20 for i in range(10)]])
 
 
-@pytest.mark.parametrize(
-    ("section", "charts"),
-    [
-        ("accuracy", ["dumbbell", "ecdf"]),
-        ("clients", ["paired", "differences", "raster"]),
-        ("cost", ["curves", "cost", "effort"]),
-        ("settings", []),
-    ],
-)
-def test_only_the_open_section_is_drawn(read_store: Store, section: str, charts: list[str]) -> None:
-    page = opened(section=section)
-    assert [chart.proto.id.rpartition("-")[2] for chart in page.get("plotly_chart")] == charts
-
-
-def test_a_section_is_in_the_address_unless_it_is_the_first(read_store: Store) -> None:
+@pytest.mark.slow
+def test_only_the_open_section_is_drawn_and_in_the_address_unless_it_is_the_first(read_store: Store) -> None:
     page = opened()
     bar = next(one for one in page.segmented_control if one.label == "Section")
     assert bar.value == "accuracy" and "section" not in page.query_params
-    bar.set_value("cost").run()
-    assert page.query_params["section"] in ("cost", ["cost"])
-    assert "the cheapest" in page.header[0].value or "the lowest cost" in page.header[0].value
+    drawn = {
+        "accuracy": ["dumbbell", "ecdf"],
+        "clients": ["paired", "differences", "raster"],
+        "cost": ["curves", "cost", "effort"],
+        "settings": [],
+    }
+    for section, charts in drawn.items():
+        bar.set_value(section).run()
+        assert [chart.proto.id.rpartition("-")[2] for chart in page.get("plotly_chart")] == charts
+        bar = next(one for one in page.segmented_control if one.label == "Section")
+        if section == "cost":
+            assert page.query_params["section"] in ("cost", ["cost"])
+            assert "the cheapest" in page.header[0].value or "the lowest cost" in page.header[0].value
 
 
 def test_a_method_that_broke_off_is_not_the_cheapest(read_store: Store) -> None:
@@ -56,22 +53,16 @@ def test_a_method_that_broke_off_is_not_the_cheapest(read_store: Store) -> None:
 
 
 @pytest.mark.slow
-def test_the_method_of_the_cumulative_chart_is_method_a_of_the_pair(read_store: Store) -> None:
-    page = opened()
-    next(one for one in page.selectbox if one.label == "Highlight").set_value("Ditto").run()
-    next(one for one in page.segmented_control if one.label == "Section").set_value("clients").run()
-    assert next(one for one in page.selectbox if one.label == "Method A").value == "Ditto"
-
-
-@pytest.mark.slow
-def test_clients_are_chosen_from_a_list_and_stay_chosen_in_other_sections(read_store: Store) -> None:
-    page = opened()
-    assert "chosen" not in words(page)
+def test_clients_and_the_highlighted_method_stay_chosen_in_other_sections(read_store: Store) -> None:
+    page = opened(client="3,99,x")
+    assert "1 client chosen: 3" in words(page), "clients that the comparison lacks are ignored"
     page.multiselect(key="chosen_clients").set_value([7, 3]).run()
     assert page.query_params["client"] in ("3,7", ["3,7"])
     assert "2 clients chosen: 3 and 7" in words(page) and "dots: the chosen clients" in words(page)
+    next(one for one in page.selectbox if one.label == "Highlight").set_value("Ditto").run()
     next(one for one in page.segmented_control if one.label == "Section").set_value("clients").run()
     assert "2 clients chosen: 3 and 7" in words(page) and "[Client 7 in " in words(page)
+    assert next(one for one in page.selectbox if one.label == "Method A").value == "Ditto"
     page.button(key="clear_clients").click().run()
     assert "client" not in page.query_params and "chosen" not in words(page)
 
@@ -85,11 +76,6 @@ def test_the_lowest_tenth_of_a_method_is_chosen_by_one_click(read_store: Store) 
     assert means[lowest] == means.min()
     next(one for one in page.button if one.label == "Lowest 10 % under Ditto").click().run()
     assert page.query_params["client"] in (str(lowest), [str(lowest)])
-
-
-@pytest.mark.slow
-def test_clients_that_the_comparison_lacks_are_ignored(read_store: Store) -> None:
-    assert "1 client chosen: 3" in words(opened(client="3,99,x"))
 
 
 def test_a_dumbbell_marks_chosen_clients_below_their_rows() -> None:

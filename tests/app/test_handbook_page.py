@@ -115,7 +115,9 @@ def test_a_method_that_looks_for_groups_of_clients_finds_them_in_its_set_up() ->
     clustered = [name for name, partition in partitions.items() if partition == "feature_shift"]
     assert clustered == ["cfl", "cgpfl", "cgpfl_heur", "fl_hc", "ifca"]
     for name in clustered:
-        found = results(methods.experiment(ALGORITHMS.get(name)))
+        config = methods.experiment(ALGORITHMS.get(name)) | {"evaluation": {"every": 40}}
+        config["training"]["rounds"] = 40  # of 50
+        found = results(config)
         assert found[name].scalars["diagnostics.ari"] == 1, name
         accuracy = {one: result.scalars["personalized.mean"] for one, result in found.items()}
         assert accuracy[name] > accuracy["local_train"] > accuracy["fedavg"]

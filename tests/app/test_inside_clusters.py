@@ -80,21 +80,25 @@ def test_clusters_are_shown_with_contexts_changes_and_costs(read_store: Store) -
 
 
 @pytest.mark.slow
-def test_the_sliders_round_ends_the_shown_step(read_store: Store) -> None:
-    assert "Between rounds 3 and 4" in words(opened(id=HEUR, tab="clusters", round=4))
-    assert "Between rounds 2 and 4" in words(opened(id=HEUR, tab="clusters", round=4, since="evaluated"))
-    assert "Between rounds 1 and 4" in words(opened(id=HEUR, tab="clusters", round=4, since="first"))
-    assert "Between rounds 1 and 2" in words(opened(id=HEUR, tab="clusters", round=0))
-
-
-@pytest.mark.slow
-def test_the_number_of_clusters_is_that_of_the_last_estimate(read_store: Store) -> None:
+@pytest.mark.parametrize(
+    ("address", "step", "solved"),
+    [
+        ({"round": 0}, "1 and 2", 1),
+        ({"round": 2}, "1 and 2", 2),
+        ({"round": 4}, "3 and 4", 3),
+        ({"round": 4, "since": "evaluated"}, "2 and 4", 3),
+        ({"round": 4, "since": "first"}, "1 and 4", 3),
+    ],
+    ids=str,
+)
+def test_the_sliders_round_ends_the_shown_step_and_the_number_of_clusters_is_that_of_the_last_estimate(
+    address: dict[str, Any], step: str, solved: int, read_store: Store
+) -> None:
     at, values = read_store.metrics.scalars([HEUR], ["diagnostics.K_hat"])[HEUR]["diagnostics.K_hat"]
-    taken = dict(zip(at.tolist(), values.tolist(), strict=True))
-    for shown, solved in ((6, 3), (2, 2), (0, 1)):
-        text = words(opened(id=HEUR, tab="clusters", round=shown))
-        assert f"the heuristic chooses K = {taken[solved]:g}." in text
-        assert f"chose K = {taken[solved]:g} (round {solved})" in text
+    taken = dict(zip(at.tolist(), values.tolist(), strict=True))[solved]
+    text = words(opened(id=HEUR, tab="clusters", **address))
+    assert f"Between rounds {step}" in text
+    assert f"the heuristic chooses K = {taken:g}." in text and f"chose K = {taken:g} (round {solved})" in text
 
 
 def test_the_terms_are_those_of_their_round_if_uploads_are_lost(empty_store: Store) -> None:

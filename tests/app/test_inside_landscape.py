@@ -88,21 +88,17 @@ def test_before_it_is_computed_each_analysis_has_a_button_or_a_reason(filled_sto
 
 
 @pytest.mark.slow
-def test_the_landscape_shows_both_models_on_the_chosen_data(analysed: Store) -> None:
+def test_the_landscape_and_a_table_of_sharpness_show_both_models_on_the_chosen_data(analysed: Store) -> None:
     at = opened(DITTO, "landscape")
     assert len(at.get("plotly_chart")) == 5  # two surfaces, two planes, clients
+    (table,) = [frame.value for frame in at.dataframe]
+    assert table["Model"].tolist() == ["global", "global", "client 0's", "client 0's"]
+    assert "±" in table["Trace"].iloc[0] and "Rank correlation" in words(at)
     own = titles(at)
     assert "Global model on" in own and "Model of client 0 on" in own and "of all clients" not in own
     home = titles(opened(DITTO, "landscape", loss="home"))
     assert "Global model on 50 samples of all clients" in home and "Model of client 0 on" in home
     assert '"type":"surface"' in titles(opened(DITTO, "landscape", shape="hills"))
-
-
-@pytest.mark.slow
-def test_sharpness_is_a_table_of_both_models_on_both_data(analysed: Store) -> None:
-    (table,) = [frame.value for frame in opened(DITTO, "landscape").dataframe]
-    assert table["Model"].tolist() == ["global", "global", "client 0's", "client 0's"]
-    assert "±" in table["Trace"].iloc[0] and "Rank correlation" in words(opened(DITTO, "landscape"))
 
 
 def test_without_a_global_model_the_personalized_one_is_shown_on_both_data(analysed: Store) -> None:

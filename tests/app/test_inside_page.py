@@ -61,20 +61,19 @@ def test_without_runs_the_examples_can_be_loaded(empty_store: Store) -> None:
     assert not [button for button in opened(id=99999).button if button.key == "load_examples"]
 
 
-@pytest.mark.parametrize("name", ["id", "run"])
 @pytest.mark.parametrize(
-    ("number", "text"),
+    ("address", "text"),
     [
-        ("77", "Run 77 does not exist or was permanently deleted."),
-        ("", "“” is not a run number"),
-        ("x", "“x” is not a run number"),
-        ("9" * 40, f"“{'9' * 20}” is not a run number"),
+        ({"id": "77"}, "Run 77 does not exist or was permanently deleted."),
+        ({"id": ""}, "“” is not a run number"),
+        ({"run": "x"}, "“x” is not a run number"),
+        ({"id": "9" * 40}, f"“{'9' * 20}” is not a run number"),
     ],
 )
 def test_an_unknown_run_is_reported_instead_of_showing_another(
-    read_store: Store, name: str, number: str, text: str
+    read_store: Store, address: dict[str, str], text: str
 ) -> None:
-    page = opened(**{name: number})
+    page = opened(**address)
     assert text in words(page) and not page.segmented_control
     assert "[Open the newest run with results, run 8](/run?id=8)" in words(page)
 
@@ -82,15 +81,6 @@ def test_an_unknown_run_is_reported_instead_of_showing_another(
 def test_a_deleted_run_is_reported_as_in_the_trash(filled_store: Store) -> None:
     filled_store.trash.put([8])
     assert "Run 8 was deleted. You can restore it from the trash in the Library" in words(opened(id=8))
-
-
-@pytest.mark.slow
-def test_a_run_is_found_by_both_names_of_its_id(read_store: Store) -> None:
-    title = "What happened inside CGPFL K=3, seed 0?"
-    assert opened(id=7).title[0].value == opened(run=7).title[0].value == title
-    page = opened(run=7)
-    page.button(key="inside_Next seed").click().run()
-    assert page.title[0].value == "What happened inside CGPFL K=3, seed 1?"
 
 
 def test_without_an_address_the_newest_run_is_opened(read_store: Store) -> None:
@@ -158,11 +148,14 @@ def test_only_tabs_that_depend_on_the_round_have_the_slider(read_store: Store) -
     assert not opened(id=DITTO, tab="record").select_slider
 
 
+@pytest.mark.parametrize("name", ["id", "run"])
 @pytest.mark.slow
-def test_switching_seeds_keeps_the_rest_of_the_address(read_store: Store) -> None:
-    page = opened(id=DITTO, client=3, round=2)
+def test_switching_seeds_keeps_the_rest_of_the_address(read_store: Store, name: str) -> None:
+    page = opened(**{name: DITTO}, client=3, round=2)
+    assert page.title[0].value == "What happened inside Ditto, seed 0?"
     assert page.button(key="inside_Previous seed").disabled
     page.button(key="inside_Next seed").click().run()
+    assert page.title[0].value == "What happened inside Ditto, seed 1?"
     assert address(page, "id") == str(DITTO_AGAIN)
     assert (address(page, "client"), address(page, "round")) == ("3", "2")
     assert page.button(key="inside_Next seed").disabled
@@ -232,15 +225,13 @@ def test_a_gain_over_a_reference_without_this_client_is_not_shown(filled_store: 
 
 @pytest.mark.slow
 def test_a_client_stays_open_on_other_tabs(read_store: Store) -> None:
-    page = opened(id=DITTO, client=0)
-    for tab in ("landscape", "clients"):
-        page.segmented_control(key="address_tab").set_value(tab).run()
-        assert address(page, "client") == "0"
-    assert page.selectbox(key="client_number").value == 0
-    page = opened(id=DITTO, client=3, tab="landscape")
+    page = opened(id=DITTO, client=3)
+    page.segmented_control(key="address_tab").set_value("landscape").run()
+    assert address(page, "client") == "3"
     page.selectbox(key="landscape_client").set_value(0).run()
+    assert address(page, "client") == "0"
     page.segmented_control(key="address_tab").set_value("clients").run()
-    assert page.selectbox(key="client_number").value == 0
+    assert page.selectbox(key="client_number").value == 0 and address(page, "client") == "0"
     assert address(opened(id=DITTO, tab="landscape"), "client") is None
 
 

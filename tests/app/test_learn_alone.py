@@ -17,12 +17,11 @@ def place(samples: str) -> dict[str, str]:
     return {"samples": samples}
 
 
-@pytest.mark.parametrize("samples", ["10", "120"])
 @pytest.mark.slow
-def test_the_shipped_numbers_match_the_engine(samples: str) -> None:
-    run = run_of(STORY.steps(place(samples)))
+def test_the_shipped_numbers_match_the_engine() -> None:
+    run = run_of(STORY.steps(place("10")))
     run.advance(rotated_digits.ROUNDS)
-    seed, at = example().seeds.index(0), SAMPLES.index(samples)
+    seed, at = example().seeds.index(0), SAMPLES.index("10")
     for name, accuracy in zip(NAMES, run.now.accuracies, strict=True):
         assert accuracy.mean() == pytest.approx(example().lines[name][at, seed], abs=0.005)
 

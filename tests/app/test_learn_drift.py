@@ -78,7 +78,7 @@ def test_fedavg_stops_where_the_closed_form_says(E: int) -> None:
     np.testing.assert_allclose(there.round().server[-1], end, atol=1e-12)
 
 
-@pytest.mark.parametrize("E", [int(E) for E in STEPS])
+@pytest.mark.parametrize("E", [int(STEPS[0]), int(STEPS[-1])])
 def test_scaffold_converges_to_the_minimum(E: int) -> None:
     method = Method.untrained(CLIENTS, E, LR, START, is_corrected=True)
     for _ in range(400):

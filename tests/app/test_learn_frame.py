@@ -3,7 +3,7 @@
 import html
 import re
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -44,12 +44,6 @@ FIRST_STEP: dict[str, str] = {  # text of each story's second scene after a roun
 }
 
 
-@cache
-def unchanged(slug: str) -> AppTest:
-    """A story as it opens, for tests that only read it."""
-    return page(story=slug)
-
-
 def bodies(learn: AppTest) -> list[str]:
     return [h.proto.body for h in learn.get("html")]
 
@@ -84,55 +78,47 @@ def test_stories_use_different_parameters_in_the_address() -> None:
     assert len(set(names)) == len(names) and not {"story", "presenting"} & set(names)
 
 
+def test_every_scene_has_values_on_the_sliders() -> None:
+    for slug, story in stories().items():
+        for scene in story.scenes:
+            assert place_of(story, scene.place) == scene.place, slug
+            assert scene_at(story, scene.place) == scene, slug
+
+
 @pytest.mark.parametrize("slug", SLUGS)
-def test_every_scene_has_values_on_the_sliders(slug: str) -> None:
+def test_a_story_opens_complete_at_its_first_scene_and_hides_results_until_they_are_shown(slug: str) -> None:
     story = stories()[slug]
-    for scene in story.scenes:
-        assert place_of(story, scene.place) == scene.place
-        assert scene_at(story, scene.place) == scene
+    scene = story.scenes[0]
+    learn = page(story=slug)
+    assert learn.title[0].value == story.title
+    assert len(learn.get("plotly_chart")) >= 2 and all(figure.proto.alt for figure in learn.get("plotly_chart"))
+    assert learn.session_state.learn.desk.place == scene.place and set(learn.query_params) <= {"story"}
+    assert all(one.task in texts(learn) and one.answer in texts(learn) for one in exercises_of(story))
+    assert not any(scene.notes and scene.notes in texts(learn) for scene in story.scenes)
+    if not scene.question:
+        return
+    assert scene.question.text in texts(learn)
+    assert scene.finding not in texts(learn) and scene.text not in texts(learn)
+    hidden = results(learn)
+    learn.button(key="reveal").click().run()
+    assert scene.finding in texts(learn) and scene.text in texts(learn)
+    assert results(learn) != hidden
 
 
-@pytest.mark.parametrize("slug", SLUGS)
-def test_a_story_is_complete_before_training(slug: str) -> None:
-    learn = unchanged(slug)
-    assert learn.title[0].value == stories()[slug].title
-    assert len(learn.get("plotly_chart")) >= 2
-    assert all(figure.proto.alt for figure in learn.get("plotly_chart"))
+def test_a_story_with_exercises_has_three_and_notes_for_each_scene() -> None:
+    for slug, story in stories().items():
+        if exercises_of(story):
+            assert len(exercises_of(story)) == 3, slug
+            assert all(scene.notes for scene in story.scenes), slug
 
 
 @pytest.mark.parametrize("slug", SLUGS)
 @pytest.mark.slow
-def test_moving_a_slider_trains_and_updates_link_and_address(slug: str) -> None:
-    learn, story = page(story=slug), stories()[slug]
-    dial = story.dials(place_of(story, {}))[-1]
-    before = story.config(place_of(story, {}))
-    there = next(stop for stop in dial.stops if story.config(place_of(story, {dial.name: stop})) != before)
-    slider = next(slider for slider in learn.select_slider if slider.key == dial.name)
-    slider.set_value(there).run()
-    assert not learn.exception
-    assert learn.session_state.learn.desk.run.round > 0
-    assert learn.query_params[dial.name] == there
-    place = place_of(story, {dial.name: there})
-    config = opened_config(learn)
-    assert config == dict(story.config(place)) != dict(before)
-    assert parse_experiment(config).runs()
-
-
-@pytest.mark.parametrize("slug", SLUGS)
-def test_a_story_opens_at_its_first_scene(slug: str) -> None:
+def test_the_stepper_waits_for_play_a_step_trains_a_round_and_a_slider_trains_at_once(slug: str) -> None:
     story = stories()[slug]
-    learn = unchanged(slug)
-    assert learn.session_state.learn.desk.place == story.scenes[0].place
-    assert set(learn.query_params) <= {"story"}
-
-
-@pytest.mark.parametrize("slug", SLUGS)
-@pytest.mark.slow
-def test_a_step_of_the_stepper_sets_the_sliders_and_waits_for_play(slug: str) -> None:
-    scene = stories()[slug].scenes[1]
+    scene = story.scenes[1]
     learn = page(story=slug)
     learn.segmented_control(key="scene").set_value("b").run()
-    assert not learn.exception
     desk = learn.session_state.learn.desk
     assert desk.place == scene.place and learn.segmented_control(key="scene").value == "b"
     if scene.question:
@@ -140,31 +126,23 @@ def test_a_step_of_the_stepper_sets_the_sliders_and_waits_for_play(slug: str) ->
         assert scene.question.text in texts(learn) and scene.finding not in texts(learn)
     else:
         assert desk.is_playing
-
-
-@pytest.mark.parametrize("slug", SLUGS)
-def test_step_trains_a_round_and_updates_the_text(slug: str) -> None:
-    first_step, scene = FIRST_STEP.get(slug, "round 1"), stories()[slug].scenes[1]
-    learn = page(story=slug, **scene.place)
     assert len(learn.get("plotly_chart")) >= 2
     learn.button(key="step").click().run()
     assert not learn.exception
-    assert first_step in texts(learn)
+    assert FIRST_STEP.get(slug, "round 1") in texts(learn)
 
-
-@pytest.mark.parametrize("slug", SLUGS)
-@pytest.mark.slow
-def test_a_question_hides_the_results_until_they_are_shown(slug: str) -> None:
-    scene = stories()[slug].scenes[0]
-    if not scene.question:
-        pytest.skip("this scene asks nothing")
-    learn = page(story=slug)
-    assert scene.question.text in texts(learn)
-    assert scene.finding not in texts(learn) and scene.text not in texts(learn)
-    hidden = results(learn)
-    learn.button(key="reveal").click().run()
-    assert scene.finding in texts(learn) and scene.text in texts(learn)
-    assert results(learn) != hidden
+    dial, before, first = story.dials(scene.place)[-1], story.config(scene.place), place_of(story, {})
+    others = [stop for stop in dial.stops if stop != first[dial.name]]
+    there = next(stop for stop in others if story.config({**scene.place, dial.name: stop}) != before)
+    learn.select_slider(key=dial.name).set_value(there).run()
+    assert not learn.exception
+    assert learn.session_state.learn.desk.run.round > 0
+    place = place_of(story, {**scene.place, dial.name: there})
+    assert learn.session_state.learn.desk.place == place
+    assert learn.query_params[dial.name] == there
+    config = opened_config(learn)
+    assert config == dict(story.config(place)) != dict(before)
+    assert parse_experiment(config).runs()
 
 
 @pytest.mark.slow
@@ -183,36 +161,17 @@ def test_a_run_that_ends_shows_the_finding_beside_the_guess() -> None:
     assert scene.finding in shown_text
 
 
-def test_play_needs_no_guess_and_ends_guessing() -> None:
+def test_play_ends_guessing_and_turns_into_pause_and_reset_discards_the_run() -> None:
     learn = page()
     assert not learn.pills[0].disabled
     learn.button(key="play").click().run()
-    assert not learn.exception
-    assert learn.session_state.learn.desk.run.round > 0
-    assert learn.pills[0].disabled
-
-
-def test_play_turns_into_pause() -> None:
-    learn = page()
+    assert learn.session_state.learn.desk.run.round > 0 and "This run, round " in texts(learn)
+    assert learn.pills[0].disabled and learn.button(key="play").label == "Pause"
     learn.button(key="play").click().run()
-    assert learn.button(key="play").label == "Pause"
-    learn.button(key="play").click().run()
-    assert not learn.exception
     assert not learn.session_state.learn.desk.is_playing
-
-
-def test_reset_discards_a_trained_round() -> None:
-    learn = page()
-    learn.button(key="step").click().run()
-    assert "This run, round 1:" in texts(learn)
     learn.button(key="reset").click().run()
+    assert not learn.exception
     assert "This run: press Play" in texts(learn)
-
-
-def test_the_first_story_needs_no_parameter_in_the_address() -> None:
-    learn = page()
-    assert learn.title[0].value == stories()[SLUGS[0]].title
-    assert not learn.query_params
 
 
 @pytest.mark.parametrize("slug", ["nonsense", ""])
@@ -225,6 +184,7 @@ def test_an_unknown_story_opens_the_first(slug: str) -> None:
 def test_next_goes_through_the_scenes_and_then_to_the_next_story() -> None:
     first, second = (stories()[slug] for slug in SLUGS[:2])
     learn = page()
+    assert learn.title[0].value == first.title and not learn.query_params
     assert learn.button(key="previous").disabled
     for scene in first.scenes[1:]:
         learn.button(key="next").click().run()
@@ -261,18 +221,6 @@ def test_a_story_pauses_and_keeps_its_state_while_another_is_open() -> None:
     assert desk.place == {"samples": "60"} and desk.run.round > 0 and not desk.is_playing
 
 
-@pytest.mark.parametrize("slug", SLUGS)
-def test_a_story_has_three_exercises_notes_for_each_scene_and_a_handout(slug: str) -> None:
-    story = stories()[slug]
-    if not exercises_of(story):
-        pytest.skip("a story without exercises")
-    assert len(exercises_of(story)) == 3
-    assert all(scene.notes for scene in story.scenes)
-    learn = unchanged(slug)
-    assert all(one.task in texts(learn) and one.answer in texts(learn) for one in exercises_of(story))
-    assert not any(scene.notes in texts(learn) for scene in story.scenes)
-
-
 def test_presenting_is_one_sentence_one_figure_and_the_controls() -> None:
     learn = AppTest.from_file(str(VIEWS / "learn.py"), default_timeout=ENOUGH_S)
     learn.session_state["presenting"] = True
@@ -284,13 +232,14 @@ def test_presenting_is_one_sentence_one_figure_and_the_controls() -> None:
     assert not learn.caption and not learn.header and "Open in Set up" not in texts(learn)
 
 
-def test_exit_ends_the_presentation() -> None:
-    learn = page(presenting="true", story="alone")
+def test_exit_ends_the_presentation_and_keeps_the_rest_of_the_address() -> None:
+    learn = page(presenting="true", story="alone", samples="60")
+    assert learn.query_params["presenting"] == "true"
     learn.session_state["presenting"] = True
     learn.run()
     learn.button(key="exit").click().run()
     assert not learn.exception
-    assert "presenting" not in learn.query_params
+    assert "presenting" not in learn.query_params and learn.query_params["samples"] == "60"
     assert learn.title[0].value == stories()["alone"].title
 
 
@@ -301,8 +250,3 @@ def test_a_slide_can_skip_to_the_next_story_until_the_last() -> None:
     learn.button(key="skip").click().run()
     assert learn.query_params["story"] == SLUGS[-1]
     assert learn.button(key="skip").disabled
-
-
-def test_the_rest_of_the_address_stays() -> None:
-    learn = page(presenting="true", story="alone", samples="60")
-    assert learn.query_params["presenting"] == "true"

@@ -70,10 +70,9 @@ def test_similarity_is_the_correlation_of_pixels() -> None:
     np.testing.assert_allclose(similarity(one[:1], one[1:]), expected)
 
 
-@pytest.mark.parametrize(("batch", "noise"), [("4", "0"), ("1", "3")])
-def test_the_shipped_numbers_match_the_run(batch: str, noise: str) -> None:
-    shipped = example().lines[LINES[noise]][BATCHES.index(batch), example().seeds.index(0)]
-    assert after(ROUNDS, batch, float(noise)).value == pytest.approx(shipped, abs=1e-3)
+def test_the_shipped_numbers_match_the_run() -> None:
+    shipped = example().lines[LINES["1"]][BATCHES.index("4"), example().seeds.index(0)]
+    assert after(ROUNDS, "4", 1.0).value == pytest.approx(shipped, abs=1e-3)
 
 
 def test_larger_batches_and_more_noise_hide_more() -> None:

@@ -191,6 +191,7 @@ def test_a_card_has_the_log_and_retries_with_the_same_seed(store: Store) -> None
     page = opened()
     advice = words(page)
     assert page.header[0].value == "What went wrong?"
+    assert page.button(key="trouble_1_retry").label == "Retry with the same seed"
     assert "FedAvg, seed 0 failed before its first round." in advice
     assert "exit by signal 9" in advice and "second line" in advice
     page.button(key="trouble_1_retry").click().run()
@@ -201,15 +202,16 @@ def test_a_card_has_the_log_and_retries_with_the_same_seed(store: Store) -> None
 
 
 @pytest.mark.slow
-def test_a_card_retries_only_runs_without_a_retry(store: Store) -> None:
-    for _ in range(2):
+def test_a_card_retries_all_runs_without_a_retry_at_once(store: Store) -> None:
+    for _ in range(3):
         end(store, "failed", "the data set is gone")
     store.queue.rerun([1])
     page = opened()
-    assert page.button(key="trouble_1_retry").label == "Retry with the same seed"
+    assert page.button(key="trouble_1_retry").label == "Retry all 2 with the same seeds"
     page.button(key="trouble_1_retry").click().run()
-    assert [run.seed for run in store.queue.waiting()] == [0, 1, 0, 1]
-    assert "[Retried as run 5 and run 6](/live?runs=5%2C6)" in words(page)
+    waiting = [(run.algorithm, run.seed) for run in store.queue.waiting()]
+    assert waiting == [("local_train", 1), ("fedavg", 0), ("fedavg", 1), ("local_train", 0)]
+    assert "[Retried as run 5, run 6 and run 7](/live?runs=5%2C6%2C7)" in words(page)
 
 
 @pytest.mark.slow
@@ -230,16 +232,6 @@ def test_a_card_links_to_a_run_with_rounds(store: Store) -> None:
     end(store, "failed", "something else")
     advice = words(opened())
     assert "[Look inside](/run?id=1)" in advice and "[Look inside](/run?id=2)" not in advice
-
-
-@pytest.mark.slow
-def test_several_runs_are_retried_at_once(store: Store) -> None:
-    for _ in range(2):
-        end(store, "failed", "the data set is gone")
-    page = opened()
-    assert page.button(key="trouble_1_retry").label == "Retry all 2 with the same seeds"
-    page.button(key="trouble_1_retry").click().run()
-    assert [run.seed for run in store.queue.waiting()] == [0, 1, 0, 1]
 
 
 def test_a_diverged_run_offers_a_third_of_its_learning_rate(store: Store) -> None:

@@ -53,22 +53,25 @@ def dialog() -> AppTest:
     return page
 
 
+CAPTIONS = ("alt", "also", "caption")
+CAPTION = re.compile(rf"\b(?:{'|'.join(CAPTIONS)})=")
 HINT = re.compile(r"(?i)\b(?:click|double-click|drag|hover|mouse|press|scroll|slider|tap|tooltip)")
 
 
 def printed_texts(file: Path) -> Iterator[str]:
     """The string constants in a file that a figure for a paper may print: all of a chart, and captions of a view."""
-    tree, is_chart = ast.parse(file.read_text()), "charts" in file.parts
+    text, is_chart = file.read_text(), "charts" in file.parts
+    if not is_chart and not CAPTION.search(text):
+        return
+    nodes = list(ast.walk(ast.parse(text)))
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    docstrings = {ast.get_docstring(node, clean=False) for node in ast.walk(tree) if isinstance(node, documented)}
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-    captions = (word.value for call in calls for word in call.keywords if word.arg in ("alt", "also", "caption"))
-    for part in [tree] if is_chart else captions:
-        texts = (node.value for node in ast.walk(part) if isinstance(node, ast.Constant))
-        yield from (text for text in texts if isinstance(text, str) and text not in docstrings)
+    docstrings = {ast.get_docstring(node, clean=False) for node in nodes if isinstance(node, documented)}
+    words = (word for node in nodes if isinstance(node, ast.Call) for word in node.keywords)
+    captions = (part for word in words if word.arg in CAPTIONS for part in ast.walk(word.value))
+    values = (node.value for node in (nodes if is_chart else captions) if isinstance(node, ast.Constant))
+    yield from (value for value in values if isinstance(value, str) and value not in docstrings)
 
 
-@pytest.mark.slow
 def test_no_caption_or_label_of_a_chart_has_instructions_for_the_screen() -> None:
     files = sorted(Path(app.__file__).parent.rglob("*.py"))
     texts = [(file.name, text) for file in files for text in printed_texts(file)]
@@ -107,15 +110,22 @@ def test_inside_a_run_offers_the_charts_of_the_open_tab(read_store: Store) -> No
 
 
 @pytest.mark.slow
-def test_the_preview_has_the_chosen_size() -> None:
+def test_the_preview_has_the_chosen_size_and_the_choices_are_kept_for_the_next_figure() -> None:
     page = dialog()
     assert 'src="data:image/svg+xml;base64,' in preview(page) and "width:3.25in" in preview(page)
+    assert [button.label for button in page.get("download_button")] == ["Download PDF", "Download SVG"]
     page.selectbox(key="paper_width").set_value("icml2").run()
     assert "width:6.75in" in preview(page)
-    page.selectbox(key="paper_width").set_value("other").run()
-    page.number_input(key="paper_inches").set_value(4.2).run()
+    page.selectbox(key="paper_width").set_value("other")
+    page.selectbox(key="paper_font").set_value("cm").run()
+    page.number_input(key="paper_inches").set_value(4.2)
+    page.number_input(key="paper_size").set_value(9.0).run()
     assert "width:4.2in" in preview(page)
-    assert [button.label for button in page.get("download_button")] == ["Download PDF", "Download SVG"]
+    page.toggle(key="is_open").set_value(False).run()
+    assert not page.selectbox
+    page.toggle(key="is_open").set_value(True).run()
+    assert page.selectbox(key="paper_font").value == "cm" and page.number_input(key="paper_size").value == 9.0
+    assert "width:4.2in" in preview(page)
 
 
 @pytest.mark.slow
@@ -129,20 +139,9 @@ def test_panels_are_in_the_chosen_order_and_write_the_caption() -> None:
 
 
 @pytest.mark.slow
-def test_the_choices_are_kept_for_the_next_figure() -> None:
-    page = dialog()
-    page.selectbox(key="paper_font").set_value("cm").run()
-    page.number_input(key="paper_size").set_value(9.0).run()
-    page.toggle(key="is_open").set_value(False).run()
-    assert not page.selectbox
-    page.toggle(key="is_open").set_value(True).run()
-    assert page.selectbox(key="paper_font").value == "cm" and page.number_input(key="paper_size").value == 9.0
-
-
-@pytest.mark.slow
 def test_a_figure_without_room_for_its_marks_is_refused_with_advice() -> None:
     page = dialog()
-    page.number_input(key="paper_height").set_value(0.5).run()
+    page.number_input(key="paper_height").set_value(0.5)
     page.number_input(key="paper_size").set_value(24.0).run()
     assert "choose a larger figure or a smaller font" in page.warning[0].value and not page.exception
 

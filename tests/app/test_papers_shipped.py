@@ -13,7 +13,7 @@ import yaml
 from app.actions import exchange
 from app.data import preset_catalog, queries, shipped
 from app.data.preset_catalog import known, preset_runs
-from app.papers.card import SHIPPED, drawn, shipped_cards
+from app.papers.card import SHIPPED, drawn, in_words, shipped_cards
 from app.papers.figures import first_figure, panels_of
 from app.papers.preset_progress import standing
 from app.papers.results import results_of
@@ -134,13 +134,19 @@ def test_every_shipped_card_matches_its_numbers() -> None:
     cards = shipped_cards(SHIPPED)
     files = [*shipped.FOLDER.glob("*.json"), *shipped.STUDIES.glob("*.zip.xz")]
     assert set(cards) == {".".join(path.name.split(".")[:2]) for path in files}
+    kinds = set()
     for name, card in cards.items():
         preset, scale = known()[name.split(".")[0]], name.split(".")[1]
         assert card["of"] == shipped.checksum(preset, scale), f"{name}: python -m benchmarks.paper_cards"
+        assert card["picture"], name
         if not preset.is_study:  # the test below loads the study
-            now = drawn(shipped_results(preset, scale))
+            results = shipped_results(preset, scale)
+            now = in_words(results)
             assert (card["verdict"], card["claims"]) == (now.verdict, now.claims), name
-            assert bool(card["picture"]) == bool(now.picture), name
+            kind = (preset.view and preset.view.panels, bool(preset.paper))
+            if kind not in kinds:  # the first of each
+                assert drawn(results).picture, name
+                kinds.add(kind)
 
 
 @pytest.mark.slow
@@ -155,7 +161,7 @@ def test_the_shipped_study_opens_with_its_finding_and_all_its_runs(empty_store: 
     assert {run.digest for run in planned} < {run.digest for run in empty_store.queue.runs()}
     assert empty_store.experiments.get(1).example and len(empty_store.studies.choices(1)) == 30
     assert exchange.load_study(preset, "quick").id == 1 and len(empty_store.experiments.list()) == 1
-    assert verdict in words(open_page("study")) and verdict in words(opened())
+    assert verdict in words(open_page("study"))
     page = opened(preset="study-digits")
     assert f"{verdict}." in words(page) and "Shipped result" not in words(page)
     assert "[Open the study](/study?experiment=1)" in words(page)

@@ -15,7 +15,7 @@ from engine.exchange.records import load_result
 from engine.export.document import run_document
 from storage import Store
 from tests.app.pages import open_page, words
-from tests.app.studies import STUDY, compute, queue_study
+from tests.app.studies import STUDY, queue_study
 from tests.support.presses import press_during, reported
 
 opened = partial(open_page, "papers")
@@ -51,7 +51,7 @@ def test_a_press_before_a_study_is_queued_queues_nothing_and_the_page_says_so(
 
 
 @pytest.mark.slow
-def test_a_study_can_be_queued_followed_and_opened(empty_store: Store) -> None:
+def test_a_study_can_be_queued_and_followed(empty_store: Store) -> None:
     assert "Not run yet: 18 trials on validation data, then at most 18 final runs." in words(opened())
     page = opened(preset="tiny-study")
     assert "18 trials on validation data, then at most 18 final runs." in words(page)
@@ -61,11 +61,15 @@ def test_a_study_can_be_queued_followed_and_opened(empty_store: Store) -> None:
     assert text in words(page) and text in words(opened())
     assert "[Open the study](/study?experiment=1)" in words(page) and "[Watch live](/live?experiment=1)" in words(page)
     assert not [button for button in page.button if button.key.startswith("papers_run")]
-    compute(empty_store)
+
+
+@pytest.mark.slow
+def test_a_finished_study_shows_its_finding_and_can_be_opened(read_study_store: Store) -> None:
     title = open_page("study").title[0].value
     page = opened(preset="tiny-study")
+    assert "[Open the study](/study?experiment=1)" in words(page)
     assert f"{title}." in words(page) and "Trials" not in words(page) and "Watch live" not in words(page)
-    assert title in words(opened()) and "data:image/svg+xml," in words(opened())
+    assert title in (cards := words(opened())) and "data:image/svg+xml," in cards
     assert "36 trials on validation data" in words(opened(preset="tiny-study", scale="paper"))
 
 
@@ -78,22 +82,24 @@ def test_a_study_is_found_by_its_settings(empty_store: Store) -> None:
     assert found is not None and found.experiment.id == named.id and study_result(preset, "paper").own is None
 
 
-@pytest.mark.slow
-def test_a_shipped_study_has_the_numbers_that_were_computed(
-    empty_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    preset = preset_catalog.known()["tiny-study"]
-    monkeypatch.setattr(shipped, "STUDIES", tmp_path / "studies")
+def test_a_study_that_has_not_finished_cannot_be_shipped(empty_store: Store) -> None:
     queue_study(empty_store)
     with pytest.raises(SystemExit, match="no finished study"):
         study_results.main(["tiny-study", "--db", empty_store.url])
-    compute(empty_store)
-    study_results.main(["tiny-study", "--db", empty_store.url])
+
+
+@pytest.mark.slow
+def test_a_shipped_study_has_the_numbers_that_were_computed(
+    study_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    preset = preset_catalog.known()["tiny-study"]
+    monkeypatch.setattr(shipped, "STUDIES", tmp_path / "studies")
+    study_results.main(["tiny-study", "--db", study_store.url])
     copy = exchange.load_study(preset, "quick")
-    first, second = (numbers(empty_store, experiment) for experiment in (1, copy.id))
+    first, second = (numbers(study_store, experiment) for experiment in (1, copy.id))
     assert len(first) > 18 and first == second
     chosen = [
-        [(choice.entry, choice.split, choice.trial) for choice in empty_store.studies.choices(experiment)]
+        [(choice.entry, choice.split, choice.trial) for choice in study_store.studies.choices(experiment)]
         for experiment in (1, copy.id)
     ]
     assert chosen[0] == chosen[1] and copy.example

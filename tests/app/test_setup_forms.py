@@ -105,12 +105,13 @@ def draw_one(kind: str, values: dict) -> None:
     st.session_state["chosen"] = Form("form").options(dict(every_options_class())[kind], values, "at")
 
 
-@pytest.mark.parametrize(("kind", "options"), every_options_class())
-def test_every_registered_entry_has_a_valid_form(kind, options):
-    needed = {p.name: "file.npz" for p in parameters_of(options) if p.required}
-    page = AppTest.from_function(draw_one, kwargs={"kind": kind, "values": needed}).run()
-    assert not page.exception
-    assert options.model_validate(page.session_state["chosen"]) == options.model_validate(needed)
+@pytest.mark.slow
+def test_every_registered_entry_has_a_valid_form():
+    for kind, options in every_options_class():
+        needed = {p.name: "file.npz" for p in parameters_of(options) if p.required}
+        page = AppTest.from_function(draw_one, kwargs={"kind": kind, "values": needed}).run()
+        assert not page.exception, kind
+        assert options.model_validate(page.session_state["chosen"]) == options.model_validate(needed), kind
 
 
 def test_one_of_several_words_is_kept_and_can_be_typed():

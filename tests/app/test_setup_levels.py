@@ -10,6 +10,7 @@ from engine.config.schema import parse_experiment
 from storage import Store
 from tests.app.samples import DIGITS
 from tests.app.test_setup import expand, expanders, messages, opened, queue_button, written
+from tests.app.test_setup_tuning import spaces
 
 ADVANCED = DEFAULT | {
     "dataset": {"name": "digits", "standardize": True},
@@ -44,31 +45,32 @@ def test_the_first_level_has_data_split_methods_and_rounds(empty_store: Store):
     assert numbers == [f"{split}.num_clients", f"{split}.classes_per_client", "m3.ditto.lam", "training.rounds"]
 
 
-@pytest.mark.parametrize("is_open", [False, True])
 @pytest.mark.slow
-def test_a_link_keeps_collapsed_options(is_open: bool, empty_store: Store):
+def test_a_link_keeps_collapsed_options_and_names_what_differs_from_the_defaults(empty_store: Store):
     page = opened(ADVANCED)
-    if is_open:
-        for expander in ("m1", "m2", "advanced"):
-            expand(page, expander)
+    assert expanders(page) == [
+        "More · label “tuned”, finetune steps 3 and momentum 0.9",
+        "More · personal learning rate 0.3 and learning rate swept",
+        "Advanced · standardize, minimum samples 3, unseen clients 0.25 and 8 more",
+    ]
     assert digests(written(page)) == digests(ADVANCED)
     page.number_input(key="setup_form.training.rounds").set_value(8).run()
-    assert digests(written(page)) == digests(ADVANCED | {"training": ADVANCED["training"] | {"rounds": 8}})
+    changed = ADVANCED | {"training": ADVANCED["training"] | {"rounds": 8}}
+    assert digests(written(page)) == digests(changed)
+    for expander in ("m1", "m2", "advanced"):
+        expand(page, expander)
+    assert digests(written(page)) == digests(changed)
+    page.number_input(key="setup_form.training.rounds").set_value(7).run()
+    assert digests(written(page)) == digests(ADVANCED)
 
 
 @pytest.mark.parametrize("name", preset_names())
 @pytest.mark.slow
 def test_a_preset_opens_with_the_same_runs(name: str, empty_store: Store):
     config = load_preset(name).configs("quick")[0]
-    assert digests(written(opened(config))) == digests(config)
-
-
-def test_a_closed_fold_names_what_differs_from_the_defaults(empty_store: Store):
-    assert expanders(opened(ADVANCED)) == [
-        "More · label “tuned”, finetune steps 3 and momentum 0.9",
-        "More · personal learning rate 0.3 and learning rate swept",
-        "Advanced · standardize, minimum samples 3, unseen clients 0.25 and 8 more",
-    ]
+    shown = written(opened(config))
+    assert digests(shown) == digests(config)
+    assert "tune" not in config or spaces(shown) == spaces(config)
 
 
 @pytest.mark.slow
@@ -86,6 +88,7 @@ def test_another_data_set_has_its_own_defaults(empty_store: Store):
     assert expanders(page)[-1] == "Advanced · standardize"
     page.selectbox(key="setup_form.dataset.name").set_value("synthetic").run()
     assert expanders(page)[-1] == "Advanced" and "standardize" not in written(page)["dataset"]
+    assert written(page)["partition"]["name"] == "natural" and not queue_button(page).disabled
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,8 @@ INVALID: dict[str, dict[str, str]] = {
 def client(empty_store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
     """Our routes, and pages of Streamlit that answer "fine"."""
     people_sign_in(monkeypatch)
-    store_experiment(empty_store, DIGITS | {"algorithms": ["fedavg"], "seeds": [0]})
+    training = {"rounds": 1, "local_steps": 1}
+    store_experiment(empty_store, DIGITS | {"algorithms": ["fedavg"], "seeds": [0], "training": training})
 
     def answer(request: Request) -> PlainTextResponse:
         return PlainTextResponse("fine")
@@ -97,23 +98,23 @@ def sent(client: TestClient, path: str, cookies: dict[str, str], method: str = "
     return client.request(method, path, headers={"Cookie": "; ".join(f"{k}={v}" for k, v in cookies.items())})
 
 
-@pytest.mark.parametrize("kind", INVALID)
-def test_an_invalid_cookie_gets_nothing(kind: str, client: TestClient) -> None:
-    for path in GUARDED:
-        refused = sent(client, path, INVALID[kind])
-        assert refused.status_code == 401 and set(refused.json()) == {"problem"}, path
-        assert refused.headers["Cache-Control"] == "no-store"
+def test_an_invalid_cookie_gets_nothing(client: TestClient) -> None:
+    for kind, cookies in INVALID.items():
+        for path in GUARDED:
+            refused = sent(client, path, cookies)
+            assert refused.status_code == 401 and set(refused.json()) == {"problem"}, (kind, path)
+            assert refused.headers["Cache-Control"] == "no-store", (kind, path)
 
 
-@pytest.mark.parametrize("path", PUBLIC)
-def test_what_the_button_to_sign_in_needs_is_public(path: str, client: TestClient) -> None:
-    assert sent(client, path, {}).status_code == 200
+def test_what_the_button_to_sign_in_needs_is_public(client: TestClient) -> None:
+    for path in PUBLIC:
+        assert sent(client, path, {}).status_code == 200, path
 
 
-@pytest.mark.parametrize("role", PEOPLE)
-def test_everyone_who_signed_in_reads_the_feed(role: Any, client: TestClient) -> None:
-    answer = sent(client, FEED, cookie(claims(PEOPLE[role].name)))
-    assert answer.status_code == 200 and [run["id"] for run in answer.json()["runs"]] == [1]
+def test_everyone_who_signed_in_reads_the_feed(client: TestClient) -> None:
+    for role, person in PEOPLE.items():
+        answer = sent(client, FEED, cookie(claims(person.name)))
+        assert answer.status_code == 200 and [run["id"] for run in answer.json()["runs"]] == [1], role
 
 
 def test_a_long_cookie_in_pieces_is_read(client: TestClient) -> None:
@@ -134,11 +135,11 @@ def test_the_feed_offers_actions_on_ones_own_runs_only(client: TestClient, empty
         assert shown["actions"] == offered
 
 
-@pytest.mark.parametrize("method", ["PUT", "DELETE", "POST"])
-def test_visitors_upload_nothing(method: str, client: TestClient) -> None:
+def test_visitors_upload_nothing(client: TestClient) -> None:
     path = "/_stcore/upload_file/session/file"
-    assert sent(client, path, cookie(claims(PEOPLE["visitor"].name)), method).status_code == 403
-    assert sent(client, path, cookie(claims(MEMBER.name)), method).status_code == 200
+    for method in ("PUT", "DELETE", "POST"):
+        assert sent(client, path, cookie(claims(PEOPLE["visitor"].name)), method).status_code == 403, method
+        assert sent(client, path, cookie(claims(MEMBER.name)), method).status_code == 200, method
 
 
 def test_uploads_wait_while_the_memory_for_them_is_full(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,9 +181,9 @@ def connected(client: TestClient, cookies: dict[str, str], protocols: list[str])
         return str(socket.receive_text())
 
 
-@pytest.mark.parametrize("kind", INVALID)
-def test_a_stranger_connects_without_cookies_and_without_an_earlier_session(kind: str, client: TestClient) -> None:
-    assert connected(client, INVALID[kind], ["streamlit", "xsrf", "session-of-ada"]) == "streamlit, xsrf []"
+def test_a_stranger_connects_without_cookies_and_without_an_earlier_session(client: TestClient) -> None:
+    for kind, cookies in INVALID.items():
+        assert connected(client, cookies, ["streamlit", "xsrf", "session-of-ada"]) == "streamlit, xsrf []", kind
 
 
 def test_who_signed_in_keeps_cookie_and_session(client: TestClient) -> None:
@@ -269,15 +270,15 @@ def test_the_latest_page_counts(provider_client: TestClient) -> None:
     assert returned_to(provider_client, "") == "/"
 
 
-@pytest.mark.parametrize("referer", [*FOREIGN, f"{URL}/auth/logout", f"{URL}/live?runs={'1' * 4000}"])
-def test_a_page_that_is_not_ours_is_never_returned_to(referer: str, provider_client: TestClient) -> None:
-    assert returned_to(provider_client, referer) == "/"
+def test_a_page_that_is_not_ours_is_never_returned_to(provider_client: TestClient) -> None:
+    for referer in (*FOREIGN, f"{URL}/auth/logout", f"{URL}/live?runs={'1' * 4000}"):
+        assert returned_to(provider_client, referer) == "/", referer
 
 
-@pytest.mark.parametrize("forged", [*FOREIGN, f"{URL}{WANTED}", "/auth/logout", "/compare/../auth/logout"])
-def test_a_forged_cookie_leads_to_the_start_page(forged: str, provider_client: TestClient) -> None:
-    answer = provider_client.get("/oauth2callback", headers={"Cookie": f"{sign_in.RETURN}={forged}"})
-    assert answer.headers["Location"] == "/"
+def test_a_forged_cookie_leads_to_the_start_page(provider_client: TestClient) -> None:
+    for forged in (*FOREIGN, f"{URL}{WANTED}", "/auth/logout", "/compare/../auth/logout"):
+        answer = provider_client.get("/oauth2callback", headers={"Cookie": f"{sign_in.RETURN}={forged}"})
+        assert answer.headers["Location"] == "/", forged
 
 
 def test_the_query_of_a_forged_cookie_cannot_add_headers() -> None:

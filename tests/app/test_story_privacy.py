@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from app.stories import dial_run
 from app.stories import privacy as story
 from app.stories.compared import side
 from app.stories.method_rows import LOWEST, MEAN, values
@@ -28,7 +27,7 @@ from app.stories.privacy import (
 from engine.config.schema import parse_experiment
 from engine.privacy import accounting
 from engine.privacy.client_level import client_level
-from tests.support.stories import run_of, simulations_of
+from tests.support.stories import ended, run_of, simulations_of
 
 
 def of(method: str, stop: str, what: str = MEAN) -> np.ndarray:
@@ -37,17 +36,22 @@ def of(method: str, stop: str, what: str = MEAN) -> np.ndarray:
 
 @pytest.mark.slow
 def test_the_shipped_numbers_and_epsilon_match_the_engine() -> None:
-    run = run_of(STORY.steps({"privacy": "8"}))
-    run.advance(story.ROUNDS)
-    assert run.is_settled
-    for method, (mean, lowest5), accuracies in zip(METHODS, run.now.scores, run.now.accuracies, strict=True):
+    """Of the mean and of a personal model: the others differ in λ or are without noise."""
+    shown, last = (FEDAVG, WEAKEST), ended(story.experiment("8"), FEDAVG, WEAKEST)
+    assert last.is_settled and last.epsilons == [NOISES["8"].epsilon] * 2
+    for method, (mean, lowest5), accuracies in zip(shown, last.scores, last.accuracies, strict=True):
         assert mean == pytest.approx(of(method, "8")[0], abs=0.005)
         assert lowest5 == pytest.approx(of(method, "8", LOWEST)[0], abs=0.03)
         assert accuracies.shape == example().clients_at("8")[method].shape == (CLIENTS,)
+
+
+def test_epsilon_is_that_of_the_methods_that_send_noisy_updates() -> None:
+    run = run_of(STORY.steps({"privacy": "8"}))
+    run.advance(1)
     epsilons = dict(zip(METHODS, run.now.epsilons, strict=True))
-    assert epsilons[OPEN] == math.inf and epsilons[ALONE] == 0
-    assert all(epsilons[method] == NOISES["8"].epsilon for method in (FEDAVG, *PULLED))
-    assert f"ε = {NOISES['8'].epsilon:.1f} so far" in story.STORY.standing("8", run)
+    assert epsilons[OPEN] == math.inf and epsilons[ALONE] == 0 < epsilons[FEDAVG] < NOISES["8"].epsilon
+    assert all(epsilons[method] == epsilons[FEDAVG] for method in PULLED)
+    assert f"{story._said(epsilons[FEDAVG])} so far" in story.STORY.standing("8", run)
 
 
 def test_epsilon_on_the_dial_falls_with_noise_and_is_that_of_everyone_in_every_round() -> None:
@@ -74,14 +78,15 @@ def test_learning_alone_and_the_row_without_noise_are_the_same_at_every_stop() -
         assert all((of(OPEN, stop, what) == of(FEDAVG, "off", what)).all() for what in (MEAN, LOWEST))
 
 
-@pytest.mark.slow
 def test_without_noise_a_clipped_run_hardly_differs() -> None:
     config = dict(story.experiment("1", {FEDAVG: METHODS[FEDAVG]}))
     entry = dict(config["algorithms"][0])
     clipped = {**config, "algorithms": [{**entry, "privacy": {**entry["privacy"], "noise": 0}}]}
-    run = run_of(dial_run.steps(clipped))
-    run.advance(story.ROUNDS)
-    assert run.now.value == pytest.approx(of(FEDAVG, "off")[0], abs=0.02)
+    assert ended(clipped, FEDAVG).value == pytest.approx(of(FEDAVG, "off")[0], abs=0.02)
+
+
+def test_the_names_of_personal_models_have_their_strength() -> None:
+    assert [f"Ditto, λ = {METHODS[method]['lam']:g}" for method in PULLED] == list(PULLED)
 
 
 def test_one_model_pays_more_than_a_model_of_ones_own() -> None:

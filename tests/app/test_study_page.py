@@ -1,9 +1,7 @@
 """The Study page: the finding, its panels, and what it shows before the final runs have ended."""
 
 import html
-import shutil
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
@@ -32,35 +30,11 @@ from app.study import (
 from app.study.study import Study
 from engine.config.schema import parse_experiment
 from storage import Store
-from tests.app import databases
 from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS, store_experiment
 from tests.app.studies import STUDY, compute, queue_study
 
 opened = partial(open_page, "study")
-
-
-@pytest.fixture(scope="module")
-def study_file(empty_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("study") / "study.db"
-    shutil.copy(empty_file, path)
-    store = Store(f"sqlite:///{path}")
-    queue_study(store)
-    compute(store)
-    store.close()
-    return path
-
-
-@pytest.fixture
-def study_store(study_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    """Three methods, two trials each on three splits, one seed: all ended, with choices and final runs."""
-    yield from databases.copied(study_file, tmp_path / "study.db", monkeypatch)
-
-
-@pytest.fixture
-def read_study_store(study_file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    """As ``study_store``, one for all tests that write nothing."""
-    yield from databases.read(study_file, monkeypatch)
 
 
 @pytest.fixture
@@ -320,8 +294,7 @@ def test_final_runs_that_diverged_are_left_out_and_named(study_store: Store, tmp
     assert "3 final runs are left out because they did not complete: Ditto, split 0, seed 0, " in words(opened())
 
 
-@pytest.mark.parametrize("setting", ["default", "tuned"])
-@pytest.mark.parametrize("others", ["running", "diverged"])
+@pytest.mark.parametrize(("setting", "others"), [("tuned", "running"), ("tuned", "diverged"), ("default", "diverged")])
 @pytest.mark.slow
 def test_a_study_with_finals_of_one_setting_only_can_be_opened(
     study_store: Store, tmp_path: Path, setting: str, others: str

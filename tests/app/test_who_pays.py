@@ -10,7 +10,6 @@ from app.charts import dial_settings, who_pays
 from app.charts.printed.settings import Settings
 from app.charts.printed.sheet import draw
 from app.compare import clients as section
-from app.compare import who_pays as panel
 from app.compare.view import View
 from app.data import client_traits, column_heads, dials, queries
 from app.data.comparison import methods_of
@@ -217,11 +216,15 @@ def test_the_settings_have_a_mean_and_a_tail_each() -> None:
     assert fig.layout.xaxis2.ticktext == ("off", "Krum")
 
 
-def test_the_file_of_clients_names_the_method_and_the_setting(attacked_store: Store) -> None:
+def test_the_report_has_the_panel_and_its_file_of_clients_names_the_method_and_the_setting(
+    attacked_store: Store,
+) -> None:
     view = View(tuple(methods_of(queries.runs(with_partition=True))))
-    found = panel.part(view, {"payers": "FedAvg"})
-    assert found is not None
+    found = next(section.parts(view, view, {"payers": "FedAvg"}))
+    assert found.heading.startswith("Who pays for it?")
+    assert [one.key for one in found.figures] == ["dial_settings", "who_pays"]
     table, heads = found.figures[1].table, found.figures[1].heads
+    assert len(table) == 10 and table["is_malicious"].sum() == 2
     on = next(name for name in table if name.startswith("FedAvg accuracy, Sign flip"))
     off = table["FedAvg accuracy, off"]
     assert np.allclose(table["difference"], table[on] - off, atol=1e-6)
@@ -257,24 +260,8 @@ def test_the_panel_names_the_benign_clients_and_is_a_link(attacked_store: Store)
 
 
 @pytest.mark.slow
-def test_the_report_has_the_panel(attacked_store: Store) -> None:
-    view = View(tuple(methods_of(queries.runs(with_partition=True))))
-    first = next(section.parts(view, view, {"payers": "FedAvg"}))
-    assert first.heading.startswith("Who pays for it?") and [one.key for one in first.figures] == [
-        "dial_settings",
-        "who_pays",
-    ]
-    rows = first.figures[1].table
-    assert len(rows) == 10 and rows["is_malicious"].sum() == 2
-
-
-@pytest.mark.slow
 def test_without_a_run_with_the_dial_off_only_the_settings_are_shown(empty_store: Store) -> None:
     for rule in ("median", "krum"):
         store_experiment(empty_store, ROBUST | {"name": rule, "algorithms": [{"name": "fedavg"}], "aggregator": rule})
     page = opened()
     assert page.header[0].value == "Who pays for it?" and "add a run with aggregator off" in words(page)
-
-
-def test_without_a_dial_that_varies_there_is_no_panel(read_store: Store) -> None:
-    assert "Who pays" not in words(open_page("compare", experiment="1", section="clients"))

@@ -1,11 +1,12 @@
 """Runs of stories that share nothing, and the simulations behind them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
-from app.stories import mini_run
+from app.stories import dial_run, mini_run
+from app.stories.dial_run import DialStep
 from app.stories.shared_steps import Run, SharedSteps, StepT
 from engine.simulation.simulate import Simulation
 
@@ -27,3 +28,12 @@ def simulations_of(steps: Iterator[Any]) -> list[Simulation]:
         patch.setattr(mini_run, "Simulation", make)
         next(steps)
     return made
+
+
+def ended(config: Mapping[str, Any], *labels: str) -> DialStep:
+    """The last step of these methods only. Like those that ship, it is the only one that is evaluated."""
+    methods = [entry for entry in config["algorithms"] if entry["label"] in labels]
+    *_, last = dial_run.counted(
+        {**config, "algorithms": methods, "evaluation": {"every": config["training"]["rounds"]}}
+    )
+    return dial_run.step_of(*last)
