@@ -6,7 +6,7 @@ from playwright.sync_api import Page, expect
 from storage import Store
 from tests.app.samples import DIGITS, store_experiment
 from tests.browser.accessible import FOCUS
-from tests.browser.conftest import LOAD_MS, READY, Server
+from tests.browser.conftest import LOAD_MS, READY, Server, turn_to
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +67,7 @@ def test_the_keyboard_reaches_controls_in_order_and_opens_tables_and_downloads_a
     assert waiting.value.suggested_filename == "low-mean-top.png"
 
     usual = page.evaluate(FONT_SIZE)
-    opened(page, server, f"/compare?experiment={experiment}&presenting=true")
+    turn_to(page, f"{server.url}/compare?experiment={experiment}&presenting=true")
     page.wait_for_selector(".st-key-figure_dumbbell .ytick text", timeout=LOAD_MS)
     assert page.evaluate(FONT_SIZE) > 1.2 * usual
     assert page.get_by_role("button", name="Table · Download").count() == 0

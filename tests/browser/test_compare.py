@@ -23,11 +23,11 @@ CONNECTIONS = """
 
 @pytest.fixture(scope="module")
 def experiment(server: Server) -> int:
-    """Four methods on digits, stored next to other experiments."""
+    """Two methods on digits, stored next to other experiments."""
     store = Store(server.database_url)
     try:
         store.ensure_schema(wait_s=LOAD_MS / 1000)
-        return store_experiment(store, DIGITS | {"seeds": [0]}).id
+        return store_experiment(store, DIGITS | {"algorithms": ["fedavg", "ditto"], "seeds": [0]}).id
     finally:
         store.close()
 

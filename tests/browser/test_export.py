@@ -25,6 +25,7 @@ FILLS = """key => {
   const figure = document.querySelector(`.st-key-figure_${key}`), drawn = figure?.querySelector('.main-svg');
   return drawn && Math.abs(drawn.clientWidth - figure.querySelector('.js-plotly-plot').clientWidth) < 2;
 }"""
+FILL = "text => getComputedStyle(text).fill"
 SVG = "{http://www.w3.org/2000/svg}"
 PIXELS_PER_INCH = 96
 MARGIN_PX = 24  # of the 32 at each side of a PNG
@@ -135,17 +136,6 @@ def test_a_figure_for_a_paper_is_the_preview(compare: Page) -> None:
     expect(dialog).to_have_count(0)
 
 
-@pytest.mark.slow
-def test_an_image_has_the_theme_of_the_page(page: Page, server: Server, experiment: int) -> None:
-    page.emulate_media(color_scheme="dark")
-    page.goto(f"{server.url}/compare?experiment={experiment}")
-    page.wait_for_function(DRAWN, timeout=LOAD_MS)
-    page.wait_for_selector(READY, timeout=LOAD_MS)
-    root = ElementTree.fromstring(saved(page, opened(page, "dumbbell"), "SVG")[1])
-    ground = root.find(f"{SVG}rect")
-    assert ground is not None and ground.get("fill", "").upper() == "#10171A"
-
-
 @pytest.fixture(scope="module")
 def long_names(server: Server, experiment: int) -> int:
     """Labels of one long word, which are part of a title."""
@@ -159,10 +149,12 @@ def long_names(server: Server, experiment: int) -> int:
 
 @pytest.mark.slow
 def test_no_text_of_an_image_reaches_its_edge(page: Page, server: Server, long_names: int, experiment: int) -> None:
-    places = ((experiment, "accuracy", ("dumbbell", "ecdf")), (long_names, "clients", ("paired",)))
-    for of, section, keys in places:
+    for of, section, keys, widths in (
+        (experiment, "accuracy", ("dumbbell", "ecdf"), (480,)),
+        (long_names, "clients", ("paired",), (1280, 480)),
+    ):
         turn_to(page, f"{server.url}/compare?experiment={of}&section={section}")
-        for width, key in product((1280, 480), keys):
+        for width, key in product(widths, keys):
             with noting(f"{key} at {width} pixels"):
                 page.set_viewport_size({"width": width, "height": 900})
                 page.wait_for_function(FILLS, arg=key, timeout=LOAD_MS)
@@ -198,7 +190,10 @@ def test_the_numbers_of_a_figure_are_saved_as_csv_latex_and_markdown(compare: Pa
 
 
 @pytest.mark.slow
-def test_the_figures_of_a_story_can_be_saved(page: Page, server: Server, page_problems: PageProblems) -> None:
+def test_the_figures_of_a_story_can_be_saved_in_the_theme_of_the_page(
+    page: Page, server: Server, page_problems: PageProblems
+) -> None:
+    page.emulate_media(color_scheme="dark")
     page.goto(f"{server.url}/?story=dial")
     page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
     page.wait_for_selector(READY, timeout=LOAD_MS)
@@ -207,7 +202,10 @@ def test_the_figures_of_a_story_can_be_saved(page: Page, server: Server, page_pr
     expect(buttons).to_have_count(page.locator(".moving .main-svg:first-child").count(), timeout=LOAD_MS)
     with page.expect_download(timeout=LOAD_MS) as waiting:
         buttons.first.click()
-    assert ElementTree.fromstring(content(waiting.value)).tag == f"{SVG}svg"
+    picture = ElementTree.fromstring(content(waiting.value))
+    ground = picture.find(f"{SVG}rect")
+    assert picture.tag == f"{SVG}svg"
+    assert ground is not None and ground.get("fill", "").upper() == "#10171A"
     assert page_problems == PageProblems()
 
 
@@ -219,22 +217,26 @@ def test_the_comparison_is_saved_as_a_standalone_report(compare: Page, browser: 
     name, text = saved(compare, compare, "Export report (HTML)")
     file = tmp_path / name
     file.write_bytes(text)
-    for scheme, paper in (("light", "rgb(251, 250, 247)"), ("dark", "rgb(16, 23, 26)")):
-        context = browser.new_context(offline=True, color_scheme=scheme)  # type: ignore[arg-type]
-        seen, requests = PageProblems(), []
-        seen.watch(context)
-        context.on("request", lambda request, requests=requests: requests.append(request.url))
-        report = context.new_page()
-        report.goto(file.as_uri())
-        report.wait_for_function(f"document.querySelectorAll('.plot .main-svg').length >= {figures}", timeout=LOAD_MS)
-        assert report.locator(".plot").count() == figures
-        expect(report.locator(".lead")).to_have_text(finding)
-        assert report.evaluate("getComputedStyle(document.body).backgroundColor") == paper
-        words = report.locator("main").inner_text()
-        assert all(method in words for method in METHODS) and compare.url in words
-        assert "Settings that differ" in words and "torch version" in words
-        assert requests == [file.as_uri()] and seen == PageProblems()
-        context.close()
+    context = browser.new_context(offline=True)
+    seen, requests = PageProblems(), []
+    seen.watch(context)
+    context.on("request", lambda request: requests.append(request.url))
+    report = context.new_page()
+    report.goto(file.as_uri())
+    report.wait_for_function(f"document.querySelectorAll('.plot .main-svg').length >= {figures}", timeout=LOAD_MS)
+    assert report.locator(".plot").count() == figures
+    expect(report.locator(".lead")).to_have_text(finding)
+    words = report.locator("main").inner_text()
+    assert all(method in words for method in METHODS) and compare.url in words
+    assert "Settings that differ" in words and "torch version" in words
+    body, tick = report.locator("body"), report.locator(".plot .ytick text").first
+    expect(body).to_have_css("background-color", "rgb(251, 250, 247)")
+    ink = tick.evaluate(FILL)
+    report.emulate_media(color_scheme="dark")
+    expect(body).to_have_css("background-color", "rgb(16, 23, 26)")
+    expect(tick).not_to_have_css("fill", ink)
+    assert requests == [file.as_uri()] and seen == PageProblems()
+    context.close()
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ def run_id(server: Server) -> int:
     return next(run.id for run in runs if run.algorithm == "ditto")
 
 
-def test_a_click_on_the_map_opens_a_client_and_a_reload_shows_the_same(
+def test_a_client_opened_on_the_map_and_tabs_are_links_and_the_configuration_can_be_saved(
     page: Page, server: Server, run_id: int, page_problems: PageProblems
 ) -> None:
     page.goto(f"{server.url}/run?id={run_id}&round=3")
@@ -43,13 +43,7 @@ def test_a_click_on_the_map_opens_a_client_and_a_reload_shows_the_same(
     page.reload()
     expect(page.locator("strong", has_text=f"Client {lowest}:")).to_contain_text("in round 3", timeout=LOAD_MS)
     assert f"id={run_id}" in page.url and "round=3" in page.url
-    assert page_problems == PageProblems()
 
-
-def test_tabs_and_seeds_are_links_and_the_configuration_can_be_saved(
-    page: Page, server: Server, run_id: int, page_problems: PageProblems
-) -> None:
-    page.goto(f"{server.url}/run?id={run_id}")
     page.get_by_role("radio", name="Configuration and log").or_(
         page.get_by_role("button", name="Configuration and log")
     ).first.click(timeout=LOAD_MS)

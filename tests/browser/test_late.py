@@ -1,12 +1,15 @@
 """Delays between browser and server: clicks before a slow response, Back, and popovers that were closed meanwhile."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from app.state.links import pack_config
 from app.stories import stories
+from storage import Store
+from tests.app.samples import DIGITS, store_experiment
 from tests.browser.conftest import (
     CONNECTIONS,
     LOAD_MS,
@@ -56,6 +59,16 @@ NONE = "['model=', 'tail=', 'when='].every((part) => !location.search.includes(p
 DUMBBELL = ".st-key-figure_dumbbell .main-svg"
 
 
+@pytest.fixture(scope="module")
+def experiment(server: Server) -> Iterator[int]:
+    """Two methods, since Compare is drawn many times."""
+    store = Store(server.database_url)
+    store.ensure_schema(wait_s=LOAD_MS / 1000)
+    two = [{"name": "fedavg"}, {"name": "cgpfl", "K": 2, "label": "CGPFL K=2"}]
+    yield store_experiment(store, DIGITS | {"algorithms": two, "seeds": [0]}).id
+    store.close()
+
+
 def opened(page: Page, url: str, then: str, script: str = "") -> None:
     goto_with(page, url, script) if script else page.goto(url)
     page.wait_for_selector(then, timeout=LOAD_MS)
@@ -72,10 +85,10 @@ def radio(page: Page, name: str) -> Locator:
     return page.get_by_role("radio", name=name, exact=True)
 
 
-def test_consecutive_clicks_all_count(
-    page: Page, server: Server, trained: Trained, page_problems: PageProblems
+def test_clicks_before_the_response_to_the_previous_one_all_count(
+    page: Page, server: Server, experiment: int, page_problems: PageProblems
 ) -> None:
-    compare = f"experiment={trained.experiment}"
+    compare = f"experiment={experiment}"
     opened_far_away(page, f"{server.url}/compare?{compare}", DUMBBELL)
     for pause_ms, choices, done, address in (
         (100, ("Global", "10 %", "Best round"), ALL_THREE, f"{compare}&model=global&tail=10&when=best"),
@@ -90,6 +103,23 @@ def test_consecutive_clicks_all_count(
             assert page.url.endswith(address)  # and nothing else
             for choice in choices:
                 expect(radio(page, choice)).to_be_checked()
+
+    sent = page.evaluate("window.sent")
+    radio(page, "Global").click()
+    page.wait_for_function("before => window.sent > before", arg=sent, timeout=LOAD_MS)
+    page.evaluate("window.held = []")  # the server is too busy to receive what follows
+    radio(page, "10 %").click()
+    page.wait_for_function("window.held.length > 0", timeout=LOAD_MS)
+    page.wait_for_function("location.search.includes('model=global')", timeout=LOAD_MS)
+    page.wait_for_timeout(SETTLED_MS)
+    radio(page, "Best round").click()
+    expect(radio(page, "10 %")).to_be_checked()
+    page.evaluate("(held => { window.held = null; held.forEach(send => send()) })(window.held)")
+    page.wait_for_function(ALL_THREE, timeout=LOAD_MS)
+    page.wait_for_timeout(SETTLED_MS)
+    assert page.url.endswith(f"{compare}&model=global&tail=10&when=best")
+    for choice in ("Global", "10 %", "Best round"):
+        expect(radio(page, choice)).to_be_checked()
     assert page_problems == PageProblems()
 
 
@@ -110,29 +140,6 @@ def test_cached_figures_survive_several_late_responses(
     assert page_problems == PageProblems()
 
 
-def test_a_click_before_the_previous_response_counts(
-    page: Page, server: Server, trained: Trained, page_problems: PageProblems
-) -> None:
-    opened_far_away(page, f"{server.url}/compare?experiment={trained.experiment}", DUMBBELL)
-    sent = page.evaluate("window.sent")
-    radio(page, "Global").click()
-    page.wait_for_function("before => window.sent > before", arg=sent, timeout=LOAD_MS)
-    page.evaluate("window.held = []")  # the server is too busy to receive what follows
-    radio(page, "10 %").click()
-    page.wait_for_function("window.held.length > 0", timeout=LOAD_MS)
-    page.wait_for_function("location.search.includes('model=global')", timeout=LOAD_MS)
-    page.wait_for_timeout(SETTLED_MS)
-    radio(page, "Best round").click()
-    expect(radio(page, "10 %")).to_be_checked()
-    page.evaluate("(held => { window.held = null; held.forEach(send => send()) })(window.held)")
-    page.wait_for_function(ALL_THREE, timeout=LOAD_MS)
-    page.wait_for_timeout(SETTLED_MS)
-    assert page.url.endswith(f"experiment={trained.experiment}&model=global&tail=10&when=best")
-    for choice in ("Global", "10 %", "Best round"):
-        expect(radio(page, choice)).to_be_checked()
-    assert page_problems == PageProblems()
-
-
 def test_text_typed_into_set_up_stays(page: Page, server: Server, page_problems: PageProblems) -> None:
     opened_far_away(page, f"{server.url}/setup", "text=Queue")
     written = {"Rounds (T)": "61", "Clients (N)": "31", "Seeds": "7"}
@@ -147,9 +154,9 @@ def test_text_typed_into_set_up_stays(page: Page, server: Server, page_problems:
 
 
 def test_a_popover_opened_after_a_click_matches_the_page_and_back_reverts_the_click(
-    page: Page, server: Server, trained: Trained
+    page: Page, server: Server, experiment: int
 ) -> None:
-    opened(page, f"{server.url}/compare?experiment={trained.experiment}", DUMBBELL)
+    opened(page, f"{server.url}/compare?experiment={experiment}", DUMBBELL)
     radio(page, "Global").click()
     page.wait_for_url("**model=global*", timeout=LOAD_MS)
     page.wait_for_selector(READY, timeout=LOAD_MS)
@@ -190,24 +197,24 @@ def entered(page: Page, field: Locator, number: str) -> None:
     page.wait_for_selector(READY, timeout=LOAD_MS)
 
 
-def test_back_opens_the_previous_story_and_then_leaves(page: Page, server: Server, page_problems: PageProblems) -> None:
-    titles = [story.title for story in stories().values()]
+def test_the_row_of_stories_has_links_in_order_and_back_opens_the_previous_story_and_then_leaves(
+    page: Page, server: Server, page_problems: PageProblems
+) -> None:
+    slugs, titles = list(stories()), [story.title for story in stories().values()]
     heading = page.get_by_role("heading", level=1)
-    page.goto(f"{server.url}/handbook")
-    page.wait_for_selector(READY, timeout=LOAD_MS)
     page.goto(server.url)
     expect(heading).to_have_text(titles[0], timeout=LOAD_MS)
     for number in (2, 3):
         page.get_by_role("radio", name=re.compile(f"^{number} · ")).click()
         expect(heading).to_have_text(titles[number - 1], timeout=LOAD_MS)
-        page.wait_for_url("**story=*", timeout=LOAD_MS)
+        page.wait_for_url(f"**story={slugs[number - 1]}*", timeout=LOAD_MS)
         page.wait_for_selector(READY, timeout=LOAD_MS)
     for title in (titles[1], titles[0]):
         page.go_back()
         expect(heading).to_have_text(title, timeout=LOAD_MS)
         page.wait_for_selector(READY, timeout=LOAD_MS)
     page.go_back()
-    page.wait_for_url("**/handbook", timeout=LOAD_MS)
+    page.wait_for_url("about:blank", timeout=LOAD_MS)
     assert page_problems == PageProblems()
 
 

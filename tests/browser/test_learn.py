@@ -3,11 +3,11 @@
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
 from app.stories import stories
 from tests.browser.accessible import PHONE
-from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server, goto_with, noting, turn_to
+from tests.browser.conftest import LOAD_MS, PageProblems, Server, goto_with, noting, turn_to
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,8 @@ SLOW_DRAWING = """{
     get: () => library, set: (loaded) => (library = Object.assign(loaded, {react: slow(loaded.react)})),
   });
 }"""
-SCREENS = ((1366, 768), (1920, 1080))
+PROJECTOR: ViewportSize = {"width": 1366, "height": 768}
+LARGE_SCREEN: ViewportSize = {"width": 1920, "height": 1080}
 DRAWN_WIDE = "document.querySelector('.moving .main-svg').clientWidth > 0.85 * innerWidth"
 FITS = """(() => {
   const main = document.querySelector("[data-testid=stMain]");
@@ -55,8 +56,7 @@ def test_every_story_trains_on_a_phone(page: Page, server: Server, page_problems
             assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
             expect(page.locator(".reading")).to_have_count(1)  # that of the story before is gone
             before = page.locator(".reading").inner_text()
-            page.get_by_role("button", name="Play").click()
-            expect(page.get_by_role("button", name="Pause")).to_be_visible(timeout=LOAD_MS)
+            page.get_by_role("button", name="Step").click()
             expect(page.locator(".reading")).not_to_have_text(before, timeout=LOAD_MS)
             assert page.get_by_test_id("stException").count() == 0
             assert page_problems == PageProblems()
@@ -78,7 +78,10 @@ def test_the_arrow_keys_move_the_slider_and_the_mean_falls(
     assert page_problems == PageProblems()
 
 
-def test_playing_moves_the_dot_in_the_same_figure(page: Page, server: Server, page_problems: PageProblems) -> None:
+def test_playing_moves_the_dot_in_the_same_figure_and_scenes_have_transitions_and_links(
+    page: Page, server: Server, page_problems: PageProblems
+) -> None:
+    page.emulate_media(reduced_motion="no-preference")
     page.goto(f"{server.url}/?story=dial&spread=0&share=0.1")
     page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
     untrained = page.evaluate(ERROR)
@@ -89,14 +92,7 @@ def test_playing_moves_the_dot_in_the_same_figure(page: Page, server: Server, pa
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_role("button", name="Play")).to_be_visible(timeout=LOAD_MS)
     assert page.evaluate(f"{DIAL}.querySelector('.main-svg').dataset.seen") == "before"
-    assert page_problems == PageProblems()
 
-
-def test_scenes_have_transitions_and_links(page: Page, server: Server, page_problems: PageProblems) -> None:
-    page.emulate_media(reduced_motion="no-preference")
-    page.goto(f"{server.url}/?story=dial")
-    page.get_by_role("button", name="Play").click(timeout=LOAD_MS)
-    page.wait_for_function(f"{ERROR} < 5", timeout=LOAD_MS)
     page.get_by_role("radio", name="c · Different, together").click()
     page.wait_for_function(IN_ADDRESS, arg=["spread=3", "share=together"], timeout=LOAD_MS)
     expect(page.get_by_role("status").filter(has_text="Scene 3 of 5")).to_be_visible(timeout=LOAD_MS)
@@ -123,34 +119,26 @@ def test_scenes_clicked_during_a_transition_draw_one_figure_at_a_time(
     assert page_problems == PageProblems()
 
 
-def test_the_row_of_stories_has_links_in_order(page: Page, server: Server, page_problems: PageProblems) -> None:
-    page.goto(server.url)
-    titles = [story.title for story in stories().values()]
-    expect(page.get_by_role("heading", level=1)).to_have_text(titles[0], timeout=LOAD_MS)
-    page.get_by_role("radio", name=re.compile("^2 · ")).click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(titles[1], timeout=LOAD_MS)
-    page.get_by_role("radio", name=re.compile("^3 · ")).click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(titles[2], timeout=LOAD_MS)
-    page.wait_for_function(IN_ADDRESS, arg=[f"story={list(stories())[2]}"], timeout=LOAD_MS)
-    page.reload()
-    expect(page.get_by_role("heading", level=1)).to_have_text(titles[2], timeout=LOAD_MS)
-    assert page_problems == PageProblems()
-
-
 @pytest.mark.timeout(300)
 def test_every_story_is_a_slide_in_a_lecture_room(page: Page, server: Server) -> None:
+    page.set_viewport_size(PROJECTOR)
     for slug, story in stories().items():
         with noting(slug):
             turn_to(page, f"{server.url}/?story={slug}&presenting=true")
             expect(page).to_have_title(re.compile(re.escape(story.short)), timeout=LOAD_MS)
-            for width, height in SCREENS:
-                page.set_viewport_size({"width": width, "height": height})
-                page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
-                page.wait_for_function(DRAWN_WIDE, timeout=LOAD_MS)
-                expect(page.get_by_role("button", name="Play")).to_be_in_viewport(timeout=LOAD_MS)
-                page.wait_for_function(FITS, timeout=LOAD_MS)
+            assert_fits(page)
             expect(page.get_by_role("heading", level=1)).to_have_css("font-size", "36px")
             expect(page.get_by_role("navigation").or_(page.locator(".strip")).first).to_be_hidden()
+    page.set_viewport_size(LARGE_SCREEN)
+    assert_fits(page)
+
+
+def assert_fits(page: Page) -> None:
+    """The figure fills the slide, and nothing has to be scrolled."""
+    page.wait_for_selector(".moving .main-svg", timeout=LOAD_MS)
+    page.wait_for_function(DRAWN_WIDE, timeout=LOAD_MS)
+    expect(page.get_by_role("button", name="Play")).to_be_in_viewport(timeout=LOAD_MS)
+    page.wait_for_function(FITS, timeout=LOAD_MS)
 
 
 def test_a_slide_on_a_phone_covers_nothing_and_ends_with_exit(page: Page, server: Server) -> None:
@@ -164,28 +152,3 @@ def test_a_slide_on_a_phone_covers_nothing_and_ends_with_exit(page: Page, server
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     page.get_by_role("button", name="Exit").click()
     page.wait_for_function("!location.search.includes('presenting')", timeout=LOAD_MS)
-
-
-def test_keys_lead_through_the_slides(page: Page, server: Server, page_problems: PageProblems) -> None:
-    asked, upright, quarter = stories()["one-model"].scenes[0], "With upright images", "rotated from 0° to 90°"
-    assert asked.question
-    page.goto(f"{server.url}/?story=one-model&presenting=true")
-    sentence = page.get_by_role("heading", level=1)
-    expect(sentence).to_have_text(asked.question.text, timeout=LOAD_MS)
-    page.wait_for_selector(READY, timeout=LOAD_MS)
-    page.get_by_role("button", name="Learning alone").wait_for(timeout=LOAD_MS)  # its key works once it is drawn
-    page.keyboard.press("2")
-    page.wait_for_selector("[data-testid=stBaseButton-primary]:has-text('Learning alone')", timeout=LOAD_MS)
-    page.keyboard.press("Space")
-    expect(sentence).to_contain_text(upright, timeout=LOAD_MS)
-    expect(page.locator(".verdict")).to_contain_text("You chose “Learning alone”.")
-    page.keyboard.press("ArrowRight")
-    expect(sentence).to_contain_text(quarter, timeout=LOAD_MS)
-    expect(page.get_by_role("button", name="Previous")).to_be_enabled(timeout=LOAD_MS)
-    page.keyboard.press("ArrowLeft")
-    expect(sentence).to_contain_text(upright, timeout=LOAD_MS)
-    page.keyboard.press("Escape")
-    title = page.get_by_role("heading", level=1, name=stories()["one-model"].title)
-    expect(title).to_be_visible(timeout=LOAD_MS)
-    page.wait_for_function("!location.search.includes('presenting')", timeout=LOAD_MS)
-    assert page_problems == PageProblems()

@@ -1,4 +1,4 @@
-"""The Library in a browser: deleted runs can be restored, and a saved view is a link that works for anyone."""
+"""The Library in a browser: deleted runs can be restored, and a saved view is a link."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from storage import RunRecord, Store
 from tests.app.samples import DIGITS, store_experiment
-from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server
+from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server, turn_to
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +54,7 @@ def test_deleted_runs_are_restored_by_undo_or_from_the_trash(
     expect(page.get_by_text("Restored 2 runs.")).to_be_visible(timeout=LOAD_MS)
     assert len(store.queue.runs(run_ids=ids)) == 2
     delete(page)
-    page.reload()
+    turn_to(page, f"{server.url}/library")
     page.get_by_text("Trash: 2 deleted runs").click(timeout=LOAD_MS)
     page.get_by_role("button", name="Restore 2 runs").click(timeout=LOAD_MS)
     expect(page.get_by_text("Restored 2 runs.")).to_be_visible(timeout=LOAD_MS)
@@ -63,19 +63,18 @@ def test_deleted_runs_are_restored_by_undo_or_from_the_trash(
     assert page_problems == PageProblems()
 
 
-def test_a_saved_view_is_a_link_for_anyone(
-    page: Page, stranger: Page, server: Server, store: Store, runs: list[RunRecord]
-) -> None:
+def test_a_saved_view_is_a_link(page: Page, server: Server, store: Store, runs: list[RunRecord]) -> None:
     opened(page, f"{server.url}/library?q=to+be+deleted&sort=mean")
     page.get_by_role("button", name="Save view").click(timeout=LOAD_MS)
     page.get_by_role("textbox", name="View name").fill("mine, best first")
     page.get_by_role("button", name="Save", exact=True).click(timeout=LOAD_MS)
     expect(page.get_by_text("Saved the view “mine, best first”.")).to_be_visible(timeout=LOAD_MS)
     try:
-        opened(stranger, f"{server.url}/library")
-        view = stranger.get_by_role("navigation", name="Views").get_by_role("link", name="mine, best first")
+        turn_to(page, f"{server.url}/library")
+        expect(page.get_by_role("searchbox", name="Find")).to_have_value("", timeout=LOAD_MS)
+        view = page.get_by_role("navigation", name="Views").get_by_role("link", name="mine, best first")
         view.click()
-        expect(stranger.get_by_role("searchbox", name="Find")).to_have_value("to be deleted", timeout=LOAD_MS)
+        expect(page.get_by_role("searchbox", name="Find")).to_have_value("to be deleted", timeout=LOAD_MS)
         expect(view).to_have_attribute("aria-current", "page")
     finally:
         store.saved_views.delete("library", "mine, best first")

@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 from engine.config.schema import parse_experiment
 from engine.exchange.records import new_run
 from storage import Store
-from tests.browser.conftest import LOAD_MS, PageProblems, Server
+from tests.browser.conftest import LOAD_MS, PageProblems, Server, turn_to
 from tests.browser.plugins.unhurried import LEAST_ROUNDS
 
 pytestmark = pytest.mark.slow
@@ -62,17 +62,41 @@ def live(page: Page, server: Server, training: int) -> Page:
     return page
 
 
-def test_curves_grow_and_keep_their_zoom(live: Page, page_problems: PageProblems) -> None:
+def test_curves_grow_keep_their_zoom_freeze_and_rest_in_a_hidden_tab(live: Page, page_problems: PageProblems) -> None:
     live.evaluate("Plotly.relayout(document.querySelector('[data-figure=accuracy]'), {'xaxis.range': [1, 7]})")
     drawn = live.evaluate(POINTS)
     live.wait_for_function(f"({POINTS}) > {drawn}", timeout=LOAD_MS)
     assert live.evaluate(RANGE) == [1, 7]
+
+    live.get_by_role("button", name="Freeze charts").click()
+    drawn = live.evaluate(POINTS)
+    expect(live.locator(".live-held")).to_have_text(re.compile(r"^Frozen\. \d+ new points?\.$"), timeout=LOAD_MS)
+    assert live.evaluate(POINTS) == drawn
+    live.get_by_role("button", name="Resume charts").click()
+    live.wait_for_function(f"({POINTS}) > {drawn}", timeout=LOAD_MS)
+    rounds = live.evaluate("document.querySelector('[data-figure=accuracy]').data[0].x")
+    assert len({after - before for before, after in pairwise(rounds)}) == 1
+
     live.get_by_role("radio", name="Global").or_(live.get_by_role("button", name="Global")).first.click()
     live.wait_for_function(f"({POINTS}) > 0", timeout=LOAD_MS)
+
+    live.evaluate("Object.defineProperty(document, 'hidden', {configurable: true, get: () => true})")
+    live.wait_for_timeout(1500)
+    requested: list[str] = []
+    live.on("request", lambda request: requested.append(request.url))
+    live.wait_for_timeout(2500)
+    assert [url for url in requested if "/live/" in url] == []
+    live.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
+    live.wait_for_event("request", lambda request: "/live/feed" in request.url, timeout=LOAD_MS)
     assert page_problems == PageProblems()
 
 
-def test_a_run_is_paused_resumed_and_cancelled_and_its_log_updates(live: Page) -> None:
+def test_after_a_lost_connection_a_run_is_paused_resumed_and_cancelled_and_its_log_updates(live: Page) -> None:
+    live.route("**/live/feed*", lambda route: route.abort())
+    expect(live.locator(".live-state")).to_contain_text("Connection lost", timeout=LOAD_MS)
+    live.unroute("**/live/feed*")
+    expect(live.locator(".live-state")).to_be_hidden(timeout=LOAD_MS)
+
     live.locator(".live-log summary").click()
     run = live.locator(".live-method")
     run.get_by_role("button", name="pause").click()
@@ -106,24 +130,6 @@ def test_figures_follow_their_curves_after_a_run_is_cancelled_and_retried(
     assert page_problems == PageProblems()
 
 
-def test_a_lost_connection_is_reported_and_restored(live: Page) -> None:
-    live.route("**/live/feed*", lambda route: route.abort())
-    expect(live.locator(".live-state")).to_contain_text("Connection lost", timeout=LOAD_MS)
-    live.unroute("**/live/feed*")
-    expect(live.locator(".live-state")).to_be_hidden(timeout=LOAD_MS)
-
-
-def test_frozen_charts_stay_and_then_show_all_new_points(live: Page) -> None:
-    live.get_by_role("button", name="Freeze charts").click()
-    drawn = live.evaluate(POINTS)
-    expect(live.locator(".live-held")).to_have_text(re.compile(r"^Frozen\. \d+ new points?\.$"), timeout=LOAD_MS)
-    assert live.evaluate(POINTS) == drawn
-    live.get_by_role("button", name="Resume charts").click()
-    live.wait_for_function(f"({POINTS}) > {drawn}", timeout=LOAD_MS)
-    rounds = live.evaluate("document.querySelector('[data-figure=accuracy]').data[0].x")
-    assert len({after - before for before, after in pairwise(rounds)}) == 1
-
-
 def test_a_run_that_ends_is_announced_on_other_pages_with_a_link(
     page: Page, server: Server, store: Store, page_problems: PageProblems
 ) -> None:
@@ -152,27 +158,25 @@ def test_the_queue_can_be_reordered(page: Page, server: Server, store: Store) ->
     assert store.queue.waiting()[0].id == last
 
 
-def test_a_failed_run_is_retried_from_its_card(page: Page, server: Server, store: Store) -> None:
+def test_large_losses_are_cut_off_and_a_failed_run_is_retried_from_its_card(
+    page: Page, server: Server, store: Store
+) -> None:
+    losses = "document.querySelector('[data-figure=loss]')"
+    too_strong = {"algorithms": [{"name": "fedavg"}, {"name": "fedprox", "mu": 1000}]}
     too_fast = {"training": {"rounds": 20, "local_steps": 5, "lr": 1e30}, "algorithms": [{"name": "fedprox"}]}
-    experiment = queue(store, SHORT | too_fast)
+    high, failed = (queue(store, SHORT | changes) for changes in (too_strong, too_fast))
     wait_until_idle(store)
-    page.goto(f"{server.url}/live?experiment={experiment}")
+    page.goto(f"{server.url}/live?experiment={high}")
+    page.wait_for_function(f"{losses}?.layout?.annotations?.[0]?.text.startsWith('axis ends at ')", timeout=LOAD_MS)
+    assert page.evaluate(f"Math.max(...{losses}.data.flatMap(({{ y }}) => [...y]))") > 1000
+    assert page.evaluate(f"{losses}.layout.yaxis.range[1]") < 10  # three times the first
+
+    turn_to(page, f"{server.url}/live?experiment={failed}")
     card = page.locator("[class*=st-key-card_trouble_]")
     expect(card).to_contain_text("FedProx, seed 0 diverged at round", timeout=LOAD_MS)
     card.get_by_role("button", name="Retry with the same seed").click()
     expect(card).to_contain_text("2 runs diverged", timeout=LOAD_MS)
-    assert len(store.queue.runs(experiment_ids=[experiment])) == 2
-
-
-def test_losses_beyond_three_times_the_first_are_cut_off(page: Page, server: Server, store: Store) -> None:
-    losses = "document.querySelector('[data-figure=loss]')"
-    too_strong = {"algorithms": [{"name": "fedavg"}, {"name": "fedprox", "mu": 1000}]}
-    experiment = queue(store, SHORT | too_strong)
-    wait_until_idle(store)
-    page.goto(f"{server.url}/live?experiment={experiment}")
-    page.wait_for_function(f"{losses}?.layout?.annotations?.[0]?.text.startsWith('axis ends at ')", timeout=LOAD_MS)
-    assert page.evaluate(f"Math.max(...{losses}.data.flatMap(({{ y }}) => [...y]))") > 1000
-    assert page.evaluate(f"{losses}.layout.yaxis.range[1]") < 10
+    assert len(store.queue.runs(experiment_ids=[failed])) == 2
 
 
 def wait_until_idle(store: Store) -> None:
@@ -183,14 +187,3 @@ def wait_until(holds: Callable[[], bool]) -> None:
     until = time.monotonic() + LOAD_MS / 1000
     while not holds() and time.monotonic() < until:
         time.sleep(0.1)
-
-
-def test_a_hidden_tab_requests_nothing(live: Page) -> None:
-    live.evaluate("Object.defineProperty(document, 'hidden', {configurable: true, get: () => true})")
-    live.wait_for_timeout(1500)
-    requested: list[str] = []
-    live.on("request", lambda request: requested.append(request.url))
-    live.wait_for_timeout(2500)
-    assert [url for url in requested if "/live/" in url] == []
-    live.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
-    live.wait_for_event("request", lambda request: "/live/feed" in request.url, timeout=LOAD_MS)

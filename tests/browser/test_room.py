@@ -42,7 +42,6 @@ def test_a_reader_follows_leaves_comes_back_and_answers(
     expect(reader.get_by_role("heading", level=1)).to_have_text(STORY.title, timeout=LOAD_MS)
     at_scene(reader, "a")
     assert reader.evaluate("document.documentElement.scrollWidth") <= 390
-    assert violations(page) == violations(reader) == []
 
     page.get_by_role("radio", name="b · ").click()
     at_scene(reader, "b")

@@ -26,16 +26,16 @@ def set_up_three_methods(page: Page) -> None:
     name.fill("A first look")
     name.press("Enter")
     rounds = page.get_by_label("Rounds (T)", exact=True)
-    rounds.fill("20")
+    rounds.fill("5")
     rounds.press("Enter")
-    expect(page.get_by_role("definition").filter(has_text=re.compile("^120$"))).to_be_visible(timeout=LOAD_MS)
+    expect(page.get_by_role("definition").filter(has_text=re.compile("^30$"))).to_be_visible(timeout=LOAD_MS)
 
 
 def watch_until_done(page: Page) -> None:
     """Waits for six runs, whose curves appear without a reload."""
     expect(page.locator(".live-run")).to_have_count(6, timeout=LOAD_MS)
     page.wait_for_function(
-        "document.querySelector('[data-figure=accuracy]')?.data?.filter(t => t.x.length > 20).length == 12",
+        "document.querySelector('[data-figure=accuracy]')?.data?.filter(t => t.x.length > 5).length == 12",
         timeout=TRAINED_MS,
     )
     expect(page.locator(".live-run[data-status=done]")).to_have_count(6, timeout=TRAINED_MS)
