@@ -138,7 +138,7 @@ def _check_values(connection: sa.Connection, table: sa.Table) -> None:
 
 
 def _unexpected_class(column: sa.Column[Any]) -> sa.ColumnElement[str | None]:
-    """A storage class of the column's values that it must not have, or NULL."""
+    """A storage class that is not allowed among the column's values, or NULL."""
     found = sa.func.typeof(column)
     return sa.func.min(sa.case((found.not_in(_storage_classes(column)), found)))
 

@@ -71,11 +71,13 @@ def _card(name: str, scale: str, stamp: object, _results: Results) -> Card:
 
 
 def drawn(results: Results) -> Card:
-    return replace(in_words(results), picture=sketch(lambda: first_figure(results))) if results.runs else Card()
+    if not results.runs:
+        return Card()
+    return replace(in_words(results), picture=sketch(lambda: first_figure(results)))
 
 
 def in_words(results: Results) -> Card:
-    """The card without its picture, which takes the longest."""
+    """The card of results with runs, without its picture, which takes the longest."""
     claims = {verdict.claim.says: verdict.state for verdict in verdicts(results)}
     numbers = of_numbers(results)
     line = " · ".join(filter(None, [of_claims(list(claims.values()), is_alone=not numbers), numbers]))

@@ -6,14 +6,17 @@ from collections.abc import Callable
 from functools import partial
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.state import links
 from app.stories import stories
+from app.stories.questions import Estimate
 from app.stories.story import exercises_of, place_of, scene_at
 from engine.config.schema import parse_experiment
 from tests.app.pages import ENOUGH_S, VIEWS, open_page, without_marks
+from tests.support.stories import run_of
 
 page = partial(open_page, "learn")
 SLUGS = list(stories())
@@ -114,18 +117,15 @@ def test_a_story_with_exercises_has_three_and_notes_for_each_scene() -> None:
 
 @pytest.mark.parametrize("slug", SLUGS)
 @pytest.mark.slow
-def test_the_stepper_waits_for_play_a_step_trains_a_round_and_a_slider_trains_at_once(slug: str) -> None:
+def test_a_scene_waits_for_play_a_step_trains_one_round_and_a_dial_trains_at_once(slug: str) -> None:
     story = stories()[slug]
     scene = story.scenes[1]
     learn = page(story=slug)
     learn.segmented_control(key="scene").set_value("b").run()
     desk = learn.session_state.learn.desk
     assert desk.place == scene.place and learn.segmented_control(key="scene").value == "b"
-    if scene.question:
-        assert not desk.is_playing and desk.run is None
-        assert scene.question.text in texts(learn) and scene.finding not in texts(learn)
-    else:
-        assert desk.is_playing
+    assert scene.question and not desk.is_playing and desk.run is None
+    assert scene.question.text in texts(learn) and scene.finding not in texts(learn)
     assert len(learn.get("plotly_chart")) >= 2
     learn.button(key="step").click().run()
     assert not learn.exception
@@ -143,6 +143,16 @@ def test_the_stepper_waits_for_play_a_step_trains_a_round_and_a_slider_trains_at
     config = opened_config(learn)
     assert config == dict(story.config(place)) != dict(before)
     assert parse_experiment(config).runs()
+
+
+@pytest.mark.slow
+def test_a_run_has_a_number_for_every_estimate() -> None:
+    for slug, story in stories().items():
+        for scene in story.scenes:
+            if isinstance(scene.question, Estimate):
+                run = run_of(story.steps(place_of(story, scene.place)))
+                run.advance(1)
+                assert np.isfinite(scene.question.of_run(run)), (slug, scene.title)
 
 
 @pytest.mark.slow

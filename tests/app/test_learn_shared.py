@@ -129,11 +129,11 @@ def test_readers_at_one_place_train_one_simulation(monkeypatch: pytest.MonkeyPat
     assert runs[0].now is runs[2].now and runs[0].now is not runs[1].now
 
 
-LIKE_ONE_MODEL, LIKE_DEADLINES = {"skews", "alone"}, {"privacy", "robustness"}  # their steps are of one kind
+SAME_STEPS = {"skews", "alone", "privacy", "robustness"}  # as one-model and deadlines
 
 
 @pytest.mark.usefixtures("_no_trainings")
-@pytest.mark.parametrize("slug", [slug for slug in stories() if slug not in LIKE_ONE_MODEL | LIKE_DEADLINES])
+@pytest.mark.parametrize("slug", [slug for slug in stories() if slug not in SAME_STEPS])
 @pytest.mark.slow
 def test_a_shared_run_has_the_numbers_of_one_alone(slug: str) -> None:
     story = stories()[slug]

@@ -7,9 +7,10 @@ import pytest
 
 from app.stories import lambda_curves as curves
 from app.stories import lambda_dial as story
+from app.stories import lambda_run
 from app.stories.lambda_curves import ADAPTIVE, ALONE, TOGETHER, Stop, example
 from app.stories.lambda_dial import STORY
-from app.stories.lambda_run import LambdaRun, steps
+from app.stories.lambda_run import SETTLED_ROUNDS, LambdaRun, is_flat, steps
 from engine.config.schema import parse_experiment
 from engine.simulation.simulate import Simulation
 from tests.support.stories import run_of, simulations_of
@@ -90,3 +91,12 @@ def test_together_all_clients_have_the_global_model() -> None:
 
 def test_alone_there_is_no_global_model() -> None:
     assert run_at(1.0, ALONE).now.standing.shared is None
+
+
+def test_a_run_ends_once_its_error_hardly_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    flat = [9.0, *[1.0] * SETTLED_ROUNDS]
+    assert is_flat(flat) and not is_flat(flat[1:]) and not is_flat([*flat[:-1], 1.01])
+    monkeypatch.setattr(lambda_run, "SETTLED_ROUNDS", 3)
+    monkeypatch.setattr(lambda_run, "SETTLED_SHARE", 1e9)
+    taken = islice(steps(story.config(1.0, 0.05), 1.0), 5)
+    assert [step.is_settled for step in taken] == [False, False, False, True, True]

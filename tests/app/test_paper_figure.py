@@ -66,8 +66,8 @@ def printed_texts(file: Path) -> Iterator[str]:
     nodes = list(ast.walk(ast.parse(text)))
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
     docstrings = {ast.get_docstring(node, clean=False) for node in nodes if isinstance(node, documented)}
-    words = (word for node in nodes if isinstance(node, ast.Call) for word in node.keywords)
-    captions = (part for word in words if word.arg in CAPTIONS for part in ast.walk(word.value))
+    keywords = (keyword for node in nodes if isinstance(node, ast.Call) for keyword in node.keywords)
+    captions = (part for keyword in keywords if keyword.arg in CAPTIONS for part in ast.walk(keyword.value))
     values = (node.value for node in (nodes if is_chart else captions) if isinstance(node, ast.Constant))
     yield from (value for value in values if isinstance(value, str) and value not in docstrings)
 

@@ -148,7 +148,7 @@ def test_without_values_no_label_is_the_best() -> None:
 
 @pytest.mark.slow
 def test_while_one_run_is_done_only_claims_about_single_runs_have_a_verdict() -> None:
-    """Of each label in each experiment: those at the larger scale are about the same, apart from new labels."""
+    """Each label of an experiment once: the larger scale adds only labels that the smaller one lacks."""
     tested = set()
     for preset in known().values():
         seen: set[str] = set()

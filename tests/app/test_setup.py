@@ -476,9 +476,7 @@ def test_a_double_click_removes_one_method(empty_store: Store, monkeypatch: pyte
     assert page.session_state[drafts.DRAFT].ids == others
 
 
-def test_a_method_is_added_once_if_its_choice_is_reported_again_before_the_list_is_drawn_again_or_after_the_run(
-    empty_store: Store, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_choice_that_is_reported_twice_adds_one_method(empty_store: Store, monkeypatch: pytest.MonkeyPatch):
     page = opened()
     before = [entry["name"] for entry in written(page)["algorithms"]]
     adding(page).set_value("fedprox")

@@ -24,7 +24,7 @@ from app.stories.deadlines import (
 from app.stories.figures import used_clients
 from app.stories.method_rows import LOWEST, MEAN, values
 from engine.config.schema import parse_experiment
-from tests.support.stories import ended, simulations_of
+from tests.support.stories import last_step, simulations_of
 
 
 def of(method: str, stop: str, what: str = MEAN) -> np.ndarray:
@@ -34,7 +34,7 @@ def of(method: str, stop: str, what: str = MEAN) -> np.ndarray:
 @pytest.mark.slow
 def test_the_shipped_numbers_match_the_engine() -> None:
     """Of the methods with one model and with two: the others send as much as one of them, or nothing."""
-    shown, last = (TUNED, DITTO), ended(story.experiment("digits"), TUNED, DITTO)
+    shown, last = (TUNED, DITTO), last_step(story.experiment("digits"), TUNED, DITTO)
     assert last.is_settled
     for at, (method, (mean, lowest5)) in enumerate(zip(shown, last.scores, strict=True)):
         assert mean == pytest.approx(of(method, "digits")[0], abs=0.005)

@@ -27,7 +27,7 @@ from app.stories.privacy import (
 from engine.config.schema import parse_experiment
 from engine.privacy import accounting
 from engine.privacy.client_level import client_level
-from tests.support.stories import ended, run_of, simulations_of
+from tests.support.stories import last_step, run_of, simulations_of
 
 
 def of(method: str, stop: str, what: str = MEAN) -> np.ndarray:
@@ -37,7 +37,7 @@ def of(method: str, stop: str, what: str = MEAN) -> np.ndarray:
 @pytest.mark.slow
 def test_the_shipped_numbers_and_epsilon_match_the_engine() -> None:
     """Of the mean and of a personal model: the others differ in λ or are without noise."""
-    shown, last = (FEDAVG, WEAKEST), ended(story.experiment("8"), FEDAVG, WEAKEST)
+    shown, last = (FEDAVG, WEAKEST), last_step(story.experiment("8"), FEDAVG, WEAKEST)
     assert last.is_settled and last.epsilons == [NOISES["8"].epsilon] * 2
     for method, (mean, lowest5), accuracies in zip(shown, last.scores, last.accuracies, strict=True):
         assert mean == pytest.approx(of(method, "8")[0], abs=0.005)
@@ -82,7 +82,7 @@ def test_without_noise_a_clipped_run_hardly_differs() -> None:
     config = dict(story.experiment("1", {FEDAVG: METHODS[FEDAVG]}))
     entry = dict(config["algorithms"][0])
     clipped = {**config, "algorithms": [{**entry, "privacy": {**entry["privacy"], "noise": 0}}]}
-    assert ended(clipped, FEDAVG).value == pytest.approx(of(FEDAVG, "off")[0], abs=0.02)
+    assert last_step(clipped, FEDAVG).value == pytest.approx(of(FEDAVG, "off")[0], abs=0.02)
 
 
 def test_the_names_of_personal_models_have_their_strength() -> None:

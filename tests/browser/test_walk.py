@@ -65,9 +65,10 @@ FURTHER = {
     "a method": Place(lambda _: "/handbook?method=cgpfl"),
     "data sets": Place(lambda _: "/handbook?show=datasets"),
 }
-IN_THE_DARK = PAGES | {place: FURTHER[place] for place in ("a figure", "a method")}
-"""The other places have the colors of these."""
+IN_THE_DARK = PAGES | {place: FURTHER[place] for place in ("record", "a figure", "a method")}
+"""The other places have no colors of their own."""
 VARIANTS = {
+    "features": Place(lambda t: f"/run?id={t.runs['fedavg', 0]}&tab=features"),
     "clusters solved for": Place(lambda t: f"/run?id={t.runs['cgpfl_heur', 0]}&tab=clusters", 3),
     "layers": Place(lambda t: f"/run?id={t.runs['plgu_lf', 0]}&tab=layers", 3),
     "profile": Place(lambda t: f"/run?id={t.runs['plgu_lf', 0]}&tab=profile", 3),

@@ -2,6 +2,7 @@
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -62,6 +63,28 @@ def test_a_claim_skips_the_run_that_another_process_is_claiming(postgres_store: 
         assert connection.scalar(next_run(False, False, False)) == first
         assert other.queue.claim().id == second
         assert other.queue.claim() is None
+
+
+def test_a_claim_that_began_before_another_was_committed_takes_the_next_run(
+    postgres_store: Store, other: Store
+) -> None:
+    """It sees the queue as it was, so a run is checked again once it is locked."""
+    first, second = create(postgres_store, 2)
+    query = next_run(False, False, False).where(sa.text("pg_advisory_xact_lock_shared(1) IS NOT NULL"))
+    is_waiting = sa.text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+
+    def claimed() -> int:
+        with other._database.write() as connection:
+            return connection.scalar(query)
+
+    with ThreadPoolExecutor(1) as pool:
+        with postgres_store._database.write() as connection:
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(1)"))
+            late = pool.submit(claimed)
+            while not connection.scalar(is_waiting):
+                time.sleep(0.01)
+            assert postgres_store.queue.claim().id == first
+        assert late.result() == second
 
 
 def test_a_start_deletes_no_files_of_another_database_in_the_same_folder(

@@ -30,8 +30,8 @@ def simulations_of(steps: Iterator[Any]) -> list[Simulation]:
     return made
 
 
-def ended(config: Mapping[str, Any], *labels: str) -> DialStep:
-    """The last step of these methods only. Like those that ship, it is the only one that is evaluated."""
+def last_step(config: Mapping[str, Any], *labels: str) -> DialStep:
+    """The last step of a run of these methods. Only this step is evaluated, as in the runs that ship."""
     methods = [entry for entry in config["algorithms"] if entry["label"] in labels]
     *_, last = dial_run.counted(
         {**config, "algorithms": methods, "evaluation": {"every": config["training"]["rounds"]}}

@@ -23,6 +23,14 @@ def start_engine(store: Store, slots: int = 1) -> subprocess.Popen:
     return subprocess.Popen(command, env=environment, cwd=ROOT, start_new_session=True)
 
 
+def state_of(pid: int) -> str:
+    """R, S or D while the process runs, T while it is stopped, Z or nothing once it has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
 def eventually(holds: Callable[[], T]) -> T:
     """Waits until ``holds`` returns something true, and returns it."""
     deadline = time.monotonic() + PATIENCE_S

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.processes import FORK_SERVER, parts_of_app, process_tree
-from tests.worker.engines import ROOT
+from tests.worker.engines import ROOT, state_of
 
 PLUGIN = """
 import multiprocessing
@@ -57,7 +57,6 @@ if multiprocessing.parent_process() is not None:  # in workers only
     from engine.worker.recorder import Recorder
 
     around(Recorder, "add", before="trained")
-    around(storage.metrics, "update_owned", before="begun")
     around(storage.metrics, "insert_rounds", after="written")
     around(storage.analyses, "_update_owned", after="reported")
     sa.event.listen(sa.Engine, "commit", before_a_commit)
@@ -69,12 +68,13 @@ class Stopping:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._seen: set[int] = set()
 
     def ask(self, point: str, time: int = 1) -> None:
         """Stops the first worker that reaches the point for the n-th time, and forgets those that were stopped before.
 
-        Runs pass "begun" and "written" with rounds, analyses "reported", and both "committing". Runs also pass
-        "trained" after each round, outside of a transaction.
+        Runs pass "written" with rounds, analyses "reported", and both "committing". Runs also pass "trained" after each
+        round, outside of a transaction.
         """
         for earlier in self.folder.glob("stopped-*"):
             earlier.unlink()
@@ -82,12 +82,18 @@ class Stopping:
 
     @property
     def stopped(self) -> list[int]:
-        return [int(path.name.rpartition("-")[2]) for path in self.folder.glob("stopped-*")]
+        """Those that have stopped, even if they were killed or continued since."""
+        pids = [int(path.name.rpartition("-")[2]) for path in self.folder.glob("stopped-*")]
+        self._seen |= {pid for pid in pids if state_of(pid) not in ("R", "S", "D")}
+        return [pid for pid in pids if pid in self._seen]
 
 
 @pytest.fixture(scope="session")
 def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The plugin's folder. All tests share a fork server that knows it: its start imports torch."""
+    """The plugin's folder. All tests share a fork server that knows it: its start imports torch.
+
+    So a test that starts workers in its own process takes the fixture ``stopping``, also if it stops none.
+    """
     folder = tmp_path_factory.mktemp("plugins")
     (folder / "stop.py").write_text(PLUGIN)
     kill_fork_server()
@@ -100,6 +106,9 @@ def stopping(plugin: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stopping
     monkeypatch.setenv("FEDSCAPE_PLUGINS", str(plugin))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     yield Stopping(plugin)
+    for pid in Stopping(plugin).stopped:
+        if state_of(pid) == "T":  # its test has failed
+            os.kill(pid, signal.SIGKILL)
     for file in plugin.iterdir():
         if file.is_file() and file.name != "stop.py":
             file.unlink()

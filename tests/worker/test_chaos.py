@@ -81,6 +81,7 @@ def test_runs_with_killed_workers_and_dispatchers_equal_undisturbed_ones(store: 
             os.kill(victim, signal.SIGKILL)
             dead.add(victim)
         else:
+            dead.update(victims(store, dead))  # they end with it
             engine.start_again()
     disturbed = end_of_all(store)
     eventually(lambda: only_registered_files(store, disturbed))

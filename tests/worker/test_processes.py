@@ -4,14 +4,13 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from engine.worker import Dispatcher, LocalExecutor
 from engine.worker import dispatcher as dispatcher_module
 from storage import RunRecord, Store
-from tests.worker.engines import PATIENCE_S, eventually
+from tests.worker.engines import PATIENCE_S, eventually, state_of
 from tests.worker.samples import compute, queue, rows
 from tests.worker.stopping import Stopping
 
@@ -21,11 +20,7 @@ pytestmark = pytest.mark.timeout(2 * PATIENCE_S)
 
 
 def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
+    return state_of(pid) not in ("", "Z")
 
 
 def worker_pid(run: RunRecord) -> int:
@@ -72,7 +67,7 @@ def test_a_hanging_worker_is_killed_and_its_run_equals_an_undisturbed_one(
         eventually(lambda: stopping.stopped)
         with monkeypatch.context() as patch:
             patch.setattr(executor._watchdog, "hung_s", 0.5)
-            eventually(lambda: dispatcher.step() or store.queue.get(run_id).epoch == 2)
+            eventually(lambda: dispatcher.step(0.02) or store.queue.get(run_id).epoch == 2)
         dispatcher.run(threading.Event(), until_idle=True)
     assert "no heartbeat" in store.events.list(run_id)[0].message
     assert store.queue.get(run_id).status == "done"
@@ -91,6 +86,20 @@ def test_a_stopped_worker_is_killed_and_its_slot_is_used_again(store, stopping: 
         dispatcher.run(threading.Event(), until_idle=True)
     assert store.queue.get(stuck).status == "paused"
     assert store.queue.get(next_one).status == "done"
+
+
+@pytest.mark.slow
+def test_a_run_whose_dispatcher_was_closed_continues_with_the_next_one(store, undisturbed_run, stopping: Stopping):
+    (run_id,) = queue(store)
+    stopping.ask("trained", 3)
+    with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:
+        dispatcher.step()
+        (pid,) = eventually(lambda: stopping.stopped)
+    assert not is_alive(pid) and store.queue.get(run_id).status == "queued"
+    with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:
+        dispatcher.run(threading.Event(), until_idle=True)
+    assert (store.queue.get(run_id).status, store.queue.get(run_id).epoch) == ("done", 2)
+    assert rows(store, run_id) == undisturbed_run().rows
 
 
 def test_a_running_run_yields_to_pages_and_obeys_a_request_without_being_killed(store, monkeypatch):

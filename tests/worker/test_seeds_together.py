@@ -287,7 +287,7 @@ def test_if_one_run_does_not_stop_the_other_resumes_without_counting_a_death(
 
 @contextmanager
 def trained_together(store: Store, stopping: Stopping) -> Iterator[tuple[Dispatcher, LocalExecutor, int]]:
-    """A dispatcher whose only worker trains two runs and is stopped when each has a checkpoint; its process."""
+    """A dispatcher, its executor, and its only worker's process, stopped when both of its runs have a checkpoint."""
     stopping.ask("trained", 7)
     executor = LocalExecutor(slots=1, trains_together=True)
     with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:

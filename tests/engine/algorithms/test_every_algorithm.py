@@ -89,7 +89,7 @@ def test_a_run_resumed_from_a_checkpoint_equals_an_uninterrupted_one(name, model
     assert repr(resumed.summary()) == repr(whole.summary())
 
 
-def test_a_run_records_its_costs_and_has_a_model_for_each_client_also_in_single_precision(name, model):
+def test_a_run_records_its_costs_has_a_model_for_each_client_and_is_close_in_single_precision(name, model):
     run = simulation(name, model=model, participation=0.5)
     results = list(run.rounds())
     assert [results[0].scalars[n] for n in ("bytes_up", "bytes_down", "gradient_evaluations")] == [0, 0, 0]

@@ -84,7 +84,8 @@ def test_batches_of_any_kind_count_as_local_training_and_only_local_steps_as_pro
     public = {"partition": TINY["partition"] | {"public_fraction": 0.2}} if method == "fedmd" else {}
     found = profiled(trained(tiny_config(algorithms=[{"name": method}], **public))[0], rounds=2)
     assert min(found.arrays[f"seconds.{TRAINING}"]) > 0 and min(found.arrays[f"seconds.{GATHERING}"]) > 0
-    assert method == "fedmd" or found.values["profiled_steps"] == 2
+    if method != "fedmd":  # whose steps are on public data
+        assert found.values["profiled_steps"] == 2
 
 
 @pytest.mark.parametrize("dials", [{}, {"attack": {"name": "labels", "how": "reverse", "share": 0.5}}])

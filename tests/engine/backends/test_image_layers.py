@@ -115,7 +115,7 @@ def test_a_network_of_several_clients_agrees_with_a_loop_over_them(kernels: Coun
     expected = results(Loop(model), params)
     for has_kernels in (False, True):
         found = results(Batched(for_gpu(model, has_kernels)), params)
-        assert len(kernels) == 5 * has_kernels
+        assert len(kernels) == (5 if has_kernels else 0)
         for n, values in expected.items():
             torch.testing.assert_close(found[n], values, rtol=1e-7, atol=1e-8, msg=lambda text, n=n: f"{n}: {text}")
 

@@ -71,7 +71,8 @@ def test_results_are_the_same_bit_for_bit(method, model, training, monkeypatch):
 @pytest.mark.slow
 def test_every_method_has_the_same_results(name):
     method = {"name": name} | FEWER.get(name, {})
-    settings = {"model": MODELS["dnn"], "local_steps": 2 * LEAST_STEPS, "rounds": 1}
+    rounds = 2 if name in ("fedpac", "fedphp", "moon") else 1  # whose objectives have a term from round 2 on
+    settings = {"model": MODELS["dnn"], "local_steps": 2 * LEAST_STEPS, "rounds": rounds}
     assert_same_run(repeating(method, TapeRecorder(), **settings), simulation(method, **settings))
 
 

@@ -102,7 +102,7 @@ CASES += [
 
 @pytest.mark.parametrize(("name", "compression"), CASES, ids=str)
 @pytest.mark.slow
-def test_every_method_trains_with_feedback_and_sends_fewer_bytes(name, compression):
+def test_every_method_trains_compressed_and_sends_fewer_bytes(name, compression):
     model = SPLIT if supports(name, SPLIT) else "mlr"
     plain = simulation(name, model=model, rounds=1)
     *_, uncompressed = plain.rounds()

@@ -111,7 +111,7 @@ def test_the_noise_reaches_a_given_epsilon_at_the_end():
         (10, 0.01, {"noise": 1.0}),
         (10, 0.16, {"noise": 1.0}),
         (15, 0.3, {"noise": 1.0}),
-        (10, 1.0, {"epsilon": 8.0}),  # of which epsilon is known exactly: the others take seconds
+        (10, 1.0, {"epsilon": 8.0}),  # without subsampling; finding the noise for the others takes seconds
     ],
 )
 def test_a_fixed_number_of_a_population_has_its_noise_and_epsilon(num_clients, participation, options):
