@@ -51,7 +51,6 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         _read_streamlit_settings()
         gc.freeze()
-        gc.set_threshold(20_000)  # Python's 700 looks for garbage so often that it takes a twentieth of the time
         gc.enable()
         _propagate_logs()
 
