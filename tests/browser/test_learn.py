@@ -112,6 +112,7 @@ def test_scenes_clicked_during_a_transition_draw_one_figure_at_a_time(
     for scene in ("b", "d", "c"):
         page.get_by_role("radio", name=f"{scene} · ").click()
         page.wait_for_timeout(600)
+    expect(page.get_by_role("status").filter(has_text="Scene 3 of 5")).to_be_visible(timeout=LOAD_MS)
     page.get_by_role("button", name="Play").click()
     page.wait_for_function(f"{ERROR} > 6 && {ERROR} < 9", timeout=LOAD_MS)
     assert page.evaluate("window.mostAtATime") == 1
