@@ -37,6 +37,7 @@ MAX_PROBLEMS = 10  # per file; one mistake often repeats in every round
 MAX_LEVELS = 50  # of a stored document; a configuration may have 32
 _NESTED = (dict, list)
 _NULL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # the escape of a null character, after whole escapes of backslashes
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")  # may be half of a pair without the other half
 
 
 class RoundEntry(BaseModel):
@@ -212,7 +213,8 @@ def _document(data: bytes, path: Path) -> Document:
     check_no_null(data, path)
     try:
         document = json.loads(data.decode("utf-8-sig"), parse_constant=_reject_constant)
-        json.dumps(document, ensure_ascii=False).encode()  # lone surrogates are valid JSON but not valid text
+        if _SURROGATE.search(data):
+            json.dumps(document, ensure_ascii=False).encode()  # lone surrogates are valid JSON but not valid text
         return Document.model_validate(document)
     except ValidationError as error:
         lines = [f"{path}: {problem}" for problem in problems_of(error)]
@@ -293,14 +295,13 @@ def _unseen(entry: RoundEntry, partition: PartitionEntry, dtype: np.dtype) -> di
     return {n: _measured(values, U, f"round {entry.round}: {n}", dtype) for n, values in named.items()}
 
 
-def _array(values: Iterable[float | None], N: int, what: str) -> np.ndarray:
-    array = np.array([_number(v) for v in values])
-    if len(array) != N:
-        raise ValueError(f"{what} has {len(array)} values for {N} clients")
-    return array
+def _array(values: Sequence[float | None], N: int, what: str) -> np.ndarray:
+    if len(values) != N:
+        raise ValueError(f"{what} has {len(values)} values for {N} clients")
+    return np.array(values, dtype=float)  # None becomes NaN
 
 
-def _measured(values: Iterable[float | None], N: int, what: str, dtype: np.dtype) -> np.ndarray:
+def _measured(values: Sequence[float | None], N: int, what: str, dtype: np.dtype) -> np.ndarray:
     array = _array(values, N, what)
     if what.endswith("accuracy") and not np.all(np.isnan(array) | (array >= 0) & (array <= 1)):
         raise ValueError(f"{what} must be between 0 and 1")
