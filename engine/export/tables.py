@@ -15,7 +15,7 @@ from engine.metrics import of_benign
 Format = Literal["csv", "parquet"]
 _FORMULA = re.compile(r"[=+\-@\t\r\n]")  # how text begins that spreadsheets compute
 _SIGNED = re.compile(r"[+-][\d.,]+(e[+-]?\d+)?( ?%)?")
-IDENTITY = ("experiment", "algorithm", "label", "seed")  # of a run; ``split`` is before ``seed`` where it differs
+COLUMNS = ("experiment", "algorithm", "label", "seed", "status")  # of a run; ``split`` is before ``seed`` if it differs
 GROUPS = (*MODEL_KINDS, UNSEEN)  # what a client's values may be of
 
 
@@ -24,11 +24,13 @@ def rounds_table(runs: Iterable[RunResult]) -> pd.DataFrame:
 
     Scalars: ``personalized.mean``, ``seconds``, ...; client means: ``personalized.loss``, ``train_loss``, ...
 
-    NaN in rounds that were not evaluated; ``train_loss`` is the mean over the participants.
+    NaN in rounds that were not evaluated; ``train_loss`` is the mean over the participants. ``status`` is that of the
+    run: a run that failed and its retry have the same experiment, label and seed.
     """
     rows = [
         {
             **_identity(run),
+            "status": run.status,
             "round": int(r.round),
             "participants": len(r.cohort),
             **r.scalars,
@@ -37,13 +39,16 @@ def rounds_table(runs: Iterable[RunResult]) -> pd.DataFrame:
         for run in runs
         for r in run.rounds
     ]
-    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=[*IDENTITY, "round", "participants"])
+    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=[*COLUMNS, "round", "participants"])
 
 
 def clients_table(runs: Iterable[RunResult]) -> pd.DataFrame:
-    """One row per run, round and client: accuracies, losses, training loss, cluster; NaN if not measured."""
+    """One row per run, round and client: accuracies, losses, training loss, cluster; NaN if not measured.
+
+    ``status`` is that of the run, as in ``rounds_table``.
+    """
     frames = [frame for run in runs for frame in _client_frames(run)]
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*IDENTITY, "round", "client"])
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*COLUMNS, "round", "client"])
 
 
 def summary_table(runs: Iterable[RunResult]) -> pd.DataFrame:
@@ -140,4 +145,5 @@ def _client_frames(run: RunResult) -> Iterator[pd.DataFrame]:
         columns = {n: a for n, a in columns.items() if a.ndim == 1}
         if columns:
             N = max(len(a) for a in columns.values())
-            yield pd.DataFrame({**_identity(run), "round": int(r.round), "client": np.arange(N), **columns})
+            of_run = {**_identity(run), "status": run.status, "round": int(r.round)}
+            yield pd.DataFrame({**of_run, "client": np.arange(N), **columns})

@@ -135,7 +135,7 @@ def test_results_keep_the_configuration_as_it_was() -> None:
 def test_runs_without_rounds_have_tables_with_columns() -> None:
     result = run(CONFIG)
     none = [dataclasses.replace(one, rounds=()) for one in result.runs]
-    assert list(tables.rounds_table(none))[:4] == ["experiment", "algorithm", "label", "seed"]
+    assert list(tables.rounds_table(none))[:5] == ["experiment", "algorithm", "label", "seed", "status"]
     assert list(tables.clients_table(none))[-2:] == ["round", "client"]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.core.results import RoundResult, RunResult
 from engine.core.vocabulary import COSTS, Status
-from engine.export.tables import rounds_table, summary_table, without_formulas
+from engine.export.tables import clients_table, rounds_table, summary_table, without_formulas
 from tests.support.outcomes import an_outcome
 
 
@@ -26,6 +26,14 @@ def test_losses_are_means_over_clients_with_a_loss() -> None:
 def test_a_loss_that_no_client_has_is_missing() -> None:
     table = rounds_table([an_outcome(rounds=[a_round(train_loss=[np.nan, np.inf])])])
     assert pd.isna(table["train_loss"][0])
+
+
+def test_rows_of_a_failed_run_and_of_its_retry_differ_in_their_status() -> None:
+    rounds = [a_round(personalized__accuracy=[0.5, 0.25])]
+    runs = [an_outcome(status=status, rounds=rounds) for status in ("failed", "done")]
+    for table in (rounds_table(runs), clients_table(runs)):
+        assert list(table["status"].unique()) == ["failed", "done"]
+        assert len(table[table["status"] == "done"]) == len(table) / 2
 
 
 def test_other_client_values_are_means_and_accuracies_are_not_repeated() -> None:

@@ -1,5 +1,7 @@
 """What a run records: rounds, evaluations, summaries, and the reason it ended."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -82,6 +84,14 @@ def test_a_method_without_a_global_model_has_none_in_its_summary():
     run = trained("local_train")
     assert run.summary()["global"] is None and run.summary()["best"]["global"] is None
     assert run.models().global_model is None
+
+
+def test_a_restored_run_has_the_summary_of_its_checkpoint():
+    first, second = simulation("fedavg", rounds=3), simulation("fedavg", rounds=3)
+    for _ in itertools.islice(first.rounds(), 3):
+        pass
+    second.restore(first.checkpoint())
+    assert second.summary() == first.summary() and second.summary()["personalized"] is not None
 
 
 def test_both_the_best_and_the_last_models_are_available():
