@@ -31,8 +31,8 @@ class CannotBeDrawn(StopException):
 def fragment(draw: Callable[P, None], run_every: float | None = None) -> Callable[P, None]:
     """``st.fragment`` that gives the reason if the database or a plugin cannot be read.
 
-    Drawn alone, it shows the reason in its place. In a run of the whole page it raises CannotBeDrawn. Once a timer then
-    draws it without an error, the page runs again.
+    Drawn alone, it shows the reason in its place, with a button unless a timer draws it again. In a run of the whole
+    page it raises CannotBeDrawn. Once a timer then draws it without an error, the page runs again.
     """
 
     @wraps(draw)
@@ -44,8 +44,11 @@ def fragment(draw: Callable[P, None], run_every: float | None = None) -> Callabl
             if not is_alone:
                 st.session_state[_FAILED] = True
                 raise CannotBeDrawn(error) from error
-            show = st.caption if run_every else st.warning  # a timer tries again
-            show(plain(str(error)))
+            if run_every:
+                st.caption(plain(str(error)))
+            else:
+                st.warning(plain(str(error)))
+                st.button("Try again", key=f"try_again_{draw.__module__}.{draw.__qualname__}")
         else:
             if is_alone and st.session_state.get(_FAILED):
                 st.rerun()

@@ -78,6 +78,7 @@ def test_a_part_that_is_drawn_alone_gives_the_reason_in_its_place(
     page = opened(error, 2, run_every)
     assert page.session_state["drawn"] == 2
     assert texts(page.caption if run_every else page.warning) == [str(error)]
+    assert [button.label for button in page.button] == ([] if run_every else ["Try again"])
     assert "after" in texts(page.markdown) and not page.exception and not page.error
 
 
