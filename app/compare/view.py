@@ -250,8 +250,8 @@ class View:
     @cached_property
     def _kept(self) -> dict[object, object]:
         of = (self.by, tuple((method.name, method.run_ids) for method in self.methods))
-        stand = tuple((run.epoch, run.round, run.status) for run in self._all)
-        return figure_cache.tables(queries.store().url, of, stand)
+        version = tuple((run.epoch, run.round, run.status) for run in self._all)
+        return figure_cache.tables(queries.store().url, of, version)
 
     def _named(self, table: pd.DataFrame) -> pd.DataFrame:
         return with_methods(table, self.methods)

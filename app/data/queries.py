@@ -37,7 +37,7 @@ from storage import (
 CHECK_S = 3.0  # a database may become unavailable
 SETS_KEPT, RUNS_KEPT = 60, 200  # cached tables of all runs that a page compares, and of single runs
 Ids = tuple[int, ...]
-Stand = tuple[tuple[int, int], ...]  # runs, and a round of each
+Rounds = tuple[tuple[int, int], ...]  # runs, and a round of each
 
 
 def store() -> Store:
@@ -94,11 +94,6 @@ def runs(
     )
 
 
-def counts() -> dict[str, int]:
-    """The number of runs by status."""
-    return {} if problem() else store().queue.counts()
-
-
 def engines(within_s: float = FRESH_S) -> list[EngineRecord]:
     """Machines with a recent heartbeat."""
     return [] if problem() else store().engines.list(within_s)
@@ -121,20 +116,20 @@ def final_clients(of: Sequence[RunRecord], model: ModelKind = "personalized", wh
 
 def all_clients(of: Sequence[RunRecord], model: ModelKind = "personalized", when: When = "last") -> pd.DataFrame:
     """Like final_clients, with malicious clients, and who is one: [..., client, accuracy, test_size, is_malicious]."""
-    stand = (_stand(of), _rounds_of(of, model, when))
-    table = _clients(store().url, (_ids(of), f"{model}.accuracy", when), stand)
+    version = (_version(of), _rounds_of(of, model, when))
+    table = _clients(store().url, (_ids(of), f"{model}.accuracy", when), version)
     return labeled(table, of, ["client", "accuracy", "test_size", "is_malicious"])
 
 
 def validation_clients(of: Sequence[RunRecord], model: ModelKind = "personalized") -> pd.DataFrame:
     """Like final_clients, in the last round and on validation data: [..., client, accuracy, val_size]."""
-    table = _validation(store().url, (_ids(of), f"{model}.val_accuracy"), _stand(of))
+    table = _validation(store().url, (_ids(of), f"{model}.val_accuracy"), _version(of))
     return labeled(table, of, ["client", "accuracy", "val_size"])
 
 
 def unseen_clients(of: Sequence[RunRecord]) -> pd.DataFrame:
     """Like final_clients, for clients held out of training, with their original numbers."""
-    return labeled(_unseen(store().url, _ids(of), _stand(of)), of, ["client", "accuracy", "test_size"])
+    return labeled(_unseen(store().url, _ids(of), _version(of)), of, ["client", "accuracy", "test_size"])
 
 
 def final_means(
@@ -143,8 +138,8 @@ def final_means(
     """run -> mean over benign clients of one array, such as ``personalized.total_error``, in the last round that has it
     or in the best round by ``model``. Runs without it are omitted.
     """
-    stand = (_stand(of), _rounds_of(of, model, when))
-    return _final_means(store().url, (_ids(of), name, model, when), stand)
+    version = (_version(of), _rounds_of(of, model, when))
+    return _final_means(store().url, (_ids(of), name, model, when), version)
 
 
 def best_round(run: RunRecord, model: ModelKind = "personalized") -> int | None:
@@ -154,7 +149,7 @@ def best_round(run: RunRecord, model: ModelKind = "personalized") -> int | None:
 
 def scalar_series(of: Sequence[RunRecord], names: Sequence[str]) -> pd.DataFrame:
     """[run, label, algorithm, seed, round, name, value] of stored scalars such as ``personalized.mean``."""
-    return labeled(_scalars(store().url, (_ids(of), tuple(names)), _stand(of)), of, ["round", "name", "value"])
+    return labeled(_scalars(store().url, (_ids(of), tuple(names)), _version(of)), of, ["round", "name", "value"])
 
 
 def final_scalars(of: Sequence[RunRecord], name: str) -> pd.Series:
@@ -167,8 +162,8 @@ def scalar_totals(until: Mapping[int, int], names: Sequence[str]) -> pd.DataFram
     """[run, <names>]: sums of stored scalars over the rounds up to ``until[run]``; 0 where there are none."""
     if not until or problem():
         return pd.DataFrame(columns=["run", *names])
-    stand = tuple(sorted(until.items()))
-    return _totals(store().url, (tuple(run_id for run_id, _ in stand), tuple(names)), stand)
+    rounds = tuple(sorted(until.items()))
+    return _totals(store().url, (tuple(run_id for run_id, _ in rounds), tuple(names)), rounds)
 
 
 def mean_series(of: Sequence[RunRecord], names: Sequence[str]) -> pd.DataFrame:
@@ -225,11 +220,11 @@ def _prepare(url: str, period: int) -> bool:
 
 
 @read_cache.cached(SETS_KEPT)
-def _clients(url: str, of: tuple[Ids, str, When], stand: tuple[Stand, Stand]) -> pd.DataFrame:
+def _clients(url: str, of: tuple[Ids, str, When], version: tuple[Rounds, Rounds]) -> pd.DataFrame:
     ids, name, _ = of
     found = store().queue.runs(run_ids=ids, include_archived=True)
     sizes = {run.id: (run.partition or {}).get("test_sizes") for run in found}
-    arrays = store().metrics.arrays_at(ids, name, dict(stand[1]))
+    arrays = store().metrics.arrays_at(ids, name, dict(version[1]))
     table = by_client(ids, arrays, {run_id: np.arange(len(values)) for run_id, values in arrays.items()}, sizes)
     malicious = {(run.id, client) for run in found for client in malicious_of(run.partition)}
     who = [pair in malicious for pair in zip(table["run"], table["client"], strict=True)] if malicious else False
@@ -237,7 +232,7 @@ def _clients(url: str, of: tuple[Ids, str, When], stand: tuple[Stand, Stand]) ->
 
 
 @read_cache.cached(SETS_KEPT)
-def _validation(url: str, of: tuple[Ids, str], stand: Stand) -> pd.DataFrame:
+def _validation(url: str, of: tuple[Ids, str], version: Rounds) -> pd.DataFrame:
     ids, name = of
     found = store().queue.runs(run_ids=ids, include_archived=True, with_partition=True)
     sizes = {run.id: (run.partition or {}).get("val_sizes") for run in found}
@@ -253,7 +248,7 @@ def _of_benign(arrays: Mapping[int, np.ndarray], runs: Sequence[RunRecord]) -> d
 
 
 @read_cache.cached(SETS_KEPT)
-def _unseen(url: str, ids: Ids, stand: Stand) -> pd.DataFrame:
+def _unseen(url: str, ids: Ids, version: Rounds) -> pd.DataFrame:
     partitions = {run.id: run.partition or {} for run in store().queue.runs(run_ids=ids, include_archived=True)}
     held_out = {run_id: own["unseen"] for run_id, own in partitions.items() if own.get("unseen")}
     arrays = {i: a for i, a in store().metrics.arrays_at(ids, "unseen.accuracy").items() if i in held_out}
@@ -262,14 +257,14 @@ def _unseen(url: str, ids: Ids, stand: Stand) -> pd.DataFrame:
 
 
 @read_cache.cached(SETS_KEPT)
-def _final_means(url: str, of: tuple[Ids, str, ModelKind, When], stand: tuple[Stand, Stand]) -> pd.Series:
+def _final_means(url: str, of: tuple[Ids, str, ModelKind, When], version: tuple[Rounds, Rounds]) -> pd.Series:
     found = store().queue.runs(run_ids=of[0], include_archived=True)
-    arrays = _of_benign(store().metrics.arrays_at(of[0], of[1], dict(stand[1])), found)
+    arrays = _of_benign(store().metrics.arrays_at(of[0], of[1], dict(version[1])), found)
     return pd.Series({i: float(mean_of_known(a[None])[0]) for i, a in arrays.items()}, dtype=float).dropna()
 
 
 @read_cache.cached(SETS_KEPT)
-def _scalars(url: str, of: tuple[Ids, tuple[str, ...]], stand: Stand) -> pd.DataFrame:
+def _scalars(url: str, of: tuple[Ids, tuple[str, ...]], version: Rounds) -> pd.DataFrame:
     curves = store().metrics.scalars(*of)
     found = [(run_id, name, *curve) for run_id, own in curves.items() for name, curve in own.items()]
     if not found:
@@ -287,7 +282,7 @@ def _scalars(url: str, of: tuple[Ids, tuple[str, ...]], stand: Stand) -> pd.Data
 
 
 @read_cache.cached(SETS_KEPT)
-def _totals(url: str, of: tuple[Ids, tuple[str, ...]], until: Stand) -> pd.DataFrame:
+def _totals(url: str, of: tuple[Ids, tuple[str, ...]], until: Rounds) -> pd.DataFrame:
     names = of[1]
     sums = store().metrics.totals(dict(until), names)
     return pd.DataFrame([{"run": i, **{n: own.get(n, 0.0) for n in names}} for i, own in sums.items()])
@@ -340,11 +335,12 @@ def _ids(of: Sequence[RunRecord]) -> Ids:
     return tuple(run.id for run in of)
 
 
-def _stand(of: Sequence[RunRecord]) -> Stand:
+def _version(of: Sequence[RunRecord]) -> Rounds:
+    """The version of these runs for the cache: their numbers change with their last stored rounds."""
     return tuple((run.id, run.round) for run in of)
 
 
-def _rounds_of(of: Sequence[RunRecord], model: ModelKind, when: When) -> Stand:
+def _rounds_of(of: Sequence[RunRecord], model: ModelKind, when: When) -> Rounds:
     """The best round of each run, if requested and known; others use the last."""
     if when == "last":
         return ()

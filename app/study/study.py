@@ -127,8 +127,8 @@ class Study:
 
     def keep(self, what: str, make: Callable[[], T]) -> T:
         """Caches what is made of these runs and choices, also across visits, until they change."""
-        stand = (len(self.progress.choices), tuple((run.epoch, run.round, run.status) for run in self.runs))
-        kept = figure_cache.tables(queries.store().url, ("study", *(run.id for run in self.runs)), stand)
+        version = (len(self.progress.choices), tuple((run.epoch, run.round, run.status) for run in self.runs))
+        kept = figure_cache.tables(queries.store().url, ("study", *(run.id for run in self.runs)), version)
         if what not in kept:
             kept[what] = make()
         found = kept[what]

@@ -25,7 +25,7 @@ def figure(draw: Callable[P, go.Figure], *args: P.args, **kwargs: P.kwargs) -> g
 
 
 @read_cache.cached(COMPARISONS)
-def tables(url: str, of: Hashable, stand: Hashable) -> dict[object, object]:
+def tables(url: str, of: Hashable, version: Hashable) -> dict[object, object]:
     """The cache for the tables of one comparison, until its runs change."""
     return {}
 
