@@ -31,7 +31,7 @@ EXPANDER = "expander"  # prefix of the keys of expanders, which stay open when a
 MAX_CHANGES = 3  # changes in the label of an expander
 
 
-class Draw(Protocol):
+class DrawField(Protocol):
     """Draws one field, like ``Form.field``."""
 
     def __call__(
@@ -113,7 +113,7 @@ class Form:
         scales: Mapping[str, Sequence[Any]] | None = None,
         stand_ins: Mapping[str, Any] | None = None,
         columns: int = 2,
-        draw: Draw | None = None,
+        draw: DrawField | None = None,
     ) -> dict[str, Any]:
         """Draw an options class. ``path`` is its path in the configuration, ``key`` distinguishes several forms of it.
 

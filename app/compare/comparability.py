@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from app.data import config_fields
-from app.data.comparison import Draw, Method, draw_of, is_final, method_name, run_name
+from app.data.comparison import Method, SplitSeed, is_final, method_name, run_name, split_seed_of
 from app.wording import clients, names, plural
 from engine.core.run_json import recorded
 from storage import RunRecord
@@ -17,12 +17,12 @@ def conflicts(methods: Sequence[Method]) -> list[str]:
     found = []
     if (data := _parts_apart(methods, "dataset")) is not None:
         found.append(f"The data sets differ: {data}. Their accuracies answer different questions.")
-    elif draws := _draws_apart(methods, lambda run: recorded(run.provenance).dataset_fingerprint):
-        found.append(f"The data set changed between runs for {_draw_words(draws)} (its fingerprint differs).")
+    elif split_seeds := _where_apart(methods, lambda run: recorded(run.provenance).dataset_fingerprint):
+        found.append(f"The data set changed between runs for {_words(split_seeds)} (its fingerprint differs).")
     if (splits := _parts_apart(methods, "partition")) is not None:
         found.append(f"The partitions differ: {splits}. Clients with the same number are not the same clients.")
-    elif not found and (draws := _draws_apart(methods, _clients)):
-        found.append(f"The same partition gave different clients for {_draw_words(draws)}; rerun these methods.")
+    elif not found and (split_seeds := _where_apart(methods, _clients)):
+        found.append(f"The same partition gave different clients for {_words(split_seeds)}; rerun these methods.")
     return found
 
 
@@ -36,7 +36,7 @@ def notes(methods: Sequence[Method]) -> list[str]:
     if (evaluated := _apart(methods, _evaluated)) is not None:
         found.append(f"The evaluated clients differ: {evaluated}. Their means are over different clients.")
     if len({method.draws for method in methods}) > 1:
-        found.append(f"The seeds differ: {_with_draws({method.name: method.draws for method in methods})}.")
+        found.append(f"The seeds differ: {_with_split_seeds({method.name: method.draws for method in methods})}.")
     if chosen := [
         method.name for method in methods if len({_settings(run) for run in method.runs if is_final(run)}) > 1
     ]:
@@ -64,17 +64,17 @@ def _ended(status: str, error: str, runs: Sequence[RunRecord]) -> str:
     reason = f" ({error})" if error else ""
     if len(runs) == 1:
         return f"{run_name(runs[0])}: {status} before its first round{reason}."
-    draws: dict[str, list[Draw]] = defaultdict(list)
+    split_seeds: dict[str, list[SplitSeed]] = defaultdict(list)
     for run in runs:
-        draws[method_name(run.label, run.algorithm)].append(draw_of(run))
-    return f"{_with_draws(draws)}: {status} before their first round{reason}."
+        split_seeds[method_name(run.label, run.algorithm)].append(split_seed_of(run))
+    return f"{_with_split_seeds(split_seeds)}: {status} before their first round{reason}."
 
 
-def _with_draws(draws: Mapping[str, Sequence[Draw]]) -> str:
+def _with_split_seeds(split_seeds: Mapping[str, Sequence[SplitSeed]]) -> str:
     """``FedAvg and Ditto (seeds 0 and 1); CGPFL (seed 0)``."""
     groups: dict[str, list[str]] = defaultdict(list)
-    for name, own in draws.items():
-        groups[_draw_words(sorted(own))].append(name)
+    for name, own in split_seeds.items():
+        groups[_words(sorted(own))].append(name)
     return "; ".join(f"{names(own)} ({words})" for words, own in groups.items())
 
 
@@ -116,12 +116,12 @@ def _groups(methods: Sequence[Method], what: Callable[[RunRecord], str]) -> dict
     return groups
 
 
-def _draws_apart(methods: Sequence[Method], what: Callable[[RunRecord], Hashable]) -> list[Draw]:
+def _where_apart(methods: Sequence[Method], what: Callable[[RunRecord], Hashable]) -> list[SplitSeed]:
     """Splits and seeds whose runs differ in ``what``; runs where it is unknown are ignored."""
-    seen: dict[Draw, set[Hashable]] = defaultdict(set)
+    seen: dict[SplitSeed, set[Hashable]] = defaultdict(set)
     for run in (run for method in methods for run in method.runs):
-        seen[draw_of(run)].add(what(run))
-    return sorted(draw for draw, kinds in seen.items() if len(kinds - {None}) > 1)
+        seen[split_seed_of(run)].add(what(run))
+    return sorted(split_seed for split_seed, kinds in seen.items() if len(kinds - {None}) > 1)
 
 
 def _clients(run: RunRecord) -> str | None:
@@ -134,12 +134,12 @@ def _evaluated(run: RunRecord) -> str:
     return "all" if sample is None or (sizes and sample >= len(sizes)) else f"a sample of {sample}"
 
 
-def _draw_words(draws: Sequence[Draw]) -> str:
+def _words(split_seeds: Sequence[SplitSeed]) -> str:
     """``seeds 0 and 1``; where data have seeds of their own ``split 0 (seeds 0 and 1) and split 1 (seed 0)``."""
-    if all(split == seed for split, seed in draws):
-        return _seed_words([seed for _, seed in draws])
+    if all(split == seed for split, seed in split_seeds):
+        return _seed_words([seed for _, seed in split_seeds])
     seeds: dict[int, list[int]] = defaultdict(list)
-    for split, seed in draws:
+    for split, seed in split_seeds:
         seeds[split].append(seed)
     return names(f"split {split} ({_seed_words(own)})" for split, own in seeds.items())
 

@@ -22,7 +22,7 @@ from app.components import page
 from app.components.shown import Shown, with_finding
 from app.data import client_traits, config_fields, dials, queries
 from app.data.column_heads import Head, percent
-from app.data.comparison import Draw
+from app.data.comparison import SplitSeed
 from app.data.dials import OFF, Series
 from app.state.choice import Choice, Choices
 from app.wording import capital, names, plain
@@ -235,7 +235,7 @@ class Panel:
         return self.view.keep(("who pays", self.section, what), make)
 
 
-def _traits(runs: Mapping[Draw, RunRecord], section: str) -> dict[str, pd.DataFrame]:
+def _traits(runs: Mapping[SplitSeed, RunRecord], section: str) -> dict[str, pd.DataFrame]:
     parts: dict[str, list[pd.DataFrame]] = {}
     for (split, _), run in runs.items():
         for name, values in client_traits.known(run, section).items():

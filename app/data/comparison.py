@@ -48,14 +48,14 @@ class Method:
         return tuple(run.id for run in self.runs)
 
     @property
-    def draws(self) -> tuple["Draw", ...]:
-        return tuple(draw_of(run) for run in self.runs)
+    def draws(self) -> tuple["SplitSeed", ...]:
+        return tuple(split_seed_of(run) for run in self.runs)
 
 
-Draw = tuple[int, int]  # split and seed, which are equal unless the data have a seed of their own
+SplitSeed = tuple[int, int]  # split and seed, which are equal unless the data have a seed of their own
 
 
-def draw_of(run: RunRecord) -> Draw:
+def split_seed_of(run: RunRecord) -> SplitSeed:
     return run.split, run.seed
 
 
@@ -64,12 +64,12 @@ def methods_of(runs: Iterable[RunRecord]) -> list[Method]:
 
     The final runs of an entry of a study are one method, although each split may have chosen its own settings.
     """
-    groups: dict[str, dict[Draw, RunRecord]] = {}
+    groups: dict[str, dict[SplitSeed, RunRecord]] = {}
     for run in sorted(runs, key=lambda run: (run.experiment_id, run.position)):
-        by_draw, draw = groups.setdefault(_identity(run), {}), draw_of(run)
-        if run.status == "done" or draw not in by_draw or by_draw[draw].status != "done":
-            by_draw[draw] = run
-    found = [tuple(own[draw] for draw in sorted(own)) for own in groups.values()]
+        by_split_seed, split_seed = groups.setdefault(_identity(run), {}), split_seed_of(run)
+        if run.status == "done" or split_seed not in by_split_seed or by_split_seed[split_seed].status != "done":
+            by_split_seed[split_seed] = run
+    found = [tuple(own[split_seed] for split_seed in sorted(own)) for own in groups.values()]
     return [Method(name, own[0].algorithm, own) for name, own in zip(_names(found), found, strict=True)]
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.data import config_fields
-from app.data.comparison import NOT_THE_METHOD, Draw, draw_of, method_name
+from app.data.comparison import NOT_THE_METHOD, SplitSeed, method_name, split_seed_of
 from engine.config.schema import DIAL_KEYS, OPTION_DIALS
 from engine.config.system import System
 from storage import RunRecord
@@ -20,7 +20,7 @@ SECTIONS = tuple(dict.fromkeys((*DIAL_KEYS, "privacy")))
 LETTERS = 16  # of a name on an axis; a longer one is replaced by that of the configuration
 UNITS = {"_s": "s", "_mbit": "Mbit/s"}  # endings of options
 Setting = Mapping[str, Any]
-Runs = dict[Draw, RunRecord]
+Runs = dict[SplitSeed, RunRecord]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def series_of(runs: Sequence[RunRecord], section: str) -> list[Series]:
     groups: dict[str, dict[str, Runs]] = {}
     for run in runs:
         settings = groups.setdefault(_rest(run, section), {})
-        settings.setdefault(words[_key(section, run.config.get(section))], {}).setdefault(draw_of(run), run)
+        settings.setdefault(words[_key(section, run.config.get(section))], {}).setdefault(split_seed_of(run), run)
     kept = [own for settings in groups.values() if len(own := _in_common(settings, words.values())) > 1]
     names = _names(kept, section)
     return [
@@ -72,10 +72,10 @@ def series_of(runs: Sequence[RunRecord], section: str) -> list[Series]:
 
 def _in_common(settings: Mapping[str, Runs], order: Iterable[str]) -> dict[str, Runs]:
     """The settings in order, with the splits and seeds that all of them have; nothing if they share none."""
-    draws = sorted(set.intersection(*(set(own) for own in settings.values())))
-    if not draws:
+    common = sorted(set.intersection(*(set(own) for own in settings.values())))
+    if not common:
         return {}
-    return {words: {draw: settings[words][draw] for draw in draws} for words in order if words in settings}
+    return {words: {key: settings[words][key] for key in common} for words in order if words in settings}
 
 
 def _rest(run: RunRecord, section: str) -> str:

@@ -6,13 +6,13 @@ from typing import Any
 
 import streamlit as st
 
-from app.forms import Draw, Form, parameters_of
+from app.forms import DrawField, Form, parameters_of
 from app.setup.sweeps import UNITS
 from engine.config.schema import Training
 
 
 def training_fields(
-    form: Form, values: Mapping[str, Any], path: str, fields: Sequence[str], draw: Draw, key: str = ""
+    form: Form, values: Mapping[str, Any], path: str, fields: Sequence[str], draw: DrawField, key: str = ""
 ) -> dict[str, Any]:
     key = key or path
     chosen = _local_work(form, values, path, key, [unit for unit in UNITS if unit in fields], draw)
@@ -21,7 +21,7 @@ def training_fields(
 
 
 def _local_work(
-    form: Form, values: Mapping[str, Any], path: str, key: str, units: Sequence[str], draw: Draw
+    form: Form, values: Mapping[str, Any], path: str, key: str, units: Sequence[str], draw: DrawField
 ) -> dict[str, Any]:
     if not units:
         return {}

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from app.forms import (
-    Draw,
+    DrawField,
     Form,
     is_number,
     label_of,
@@ -37,7 +37,7 @@ class Sweeps:
         self.given, self.values = given, dict[str, Any]()
         self._form, self._places, self._key = form, places, key
 
-    def draw(self, prefix: str = "") -> Draw:
+    def draw(self, prefix: str = "") -> DrawField:
         """A ``draw`` argument of ``Form.options``; ``prefix`` begins the names of the parameters in a sweep."""
         return partial(self._field, prefix)
 
