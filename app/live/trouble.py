@@ -166,7 +166,7 @@ def _key(trouble: Trouble) -> str:
 
 
 def _events(runs: Sequence[RunRecord]) -> list[EventRecord]:
-    return queries.store().events.for_runs([run.id for run in runs])
+    return queries.store().events.for_runs([run.id for run in runs], kinds=[DIED, KILLED])
 
 
 def _kind(run: RunRecord, events: Sequence[EventRecord], silent_s: float) -> str | None:

@@ -15,7 +15,7 @@ from engine.exchange.records import choices_of, export_config, load_result
 from engine.export.document import write_export
 from engine.export.model_files import write_models
 from engine.export.saved_models import unpack
-from engine.export.tables import write_tables
+from engine.export.tables import clients_path, write_tables
 from storage import ArtifactRecord, RunRecord, Store
 
 Format = Literal["json", "csv", "parquet", "models", "bundle"]
@@ -32,6 +32,11 @@ def format_of(path: Path | None, chosen: Format | None) -> Format:
     if meant is not None and chosen not in (None, meant, "models"):  # a folder may have any name
         raise InvalidConfig([f"{path}: ends like {meant}, but the format is {chosen}; change one of them"])
     return chosen or meant or "json"
+
+
+def files_of(path: Path, format: Format) -> Sequence[Path]:
+    """What ``write_runs`` writes."""
+    return (path, clients_path(path)) if format in ("csv", "parquet") else (path,)
 
 
 def write_runs(store: Store, path: Path, runs: Sequence[RunRecord], format: Format) -> Sequence[Path]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from engine.cli import manage
 from engine.cli.exit_codes import CANCELLED, DIVERGED, DONE, FAILED, answer, open_store
-from engine.cli.export_runs import SUFFIXES, file_name, format_of, write_all_models, write_runs
+from engine.cli.export_runs import SUFFIXES, file_name, files_of, format_of, write_all_models, write_runs
 from engine.cli.inputs import check_writable, experiments_of
 from engine.cli.listing import as_json, as_text
 from engine.cli.progress import Reporter, line, reporter, table
@@ -73,8 +73,10 @@ def export_command(arguments: argparse.Namespace) -> int:
         runs = [store.queue.get(run_id) for run_id in dict.fromkeys(arguments.run_ids)]
         format = format_of(arguments.output, arguments.format)
         path = arguments.output or Path(f"{file_name(runs[0].experiment_name)}{SUFFIXES[format]}")
-        if arguments.output is None and path.exists():
-            raise InvalidConfig([f"{path} exists; give --output to replace it, or to choose another name"])
+        if arguments.output is None and (taken := [file for file in files_of(path, format) if file.exists()]):
+            names, them = " and ".join(map(str, taken)), "it" if len(taken) == 1 else "them"
+            verb = "exists" if len(taken) == 1 else "exist"
+            raise InvalidConfig([f"{names} {verb}; give --output to replace {them}, or to choose another name"])
         print("wrote", " and ".join(map(str, write_runs(store, path, runs, format))))
     return DONE
 
@@ -133,7 +135,7 @@ def _compute(store: Store, experiments: Sequence[ExperimentConfig], is_quiet: bo
                 experiment_id, queued = _queue(store, experiment)
                 run_ids += queued
                 studies += [experiment_id] if experiment.tune else []
-            with closing(reporter(is_quiet)) as show, closing(_Driver(store, run_ids)) as driver:
+            with closing(reporter(is_quiet)) as show, closing(_Driver(store, run_ids, adds_runs=bool(studies))) as driver:
                 held_up = _follow(store, run_ids, studies, show, driver, interrupts)
         except BaseException:  # do not leave them running
             with suppress(StorageError):
@@ -203,16 +205,19 @@ def _advance(store: Store, studies: Sequence[int]) -> list[str]:
 
 
 class _Driver:
-    """Acts as the dispatcher of our own runs if the lock is free, else waits for another one."""
+    """Acts as the dispatcher of our own runs if the lock is free, else waits for another one.
 
-    def __init__(self, store: Store, run_ids: Sequence[int]) -> None:
-        self._store, self._run_ids = store, run_ids
+    A study that ``adds_runs`` later may use every slot, however few its first runs are.
+    """
+
+    def __init__(self, store: Store, run_ids: Sequence[int], *, adds_runs: bool) -> None:
+        self._store, self._run_ids, self._adds_runs = store, run_ids, adds_runs
         self._dispatcher: Dispatcher | None = None
 
     def turn(self) -> None:
         """Makes some progress, or waits a moment."""
         if self._dispatcher is None and (lock := self._store.try_dispatcher_lock()) is not None:
-            executor = make_executor(self._store, run_ids=self._run_ids)
+            executor = make_executor(self._store, run_ids=None if self._adds_runs else self._run_ids)
             self._dispatcher = Dispatcher(self._store, executor, lock, run_ids=self._run_ids)
         if self._dispatcher is None:
             time.sleep(POLL_S)

@@ -77,7 +77,7 @@ def summary_table(runs: Iterable[RunResult]) -> pd.DataFrame:
 
 def write_tables(path: Path, runs: Iterable[RunResult], format: Format) -> tuple[Path, Path]:
     """Writes the rounds to ``path`` and the clients next to it as ``<name>-clients``."""
-    runs, clients = tuple(runs), path.with_stem(f"{path.stem}-clients")
+    runs, clients = tuple(runs), clients_path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     for table, target in ((rounds_table(runs), path), (clients_table(runs), clients)):
         if format == "csv":
@@ -85,6 +85,11 @@ def write_tables(path: Path, runs: Iterable[RunResult], format: Format) -> tuple
         else:
             table.to_parquet(target, index=False)
     return path, clients
+
+
+def clients_path(path: Path) -> Path:
+    """The file of the clients beside that of the rounds."""
+    return path.with_stem(f"{path.stem}-clients")
 
 
 def without_formulas(table: pd.DataFrame) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from engine.worker.recorder import CHECKPOINT
 from storage import Fenced, RunNotFound, RunRecord, Store
 
 MAX_DEATHS = 3  # worker deaths in one run without a new checkpoint, or in one analysis, before giving up
-MAX_EVENTS = 10_000  # of queued runs that are read at once; few have any
+MAX_DEATHS_READ = 10_000  # at once, of queued runs; few have any
 DIED, KILLED, REFUSED = "worker-died", "worker-killed", "worker-refused"
 
 T = TypeVar("T")
@@ -104,8 +104,8 @@ class RunClaims:
 
     def _died(self, run_ids: Collection[int]) -> set[int | None]:
         """Those of the runs whose worker has died."""
-        events = self.store.events.for_runs(list(run_ids), limit=MAX_EVENTS)
-        return {event.run_id for event in events if event.kind == DIED}
+        deaths = self.store.events.for_runs(list(run_ids), limit=MAX_DEATHS_READ, kinds=[DIED])
+        return {event.run_id for event in deaths}
 
     def _ticket(self, run: RunRecord) -> Ticket:
         return Ticket(run.id, run.epoch, **_locations(self.store, self.data_dir))
@@ -121,7 +121,7 @@ class RunClaims:
 
     def worker_died(self, ticket: Ticket, problem: str) -> None:
         last_checkpoint = _last_checkpoint(self.store, ticket.run_id)
-        died = [event for event in self.store.events.list(ticket.run_id) if event.kind == DIED]
+        died = self.store.events.list(ticket.run_id, kinds=[DIED])
         with suppress(Fenced):  # it has just finished
             if sum(event.message.endswith(last_checkpoint) for event in died) + 1 < MAX_DEATHS:
                 self.release(ticket)
@@ -193,7 +193,7 @@ def add_event(store: Store, run_id: int, level: str, kind: str, message: str) ->
 
 def _add_refusal(store: Store, run_id: int, message: str) -> None:
     """Adds to the run's log, unless that says so already: a refusal repeats until the machine is repaired."""
-    if not any(event.message == message for event in store.events.list(run_id)):
+    if not any(event.message == message for event in store.events.list(run_id, kinds=[REFUSED])):
         add_event(store, run_id, "warning", REFUSED, message)
 
 

@@ -95,6 +95,17 @@ def test_a_run_that_kills_its_workers_fails(store, dispatcher, executor):
     assert dispatcher.is_idle
 
 
+def test_a_run_with_a_long_log_that_kills_its_workers_fails(store, dispatcher, executor):
+    (run_id,) = queue(store)
+    for _ in range(MAX_DEATHS):
+        dispatcher.step()
+        executor.end("the worker process was killed by signal 9")
+        for number in range(200):
+            store.events.add(run_id, "info", "note", f"line {number}")
+    dispatcher.step()
+    assert status(store, run_id) == "failed"
+
+
 def test_a_run_that_kills_its_workers_does_not_block_others(store, dispatcher, executor):
     poison, other, last = queue(store, seeds=[0, 1, 2])
     for _ in range(MAX_DEATHS):

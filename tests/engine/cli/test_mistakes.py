@@ -254,6 +254,10 @@ def test_an_export_without_a_name_replaces_no_file(call: Call, tmp_path: Path) -
     assert call("run", config, "--quiet").code == 0
     assert "mine.json exists; give --output" in refused(call, "export", 1)
     assert config.read_text() == before and call("export", 1, "--output", "mine.json").code == 0
+    clients = tmp_path / "mine-clients.csv"
+    clients.write_text("my notes")
+    assert "mine-clients.csv exists; give --output" in refused(call, "export", 1, "--format", "csv")
+    assert clients.read_text() == "my notes" and not (tmp_path / "mine.csv").exists()
 
 
 def test_the_endings_of_other_formats_and_an_empty_database_are_refused(call: Call, tmp_path: Path) -> None:
