@@ -31,7 +31,8 @@ from engine.core.style import Style
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
-_folders: list[str] = []  # of all registries
+_registries: list["Registry"] = []
+_scanning = threading.RLock()  # one for all: a plugin file may register in several, and other threads wait for its end
 
 
 class Options(BaseModel):
@@ -142,10 +143,9 @@ class Registry:
     def __init__(self, kind: str, package: str, *methods: str) -> None:
         self.kind, self.package, self.methods = kind, package, methods
         self.folder = package.rpartition(".")[2]
-        _folders.append(self.folder)
+        _registries.append(self)
         self._entries: dict[str, Entry] = {}
         self._is_scanned = False
-        self._scanning = threading.RLock()  # other threads wait for the end of the scan
 
     def register(
         self,
@@ -162,8 +162,9 @@ class Registry:
     ) -> Callable[[type[T]], type[T]]:
         """Class decorator. The class takes one argument, annotated ``hparams`` or ``options``, or none.
 
-        Raises ValueError for a class that lacks a method or cannot take its options, and if another module has
-        registered the name, so that no plugin replaces a method unnoticed.
+        Raises ValueError for a class that lacks a method or cannot take its options, and if another class has
+        registered the name, so that no plugin replaces a method unnoticed. A file that is executed again registers
+        its classes again.
         ``short`` is a shorter title, where the title is long. ``privacy``, of a method: "client" if a round makes one
         call of ``task.channel.aggregate`` with what depends on each client's own data, and the server reads nothing
         else of single clients; "sample" if data enters uploads only by gradients of ``task.backend``.
@@ -173,8 +174,8 @@ class Registry:
             if not paper:
                 raise ValueError(f"{self.kind} {name!r} must name its paper or source")
             known = self._entries.get(name)
-            if known is not None and known.make.__module__ != made.__module__:
-                raise ValueError(f"{self.kind} {name!r} is already registered by {known.make.__module__}; rename it")
+            if known is not None and _place(known.make) != _place(made):
+                raise ValueError(f"{self.kind} {name!r} is already registered by {_place(known.make)}; rename it")
             hints = get_type_hints(made)
             options = hints.get("hparams") or hints.get("options") or NoOptions
             if not (isinstance(options, type) and issubclass(options, Options)):
@@ -215,10 +216,14 @@ class Registry:
         return name in self._entries
 
     def _scan(self) -> None:
-        with self._scanning:
+        with _scanning:
             if not self._is_scanned:
                 self._is_scanned = True  # set first, since a file may use its own registry
-                self._import_all()
+                try:
+                    self._import_all()
+                except BaseException:
+                    self._is_scanned = False
+                    raise
             self._load_plugins()
 
     def _import_all(self) -> None:
@@ -231,6 +236,15 @@ class Registry:
             for name, path in (*_plugins_in(str(root)), *_plugins_in(os.path.join(root, self.folder))):
                 if name not in sys.modules:
                     _load_plugin(name, path)
+
+    def forget(self, module: str) -> None:
+        """Removes what a module has registered."""
+        self._entries = {name: entry for name, entry in self._entries.items() if entry.make.__module__ != module}
+
+
+def _place(made: Callable[..., Any]) -> str:
+    """Where a class is defined: its module and its name there."""
+    return f"{made.__module__}.{made.__qualname__}"
 
 
 def _has_init(base: type) -> bool:
@@ -252,9 +266,10 @@ def check_plugin_folders() -> list[Path]:
 @lru_cache
 def _warn_if_empty(root: Path) -> None:
     """Once, and not again in the workers that this process starts."""
-    is_empty = not any(root.glob("*.py")) and not any((root / folder).is_dir() for folder in _folders)
+    folders = [registry.folder for registry in _registries]
+    is_empty = not any(root.glob("*.py")) and not any((root / folder).is_dir() for folder in folders)
     if is_empty and parent_process() is None:
-        log.warning("%s: %s has no .py files and none of the folders %s", PLUGINS, root, ", ".join(_folders))
+        log.warning("%s: %s has no .py files and none of the folders %s", PLUGINS, root, ", ".join(folders))
 
 
 def _plugins_in(folder: str) -> tuple[tuple[str, Path], ...]:
@@ -284,8 +299,12 @@ def _load_plugin(name: str, path: Path) -> None:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
+    except BaseException as error:
+        sys.modules.pop(name, None)
+        for registry in _registries:
+            registry.forget(name)  # what it had registered before the error
+        if not isinstance(error, Exception | SystemExit):
+            raise
         why = f"{type(error).__name__}: {error}"
         raise PluginBroken(f"{path}: cannot be imported ({why}); fix it or remove it from {PLUGINS}") from error
 

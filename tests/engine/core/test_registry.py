@@ -1,6 +1,8 @@
 """Methods are registered by name."""
 
 import os
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -8,8 +10,9 @@ from typing import Literal
 import pytest
 from pydantic import ValidationError
 
+from engine.core import registry
 from engine.core.errors import PluginBroken
-from engine.core.registry import AGGREGATORS, ALGORITHMS, MODELS, Options, Registry
+from engine.core.registry import AGGREGATORS, ALGORITHMS, METRICS, MODELS, Options, Registry
 from tests.app.options import every_options_class
 
 
@@ -94,13 +97,131 @@ def test_two_plugins_cannot_have_the_same_name(tmp_path: Path, monkeypatch: pyte
 def assert_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Expects this problem from a plugin ``mine.py`` with this text."""
 
-    def check(text: str, problem: str, registry: Registry = ALGORITHMS) -> None:
+    def check(text: str, problem: str, of: Registry = ALGORITHMS) -> None:
         (tmp_path / "mine.py").write_text(text, encoding="utf-8")
         monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
         with pytest.raises(PluginBroken, match=rf"mine\.py.*{problem}"):
-            registry.names()
+            of.names()
 
     return check
+
+
+def test_two_classes_of_a_file_cannot_have_the_same_name(assert_refused: Callable[..., None]) -> None:
+    second = PLUGIN.format(name="mine").replace("class Mine", "class Other")
+    assert_refused(
+        PLUGIN.format(name="mine") + second, r"'mine' is already registered by fedscape_plugin_mine_\w+\.Mine;"
+    )
+
+
+def test_a_file_that_is_executed_again_registers_its_class_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registries", [])
+    own = Registry("algorithm", "engine.algorithms")
+    text, made = PLUGIN.format(name="mine").replace("from engine.core.registry import ALGORITHMS", ""), []
+    for _ in range(2):
+        exec(text, {"ALGORITHMS": own, "__name__": "mine"})
+        made.append(own._entries["mine"].make)
+    assert made[0] is not made[1]
+
+
+def test_a_plugin_that_is_corrected_may_rename_its_class(assert_refused: Callable[..., None], tmp_path: Path) -> None:
+    assert_refused(PLUGIN.format(name="mine") + "1 / 0", "ZeroDivisionError")
+    corrected = PLUGIN.format(name="mine").replace("class Mine", "class Renamed")
+    (tmp_path / "mine.py").write_text(corrected + "# of another length", encoding="utf-8")
+    assert ALGORITHMS.get("mine").make.__name__ == "Renamed"
+
+
+def test_a_broken_plugin_leaves_nothing_registered(
+    assert_refused: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert_refused(PLUGIN.format(name="half") + "1 / 0", "ZeroDivisionError")
+    monkeypatch.delenv("FEDSCAPE_PLUGINS")
+    assert "half" not in ALGORITHMS
+
+
+def test_a_plugin_that_ends_the_program_is_an_error_each_time(assert_refused: Callable[..., None]) -> None:
+    for _ in range(2):
+        assert_refused("import sys\nsys.exit(3)\n", r"cannot be imported \(SystemExit: 3\)")
+
+
+def test_a_plugin_that_is_interrupted_is_loaded_at_the_next_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = "import os\nif not os.environ.pop('INTERRUPTED', ''):\n    raise KeyboardInterrupt\n"
+    (tmp_path / "mine.py").write_text(first + PLUGIN.format(name="late"), encoding="utf-8")
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        ALGORITHMS.names()
+    monkeypatch.setenv("INTERRUPTED", "before")
+    assert "late" in ALGORITHMS
+
+
+SLOW_PLUGIN = """
+import sys
+from engine.core.registry import METRICS, MODELS
+
+started, go_on = sys.modules["events_of_a_test"]
+started.set()
+go_on.wait(10)
+
+@METRICS.register("slow_metric", title="Slow", paper="Nobody, 2026")
+class Metric:
+    __call__ = None
+
+@MODELS.register("slow_model", title="Slow", paper="Nobody, 2026")
+class Model:
+    build = None
+"""
+
+
+def test_a_thread_waits_for_a_plugin_that_another_registry_is_loading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, go_on = threading.Event(), threading.Event()
+    monkeypatch.setitem(sys.modules, "events_of_a_test", (started, go_on))  # type: ignore[arg-type]
+    assert METRICS.names() and MODELS.names()
+    (tmp_path / "slow.py").write_text(SLOW_PLUGIN, encoding="utf-8")
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
+    found = {}
+
+    def ask(of: Registry, name: str) -> None:
+        found[name] = name in of
+
+    first = threading.Thread(target=ask, args=(METRICS, "slow_metric"))
+    second = threading.Thread(target=ask, args=(MODELS, "slow_model"))
+    first.start()
+    assert started.wait(10)
+    second.start()
+    second.join(0.2)  # without waiting, it would have ended
+    go_on.set()
+    first.join(10)
+    second.join(10)
+    assert found == {"slow_metric": True, "slow_model": True}
+
+
+FRAGILE = """
+import sys
+
+own, failures = sys.modules["given_by_a_test"]
+if failures:
+    raise failures.pop()
+
+@own.register("late", title="Late", paper="Nobody, 2026")
+class Late:
+    pass
+"""
+
+
+def test_a_scan_that_failed_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registries", [])
+    own = Registry("thing", "things_of_a_test")
+    monkeypatch.setitem(sys.modules, "given_by_a_test", (own, [MemoryError()]))  # type: ignore[arg-type]
+    (package := tmp_path / "things_of_a_test").mkdir()
+    (package / "__init__.py").touch()
+    (package / "late.py").write_text(FRAGILE, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(MemoryError):
+        own.names()
+    assert own.names() == ("late",)
 
 
 def test_the_options_of_a_plugin_must_be_options(assert_refused: Callable[..., None]) -> None:
