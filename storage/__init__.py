@@ -31,6 +31,7 @@ from storage.errors import (
 )
 from storage.records import (
     FINISHED,
+    RETRIABLE,
     AnalysisRecord,
     AnalysisStatus,
     ArtifactRecord,
@@ -64,6 +65,7 @@ __all__ = [
     "BUNDLE",
     "FINISHED",
     "FRESH_S",
+    "RETRIABLE",
     "Activity",
     "AnalysisNotFound",
     "AnalysisRecord",

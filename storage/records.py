@@ -18,6 +18,7 @@ AnalysisStatus = Literal["queued", "running", "done", "failed", "cancelled"]
 ACTIVE: tuple[Status, ...] = ("queued", "running")
 UNFINISHED: tuple[Status, ...] = (*ACTIVE, "paused")
 FINISHED: tuple[Status, ...] = ("done", "failed", "cancelled", "diverged")
+RETRIABLE: tuple[Status, ...] = ("failed", "diverged", "cancelled")
 
 
 @dataclass(frozen=True)

@@ -23,14 +23,13 @@ from app.live import log
 from app.state.links import parse_ids
 from engine.core.vocabulary import DIAGNOSTICS, megabytes
 from engine.metrics import summarize_clients
-from storage import RunRecord, Status, Store
+from storage import RETRIABLE, RunRecord, Store
 
 MAX_POINTS = 300
 MAX_RUNS = 12  # lines that can be distinguished
 ROUNDS_A_REQUEST = 10_000
 LOST_AFTER_S = 20.0
 POLL_MS, IDLE_MS = 1000, 10_000
-RETRIABLE: tuple[Status, ...] = ("failed", "diverged", "cancelled")
 SUMMARIES = ("mean", "lowest5", "std")
 SPENT = (*recorded("megabytes"), "seconds")
 NOTHING = (np.zeros(0, dtype=np.int64), np.zeros(0))

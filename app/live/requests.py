@@ -10,7 +10,7 @@ from app.access.permits import Adds
 from app.data import allowed_paths, queries
 from app.live import live_feed
 from app.state import url_state
-from storage import RunRecord, StorageError
+from storage import RETRIABLE, RunRecord, StorageError
 
 MOVES = ("first", "earlier", "later", "last")
 OUT_OF_DATE = "Nothing was changed, because this page was out of date. It now shows the current state of the runs."
@@ -92,7 +92,7 @@ def _do(action: str, run_ids: Sequence[int]) -> list[int]:
         case "resume":
             queue.resume(run_ids)
         case "retry":
-            return [run.id for run in queue.retry(run_ids, live_feed.RETRIABLE)]
+            return [run.id for run in queue.retry(run_ids, RETRIABLE)]
         case "first" | "earlier" | "later" | "last":
             queue.move(run_ids, action)
         case "high" | "normal" | "low":

@@ -22,7 +22,7 @@ from engine.exchange.records import check_documents
 from engine.version import CODE_VERSION
 from engine.worker.service import serve
 from engine.worker.study_progress import StudyProgress, progress_of
-from storage import FINISHED, ChoiceRecord, DiskUse, RunNotFound, RunRecord, Status, Store
+from storage import FINISHED, RETRIABLE, ChoiceRecord, DiskUse, RunNotFound, RunRecord, Status, Store
 
 JSON_FIELDS = (
     "id",
@@ -38,7 +38,6 @@ JSON_FIELDS = (
     "error",
     "summary",
 )
-RETRIABLE: tuple[Status, ...] = ("failed", "diverged", "cancelled")
 TIME_FIELDS = ("created_at", "started_at", "finished_at", "deleted_at")
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
