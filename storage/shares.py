@@ -25,8 +25,8 @@ class Limits:
     disk_bytes: float | None = None
 
 
-class Spent(NamedTuple):
-    """Computing time of a run or an analysis."""
+class ComputeTime(NamedTuple):
+    """Of a run or an analysis; named as the columns of ``PastCompute``."""
 
     owner: str
     ended_at: datetime
@@ -94,7 +94,7 @@ def keep_compute(connection: sa.Connection, runs: sa.ColumnElement[bool], analys
     found = [*_of_runs(connection, owned & runs), *_of_analyses(connection, owned & analyses)]
     if found:
         connection.execute(sa.delete(PastCompute).where(PastCompute.ended_at <= now() - DAY))
-        connection.execute(sa.insert(PastCompute), [dict(zip(Spent._fields, one, strict=True)) for one in found])
+        connection.execute(sa.insert(PastCompute), [dict(zip(ComputeTime._fields, one, strict=True)) for one in found])
 
 
 def lock_usage(connection: sa.Connection) -> None:
@@ -102,7 +102,7 @@ def lock_usage(connection: sa.Connection) -> None:
     hold_lock(connection, LOCK)
 
 
-def _of_runs(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[Spent]:
+def _of_runs(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[ComputeTime]:
     end = sa.func.coalesce(Run.finished_at, Run.heartbeat_at, type_=UtcDateTime)
     times = (end.label("end"), Run.started_at, Run.heartbeat_at, Run.seconds_per_round, Run.round)
     query = sa.select(Experiment.owner, *times).select_from(Run).join(Experiment)
@@ -112,16 +112,16 @@ def _of_runs(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[S
         seconds = (computed_until - row.started_at).total_seconds()
         if row.seconds_per_round is not None:
             seconds = min(seconds, row.seconds_per_round * (row.round + 1))
-        found.append(Spent(row.owner, row.end, max(seconds, 0.0)))
+        found.append(ComputeTime(row.owner, row.end, max(seconds, 0.0)))
     return found
 
 
-def _of_analyses(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[Spent]:
+def _of_analyses(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[ComputeTime]:
     end = sa.func.coalesce(Analysis.finished_at, sa.literal(now(), UtcDateTime()), type_=UtcDateTime)
     query = sa.select(Experiment.owner, end.label("end"), Analysis.started_at)
     query = query.select_from(Analysis).join(Run).join(Experiment)
     rows = connection.execute(query.where(which, Analysis.started_at.is_not(None), _is_recent(end)))
-    return [Spent(row.owner, row.end, max((row.end - row.started_at).total_seconds(), 0.0)) for row in rows]
+    return [ComputeTime(row.owner, row.end, max((row.end - row.started_at).total_seconds(), 0.0)) for row in rows]
 
 
 def _is_recent(end: Any) -> sa.ColumnElement[bool]:

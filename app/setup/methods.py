@@ -65,7 +65,7 @@ def with_shared(entries: Sequence[dict[str, Any]], draft: Mapping[str, Any], swe
     """The methods with all their sweeps."""
     of_all = {**swept.given, **swept.values}
     old = [list(entry.get("sweep") or {}) for entry in draft["algorithms"]]
-    return [sweeps.together(entry, of_all, order) for entry, order in zip(entries, old, strict=True)]
+    return [sweeps.merge_sweeps(entry, of_all, order) for entry, order in zip(entries, old, strict=True)]
 
 
 def _method(

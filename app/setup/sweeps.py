@@ -55,7 +55,7 @@ def of_training(given: Mapping[str, Any]) -> list[str]:
     return [field for field in swept if field in Training.model_fields]
 
 
-def together(entry: Mapping[str, Any], of_all: Mapping[str, Any], order: Sequence[str]) -> dict[str, Any]:
+def merge_sweeps(entry: Mapping[str, Any], of_all: Mapping[str, Any], order: Sequence[str]) -> dict[str, Any]:
     """A method with its own sweeps and the shared ones, in their ``order``; new ones last."""
     own = entry.get("sweep", {}) | {name: values for name, values in of_all.items() if not has_own(entry, name)}
     swept = {name: own[name] for name in [*(name for name in order if name in own), *own]}

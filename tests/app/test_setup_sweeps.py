@@ -4,7 +4,7 @@ import pytest
 
 from app.forms import is_number, parameters_of, read_value
 from app.setup.offered import first_values, offered, text_of
-from app.setup.sweeps import shared, together
+from app.setup.sweeps import merge_sweeps, shared
 from engine.core.registry import ALGORITHMS, Parameter
 from storage import Store
 from tests.app.samples import DIGITS
@@ -75,9 +75,9 @@ def test_methods_share_a_sweep_of_training_that_all_have():
 
 def test_sweeps_keep_their_order():
     entry = {"name": "ditto", "sweep": {"lam": [1]}}
-    assert list(together(entry, LR, ["training.lr", "lam"])["sweep"]) == ["training.lr", "lam"]
-    assert list(together(entry, LR, [])["sweep"]) == ["lam", "training.lr"]
-    assert "sweep" not in together({"name": "ditto", "training": {"lr": 1}}, LR, [])
+    assert list(merge_sweeps(entry, LR, ["training.lr", "lam"])["sweep"]) == ["training.lr", "lam"]
+    assert list(merge_sweeps(entry, LR, [])["sweep"]) == ["lam", "training.lr"]
+    assert "sweep" not in merge_sweeps({"name": "ditto", "training": {"lr": 1}}, LR, [])
 
 
 def test_a_method_keeps_its_own_sweep_of_an_option_that_the_others_share(empty_store: Store):
