@@ -41,10 +41,6 @@ def squared_distances(delta: Float[Tensor, "A P"]) -> Float[Tensor, "A A"]:
     return torch.cdist(rows, rows, compute_mode=exact).square().nan_to_num(nan=torch.inf, posinf=torch.inf)
 
 
-def uniform(weights: Float[Tensor, "A"]) -> Float[Tensor, "A"]:
-    return torch.full_like(weights, 1 / len(weights))
-
-
 def use_of_rows(kept: Tensor, like: Float[Tensor, "A"]) -> Float[Tensor, "A"]:
     """The share of each row among the entries of ``kept``, row numbers by coordinate."""
     counts = torch.bincount(kept.flatten(), minlength=len(like))

@@ -1,6 +1,5 @@
 """Periodic cleanup by the dispatcher."""
 
-import logging
 from datetime import timedelta
 
 from engine.worker.limits import enforce_model_limit
@@ -10,22 +9,17 @@ from storage import Store
 TRASH_RETENTION = timedelta(days=7)
 MACHINE_RETENTION = timedelta(days=1)  # since the last heartbeat
 
-log = logging.getLogger(__name__)
-
 
 def clean_up(store: Store) -> None:
     """Permanently deletes old trash, checkpoints of finished runs (left by a kill), and models above the disk limit.
 
     Also deletes machines without a heartbeat for a day from the list of machines.
     """
-    try:
-        if count := store.trash.empty(TRASH_RETENTION):
-            runs = "1 run" if count == 1 else f"{count} runs"
-            message = f"{runs} deleted more than {TRASH_RETENTION.days} days ago were removed from the trash"
-            store.events.add(None, "info", "trash", message)
-        for kind in CHECKPOINT_KINDS:
-            store.artifacts.drop_of_finished(kind)
-        store.engines.forget(MACHINE_RETENTION)
-        enforce_model_limit(store)
-    except OSError as error:  # the rows are gone; the next start deletes the files
-        log.warning("files of deleted runs could not be removed (%s); check the folder's owner", error)
+    if count := store.trash.empty(TRASH_RETENTION):
+        runs = "1 run" if count == 1 else f"{count} runs"
+        message = f"{runs} deleted more than {TRASH_RETENTION.days} days ago were removed from the trash"
+        store.events.add(None, "info", "trash", message)
+    for kind in CHECKPOINT_KINDS:
+        store.artifacts.drop_of_finished(kind)
+    store.engines.forget(MACHINE_RETENTION)
+    enforce_model_limit(store)

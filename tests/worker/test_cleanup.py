@@ -60,13 +60,18 @@ def test_leftover_checkpoints_of_finished_runs_are_deleted(store):
 
 
 def test_files_that_cannot_be_removed_do_not_stop_computing(store, executor, caplog, monkeypatch):
-    (run_id,) = queue(store)
+    finished, waiting = queue(store, seeds=[0, 1])
+    ticket = claim(store)
+    file = store.artifacts.write_file(finished, CHECKPOINT, 3, b"state")
+    store.artifacts.register(finished, ticket.epoch, file)
+    store.queue.finish(finished, ticket.epoch, "done")
 
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(store.artifacts, "drop_of_finished", refuse)
+    monkeypatch.setattr(store.artifacts.files, "remove", refuse)
     with Dispatcher(store, executor, store.try_dispatcher_lock()) as dispatcher:
         dispatcher.step()
-    assert executor.run_ids == [run_id]
+    assert executor.run_ids == [waiting]
+    assert kinds(store, finished) == []
     assert "check the folder's owner" in caplog.text
