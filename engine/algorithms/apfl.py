@@ -91,6 +91,7 @@ class State:
     family="Regularized toward a shared model",
     style=Style(hue="teal", dash="solid", symbol="triangle-right"),
     privacy=("client", "sample"),
+    at_evaluation=(),
 )
 @dataclass(frozen=True)
 class Apfl(PersonalModels):

@@ -110,6 +110,7 @@ class _Norms:
     family="Clustered",
     style=Style(hue="rust", dash="dot", symbol="star-triangle-up"),
     privacy=("sample",),
+    at_evaluation=(),
 )
 @dataclass(frozen=True)
 class Cfl(ClusterModels):

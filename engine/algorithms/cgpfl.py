@@ -107,6 +107,7 @@ class State:
     family="Clustered",
     style=Style(hue="green", dash="solid", symbol="circle"),
     privacy=("sample",),
+    at_evaluation=(),
 )
 @dataclass(frozen=True)
 class Cgpfl(PersonalModelsInContexts):

@@ -114,6 +114,7 @@ class State:
     family="Clustered",
     style=Style(hue="green", dash="dash", symbol="star"),
     privacy=("sample",),
+    at_evaluation=(),
 )
 @dataclass(frozen=True)
 class CgpflHeur(PersonalModelsInContexts):

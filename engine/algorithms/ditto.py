@@ -72,6 +72,7 @@ class State:
     family="Regularized toward a shared model",
     style=Style(hue="sky", dash="solid", symbol="square"),
     privacy=("client", "sample"),
+    at_evaluation=(),
 )
 @dataclass(frozen=True)
 class Ditto(PersonalModels):

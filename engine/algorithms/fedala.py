@@ -126,6 +126,7 @@ class Mixed:
     family="Regularized toward a shared model",
     style=Style(hue="sky", dash="dashdot", symbol="circle"),
     privacy=("client",),
+    until_settled=True,
 )
 @dataclass(frozen=True)
 class FedAla(PersonalModels):

@@ -117,6 +117,7 @@ class State:
     family="Regularized toward a shared model",
     style=Style(hue="sky", dash="dot", symbol="diamond"),
     privacy=("sample",),
+    at_evaluation=(),
     averages=False,
 )
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ class State:
     family="Baselines",
     style=Style(hue="dark grey", dash="dot", symbol="circle"),
     privacy=("client", "sample"),
+    at_evaluation=("finetune_steps",),
 )
 @dataclass(frozen=True)
 class FedAvg(OneGlobalModel):

@@ -71,6 +71,7 @@ class State:
     family="Split models",
     style=Style(hue="purple", dash="dot", symbol="pentagon"),
     privacy=("client", "sample"),
+    at_evaluation=("finetune_steps",),
 )
 @dataclass(frozen=True)
 class FedBabu:

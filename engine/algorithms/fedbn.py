@@ -59,6 +59,7 @@ class State:
     family="Split models",
     style=Style(hue="purple", dash="dashdot", symbol="square"),
     privacy=("client", "sample"),
+    at_evaluation=(),
 )
 @dataclass(frozen=True)
 class FedBn(SplitModels):

@@ -84,6 +84,7 @@ class State:
     family="Baselines",
     style=Style(hue="grey", dash="dot", symbol="hexagon"),
     privacy=("sample",),
+    at_evaluation=(),
 )
 @dataclass(frozen=True)
 class FedDyn(OneGlobalModel):

@@ -63,6 +63,7 @@ class State:
     family="Baselines",
     style=Style(hue="dark grey", dash="longdash", symbol="hourglass"),
     privacy=("sample",),
+    at_evaluation=(),
 )
 @dataclass(frozen=True)
 class FedNova(OneGlobalModel):

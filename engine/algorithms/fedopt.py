@@ -108,6 +108,7 @@ class State:
     family="Baselines",
     style=Style(hue="dark grey", dash="dash", symbol="star"),
     privacy=("client", "sample"),
+    at_evaluation=(),
 )
 @dataclass(frozen=True)
 class FedOpt(OneGlobalModel):

@@ -56,6 +56,7 @@ class State:
     family="Split models",
     style=Style(hue="purple", dash="dash", symbol="triangle-down"),
     privacy=("client", "sample"),
+    at_evaluation=(),
 )
 @dataclass(frozen=True)
 class FedPer(SplitModels):

@@ -60,6 +60,7 @@ class State:
     family="Baselines",
     style=Style(hue="grey", dash="dash", symbol="diamond"),
     privacy=("client", "sample"),
+    at_evaluation=(),
 )
 @dataclass(frozen=True)
 class FedProx(OneGlobalModel):

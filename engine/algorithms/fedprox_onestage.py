@@ -108,6 +108,7 @@ class State:
     family="Regularized toward a shared model",
     style=Style(hue="violet", dash="solid", symbol="circle"),
     privacy=("client", "sample"),
+    at_evaluation=(),
 )
 @dataclass(frozen=True)
 class FedProxOneStage(PersonalModels):

@@ -70,6 +70,7 @@ class State:
     family="Split models",
     style=Style(hue="purple", dash="solid", symbol="triangle-up"),
     privacy=("client", "sample"),
+    at_evaluation=(),
 )
 @dataclass(frozen=True)
 class FedRep(SplitModels):

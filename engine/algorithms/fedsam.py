@@ -61,6 +61,7 @@ class State:
     family="Sharpness-aware",
     style=Style(hue="sky", dash="dash", symbol="triangle-down"),
     privacy=("client", "sample"),
+    at_evaluation=(),
 )
 @dataclass(frozen=True)
 class FedSam(OneGlobalModel):

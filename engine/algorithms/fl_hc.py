@@ -114,6 +114,7 @@ class State:
     family="Clustered",
     style=Style(hue="olive", dash="dash", symbol="hourglass"),
     privacy=("sample",),
+    at_evaluation=(),
 )
 @dataclass(frozen=True)
 class FlHc(ClusterModels):

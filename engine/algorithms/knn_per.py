@@ -103,6 +103,7 @@ class State:
     family="Knowledge transfer",
     style=Style(hue="amber", dash="dashdot", symbol="star"),
     privacy=("client", "sample"),
+    at_evaluation=("lam",),
 )
 @dataclass(frozen=True)
 class KnnPer(OneGlobalModel):

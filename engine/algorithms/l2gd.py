@@ -124,6 +124,7 @@ class _Server:
     family="Regularized toward a shared model",
     style=Style(hue="teal", dash="dash", symbol="triangle-left"),
     privacy=("sample",),
+    at_evaluation=(),
 )
 @dataclass(frozen=True)
 class L2gd(PersonalModels):

@@ -58,6 +58,7 @@ class State:
     family="Split models",
     style=Style(hue="green", dash="dashdot", symbol="square"),
     privacy=("client", "sample"),
+    at_evaluation=(),
 )
 @dataclass(frozen=True)
 class LgFedAvg(SplitModels):

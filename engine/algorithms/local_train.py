@@ -48,6 +48,7 @@ class State:
     family="Baselines",
     style=Style(hue="pale grey", dash="dashdot", symbol="square"),
     privacy=("client", "sample"),
+    at_evaluation=(),
 )
 @dataclass(frozen=True)
 class LocalTrain(PersonalModels):

@@ -88,6 +88,7 @@ class State:
     family="Knowledge transfer",
     style=Style(hue="amber", dash="dot", symbol="square"),
     privacy=("client", "sample"),
+    at_evaluation=("lp_steps", "ft_steps"),
 )
 @dataclass(frozen=True)
 class LpFt(OneGlobalModel):

@@ -71,6 +71,7 @@ class State:
     family="Hypernetworks",
     style=Style(hue="amber", dash="solid", symbol="hexagram"),
     privacy=("sample",),
+    at_evaluation=(),
     averages=False,
 )
 @dataclass(frozen=True)

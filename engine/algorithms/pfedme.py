@@ -86,6 +86,7 @@ class State:
     family="Regularized toward a shared model",
     style=Style(hue="amber", dash="dash", symbol="diamond"),
     privacy=("client", "sample"),
+    at_evaluation=(),
 )
 @dataclass(frozen=True)
 class PFedMe(PersonalModels):

@@ -78,6 +78,7 @@ class State:
     family="Hypernetworks",
     style=Style(hue="blue", dash="dashdot", symbol="diamond"),
     privacy=("sample",),
+    at_evaluation=(),
     averages=False,
 )
 @dataclass(frozen=True)

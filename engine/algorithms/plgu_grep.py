@@ -84,6 +84,7 @@ class State:
     family="Sharpness-aware",
     style=Style(hue="blue", dash="solid", symbol="circle"),
     privacy=("client", "sample"),
+    at_evaluation=(),
 )
 @dataclass(frozen=True)
 class PlguGrep(SplitModels):

@@ -94,6 +94,7 @@ class State:
     family="Sharpness-aware",
     style=Style(hue="blue", dash="dash", symbol="square"),
     privacy=("client", "sample"),
+    at_evaluation=(),
 )
 @dataclass(frozen=True)
 class PlguLf(PersonalModels):

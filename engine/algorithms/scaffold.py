@@ -81,6 +81,7 @@ class State:
     family="Baselines",
     style=Style(hue="grey", dash="longdash", symbol="triangle-up"),
     privacy=("sample",),
+    at_evaluation=(),
     two_uploads=True,
 )
 @dataclass(frozen=True)

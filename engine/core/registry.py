@@ -121,6 +121,8 @@ class Entry:
     privacy: tuple[str, ...] = ()  # of a method: the units of the section ``privacy`` whose guarantee holds
     averages: bool = True  # of a method: whether the server averages models, which other rules may replace
     two_uploads: bool = False  # of a method: whether clients send two things, each with a mean of its own
+    at_evaluation: tuple[str, ...] | None = None  # of a method: options that make models outside of rounds, if it says
+    until_settled: bool = False  # of a method: whether how long a client computes depends on its data
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -159,15 +161,19 @@ class Registry:
         privacy: tuple[str, ...] = (),
         averages: bool = True,
         two_uploads: bool = False,
+        at_evaluation: tuple[str, ...] | None = None,
+        until_settled: bool = False,
     ) -> Callable[[type[T]], type[T]]:
         """Class decorator. The class takes one argument, annotated ``hparams`` or ``options``, or none.
 
-        Raises ValueError for a class that lacks a method or cannot take its options, and if another class has
-        registered the name, so that no plugin replaces a method unnoticed. A file that is executed again registers
-        its classes again.
+        Raises ValueError for a class that lacks a method, cannot take its options or has no option that it names, and
+        if another class has registered the name, so that no plugin replaces a method unnoticed. A file that is
+        executed again registers its classes again.
         ``short`` is a shorter title, where the title is long. ``privacy``, of a method: "client" if a round makes one
         call of ``task.channel.aggregate`` with what depends on each client's own data, and the server reads nothing
         else of single clients; "sample" if data enters uploads only by gradients of ``task.backend``.
+        ``at_evaluation`` are the options with which ``personalized`` makes models from raw data: () if it never does,
+        None if that is not declared. ``until_settled``: how long a client computes depends on its data.
         """
 
         def add(made: type[T]) -> type[T]:
@@ -186,8 +192,22 @@ class Registry:
             if options is not NoOptions and not any(_has_init(base) for base in own):
                 advice = "add @dataclass(frozen=True) below the line that registers it"
                 raise ValueError(f"{self.kind} {name!r}: {made.__name__}() does not take its options; {advice}")
+            if unknown := [option for option in at_evaluation or () if option not in options.model_fields]:
+                raise ValueError(f"{self.kind} {name!r}: at_evaluation names {', '.join(unknown)}, not an option")
             self._entries[name] = Entry(
-                name, title, paper, made, options, family, style, short or title, privacy, averages, two_uploads
+                name,
+                title,
+                paper,
+                made,
+                options,
+                family,
+                style,
+                short or title,
+                privacy,
+                averages,
+                two_uploads,
+                at_evaluation,
+                until_settled,
             )
             return made
 

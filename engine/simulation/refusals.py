@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from engine.config.schema import RunConfig
 from engine.config.system import System
 from engine.core.errors import Unsupported
-from engine.core.registry import ALGORITHMS, ATTACKS
+from engine.core.registry import ALGORITHMS, ATTACKS, Entry
 
 _CHOOSES_CLIENTS = ("krum", "multi_krum")
 
@@ -42,10 +42,10 @@ def _of_privacy(config: RunConfig) -> Iterator[str]:
                 f"privacy: with attack: {config.attack.name} one client changes what the malicious ones send, so more "
                 "than one upload depends on it; choose another attack"
             )
-        if method.name == "fedala" and _waits_for_the_first(config.system):
+        if method.until_settled and _waits_for_the_first(config.system):
             yield (
-                "privacy: fedala computes until its weights settle, so whose upload is late depends on all clients' "
-                "data; remove deadline_s and over_select of system"
+                f"privacy: {method.name} computes until its weights settle, so whose upload is late depends on all "
+                "clients' data; remove deadline_s and over_select of system"
             )
         if _rule(config) != "mean":
             yield f"privacy: the noise is calibrated to a mean, not to {_rule(config)}; use aggregator: mean"
@@ -59,24 +59,29 @@ def _of_privacy(config: RunConfig) -> Iterator[str]:
             yield "privacy: training.clip_norm would clip one gradient twice; remove it"
         if config.training.batch_size == "full":
             yield "privacy: training.batch_size='full', but sampling is part of the guarantee; give a batch size"
-        if privacy.covers == "all" and (used := [n for n in _AT_EVALUATION.get(method.name, ()) if config.hparams[n]]):
-            yield (
-                f"privacy.covers: 'all', but {method.name} makes each client's model from its raw data at evaluation, "
-                f"outside the private rounds; set {' and '.join(f'{n}: 0' for n in used)}, or covers: sent"
-            )
+        if privacy.covers == "all":
+            yield from _of_evaluation(config, method)
+
+
+def _of_evaluation(config: RunConfig, method: Entry) -> Iterator[str]:
+    """Models that are made outside of rounds. A method that does not say whether it makes some is refused."""
+    if method.at_evaluation is None:
+        yield (
+            f"privacy.covers: 'all', but {method.name} does not declare with at_evaluation whether it makes models "
+            "from raw data at evaluation, outside the private rounds; declare it where it is registered, or use "
+            "covers: sent"
+        )
+    elif used := [name for name in method.at_evaluation if config.hparams[name]]:
+        yield (
+            f"privacy.covers: 'all', but {method.name} makes each client's model from its raw data at evaluation, "
+            f"outside the private rounds; set {' and '.join(f'{n}: 0' for n in used)}, or covers: sent"
+        )
 
 
 def _waits_for_the_first(system: System | None) -> bool:
     """Whether an upload may be left out because it is late."""
     return system is not None and system.takes_time and (system.deadline_s is not None or system.over_select > 1)
 
-
-_AT_EVALUATION = {
-    "fedavg": ("finetune_steps",),
-    "fedbabu": ("finetune_steps",),
-    "lp_ft": ("lp_steps", "ft_steps"),
-    "knn_per": ("lam",),
-}  # the options with which a method makes models outside of rounds; without them it does not
 
 _REASON = {
     "client": "reads single uploads (clusters, networks, prototypes, weights) or sends more than one thing, and "

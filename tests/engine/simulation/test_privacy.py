@@ -2,16 +2,19 @@
 
 import itertools
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from engine.algorithms import fedala
 from engine.channel import Arrived
 from engine.channel.direct import Direct
 from engine.config.schema import RunConfig, parse_experiment
 from engine.core.errors import InvalidConfig, Unsupported
 from engine.core.registry import ALGORITHMS, Registry
+from engine.simulation.refusals import refuse
 from engine.simulation.simulate import Simulation
 from tests.support.builders import assert_close, assert_equal, config, federation, personalized
 
@@ -172,6 +175,15 @@ def test_what_privacy_cannot_do_is_refused_before_training(algorithm, changed, m
     raw |= {n: v for n, v in changed.items() if n in ("aggregator", "attack", "system")}
     with pytest.raises(Unsupported, match=message):
         Simulation(RunConfig.from_dict(raw), data=federation(EQUAL))
+
+
+def test_a_plugin_that_computes_until_something_settles_must_not_drop_late_uploads(tmp_path, monkeypatch):
+    text = Path(fedala.__file__).read_text(encoding="utf-8").replace('"fedala"', '"mine"', 1)
+    (tmp_path / "mine.py").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
+    refuse(private("mine", {"unit": "client"}))
+    with pytest.raises(Unsupported, match=r"mine computes until its weights settle, .*; remove deadline_s"):
+        refuse(private("mine", {"unit": "client"}, {"compute_s": 1.0, "deadline_s": 9.0}))
 
 
 def test_over_selection_costs_as_much_as_replacing_a_client():

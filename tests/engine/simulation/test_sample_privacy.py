@@ -1,17 +1,21 @@
 """Private samples in a run: batches, what stays, what is recorded, backends, and resuming."""
 
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
 
+from engine.algorithms import fedavg
 from engine.backends.fused import Fused
 from engine.core.errors import Unsupported
 from engine.core.params import flatten
-from engine.core.registry import ALGORITHMS
+from engine.core.registry import ALGORITHMS, Registry
 from engine.simulation import dial_settings, sample_privacy
+from engine.simulation.refusals import refuse
 from engine.simulation.simulate import Simulation
 from engine.training import local
 from tests.engine.simulation.test_privacy import finished, private
@@ -198,6 +202,42 @@ def test_methods_that_make_models_for_evaluation_are_refused_where_all_are_cover
     for name in found:
         with pytest.raises(Unsupported, match=f"covers: 'all', but {name} makes"):
             Simulation(private(name, SAMPLE | {"covers": "all"}, **options), data=federation(EQUAL))
+
+
+def test_every_method_with_private_samples_declares_what_it_does_at_evaluation():
+    assert [e.name for e in ALGORITHMS if "sample" in e.privacy and e.at_evaluation is None] == []
+
+
+DECLARED = """    at_evaluation=("finetune_steps",),
+"""
+
+
+@pytest.mark.parametrize(
+    ("declared", "steps", "message"),
+    [
+        ("", 5, "mine does not declare with at_evaluation .*, or use covers: sent"),
+        ("", 0, "mine does not declare with at_evaluation"),
+        (DECLARED, 5, "mine makes each client's model .*; set finetune_steps: 0, or covers: sent"),
+        (DECLARED, 0, ""),
+    ],
+)
+def test_a_plugin_that_may_fine_tune_must_declare_it_where_all_are_covered(
+    declared, steps, message, tmp_path, monkeypatch
+):
+    text = Path(fedavg.__file__).read_text(encoding="utf-8").replace('"fedavg"', '"mine"', 1)
+    assert DECLARED in text
+    (tmp_path / "mine.py").write_text(text.replace(DECLARED, declared), encoding="utf-8")
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
+    mine = {"name": "mine", "finetune_steps": steps}
+    refuse(private(mine, SAMPLE))
+    with pytest.raises(Unsupported, match=message) if message else nullcontext():
+        refuse(private(mine, SAMPLE | {"covers": "all"}))
+
+
+def test_an_option_that_a_method_names_must_exist():
+    own = Registry("algorithm", "engine.algorithms")
+    with pytest.raises(ValueError, match="'mine': at_evaluation names steps, not an option"):
+        own.register("mine", title="Mine", paper="none", at_evaluation=("steps",))(fedavg.FedAvg)
 
 
 @pytest.mark.parametrize(
