@@ -12,8 +12,8 @@ from app.charts.plot.palette import base_layout, ground
 from app.charts.plot.point_labels import Point, name_points
 from app.data.comparison import FEW_SEEDS, pareto_front, per_method, unit_of
 from app.data.costs import AXIS_TITLES, Cost
+from app.statistics.intervals import MIN_BLOCKS
 from app.wording import count, names, number, percent_pm, points
-from engine.core.statistics import MIN_BLOCKS
 
 UNITS: dict[Cost, str] = {
     "megabytes": "MB more",

@@ -16,8 +16,8 @@ from app.charts.plot.line_labels import End, label_ends
 from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout
 from app.data.comparison import REFERENCES, per_method, ranking, unit_of
+from app.statistics.intervals import MIN_BLOCKS
 from app.wording import names, number
-from engine.core.statistics import MIN_BLOCKS
 
 
 class Difference(NamedTuple):

@@ -11,9 +11,9 @@ import plotly.graph_objects as go
 from app.charts.plot.method_styles import looks
 from app.charts.plot.palette import base_layout, ground
 from app.data.thinning import quantile_note, quantiles
+from app.statistics.intervals import ROUNDING
 from app.statistics.signed_rank import EXACT_UP_TO, effect, signed_rank_p
 from app.wording import clients, percent, signed_points
-from engine.core.statistics import ROUNDING
 
 MIN_DIFFERENCES = 6  # with fewer differences no p-value can be small
 SIGNIFICANT = 0.05

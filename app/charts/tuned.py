@@ -9,9 +9,9 @@ import plotly.graph_objects as go
 from app.charts.plot.method_styles import Look, looks
 from app.charts.plot.palette import base_layout, ground, translucent
 from app.charts.plot.segments import joined
+from app.statistics.intervals import t_interval
 from app.wording import clients as in_words
 from app.wording import percent, points
-from engine.core.statistics import t_interval
 
 ROW_PX = 48
 TAIL_BELOW = 0.3  # where the lowest clients are drawn, in rows

@@ -4,7 +4,7 @@
 ``headline`` is the sentence below, with intervals and the number of seeds.
 
 A method leads only where the 95 % interval of its distance to each other method excludes 0, over three seeds or more
-(``engine/core/statistics.py``). With fewer seeds the sentence reports what was observed, and that this is not enough
+(``app/statistics/intervals.py``). With fewer seeds the sentence reports what was observed, and that this is not enough
 for a conclusion.
 """
 
@@ -14,9 +14,9 @@ import pandas as pd
 
 from app.data.comparison import REFERENCES, Ranking, per_method, ranking
 from app.statistics.bayesian import ROPE
+from app.statistics.intervals import MIN_BLOCKS, ROUNDING, Interval, interval_over_clients
 from app.wording import capital, decimals, names, percent, points
 from app.wording import clients as in_words
-from engine.core.statistics import MIN_BLOCKS, ROUNDING, Interval, interval_over_clients
 
 MAX_VALUES = 6  # in one sentence
 MAX_NAMED = 3

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from app.data.comparison import ranking, surpassed
-from engine.core.statistics import MIN_BLOCKS
+from app.statistics.intervals import MIN_BLOCKS
 
 ALONE = "local_train"
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from app.statistics.intervals import MIN_BLOCKS, Interval, t_interval
+from app.statistics.ranking import StatisticalRanking, rank_methods
 from app.wording import names, plural
 from engine.core.registry import ALGORITHMS
-from engine.core.statistics import MIN_BLOCKS, Interval, StatisticalRanking, rank_methods, t_interval
 from engine.metrics import tail_size
 from storage import RunRecord
 

@@ -15,9 +15,9 @@ import pandas as pd
 
 from app.data.comparison import FEW_SEEDS
 from app.papers.results import Measure, Results, Setting
+from app.statistics.intervals import MIN_BLOCKS, ROUNDING, Interval, t_interval
 from app.wording import plural
 from engine.config.presets import Preset
-from engine.core.statistics import MIN_BLOCKS, ROUNDING, Interval, t_interval
 
 State = Literal["holds", "fails", "unclear"]
 HEADS: dict[State, str] = {"holds": "Holds here", "fails": "Does not hold here", "unclear": "Not clear here"}

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from engine.core.statistics import CONFIDENCE, Interval
+from app.statistics.intervals import CONFIDENCE, Interval
 from engine.core.streams import numpy_stream
 
 DRAWS, MIN_DRAWS = 10_000, 500

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.core.statistics import CONFIDENCE, Interval
+from app.statistics.intervals import CONFIDENCE, Interval
 from engine.core.streams import numpy_stream
 from engine.metrics import tail_size
 

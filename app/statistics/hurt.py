@@ -10,8 +10,8 @@ from math import sqrt
 import numpy as np
 from scipy.special import ndtri
 
+from app.statistics.intervals import CONFIDENCE, ROUNDING
 from app.statistics.signed_rank import sign_test_p
-from engine.core.statistics import CONFIDENCE, ROUNDING
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from itertools import combinations
 import numpy as np
 
 from app.statistics.holm import holm
+from app.statistics.intervals import Interval, t_interval, t_test_p
 from app.statistics.signed_rank import effect, signed_rank_p
-from engine.core.statistics import Interval, t_interval, t_test_p
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from math import erfc, nan, sqrt
 import numpy as np
 from scipy.special import bdtr
 
-from engine.core.statistics import ROUNDING
+from app.statistics.intervals import ROUNDING
 
 EXACT_UP_TO = 50  # differences up to which every assignment of signs is counted
 

@@ -9,9 +9,9 @@ from typing import Literal
 
 from app.statistics.bayesian import ROPE
 from app.statistics.critical_difference import ALPHA
+from app.statistics.intervals import MIN_BLOCKS, ROUNDING, Interval
 from app.statistics.pairs import Pair
 from app.wording import decimals, plural
-from engine.core.statistics import MIN_BLOCKS, ROUNDING, Interval
 
 WIDE = 0.02  # an interval around 0 that is wider than two points says too little
 Relation = Literal["ahead", "behind", "level", "unclear"]

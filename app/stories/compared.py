@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.core.statistics import t_interval
+from app.statistics.intervals import t_interval
 
 MIN_GAP = 0.01  # a point: less than that is not seen in whole percents
 NEAR = 0.05  # of two single numbers, as a share of the larger

@@ -15,13 +15,13 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from app.components.moving_figure import Moves, Picture, are_results_hidden, still
+from app.statistics.intervals import ROUNDING
 from app.stories.compared import meaning, side, side_of_two, word
 from app.stories.figures import cross_section, left_behind, radius
 from app.stories.questions import Choice, Estimate, Exercise
 from app.stories.sharpness_curve import NUM_CLIENTS, NUM_LEFT_BEHIND, RADII, SAMPLES, STEPS, Standing, example
 from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent, percent_pm, points, signed_points
-from engine.core.statistics import ROUNDING
 
 if TYPE_CHECKING:
     from app.stories.sharpness_run import SharpnessRun, SharpnessStep

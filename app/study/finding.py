@@ -6,12 +6,12 @@ from math import isfinite
 
 import pandas as pd
 
+from app.statistics.intervals import MIN_BLOCKS, Interval
 from app.statistics.verdicts import ends, excludes_zero, too_few_blocks
 from app.study import numbers
 from app.study.numbers import Difference
 from app.study.study import SELECT, Study
 from app.wording import capital, data_setting, decimals, names, plural, points
-from engine.core.statistics import MIN_BLOCKS, Interval
 
 MAX_NAMED = 8
 

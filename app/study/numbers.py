@@ -9,10 +9,10 @@ from app.charts import paired, tuned
 from app.statistics.bootstrap import two_way
 from app.statistics.chance_floor import chance_floor
 from app.statistics.hurt import HurtAndHelped, hurt_and_helped
+from app.statistics.intervals import ROUNDING, Interval, t_interval
 from app.statistics.pairs import Pair, to_reference
 from app.statistics.verdicts import Relation, difference_in_words, relation, tail_in_words
 from app.study.study import SHARE, Study
-from engine.core.statistics import ROUNDING, Interval, t_interval
 from engine.metrics import tail_size
 
 TUNED = "tuned"

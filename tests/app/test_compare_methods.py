@@ -13,7 +13,7 @@ from app.compare.headline import headline, of_these_clients
 from app.compare.selection import with_rounds
 from app.data.comparison import method_name, methods_of, per_method, per_run, ranking
 from app.state.links import parse_ids
-from engine.core.statistics import t_interval
+from app.statistics.intervals import t_interval
 from storage import RunRecord
 from storage.models import MAX_ID
 from tests.app.frames import clients, run_record

@@ -17,9 +17,9 @@ from app.papers.gallery import Entry
 from app.papers.preset_progress import Standing
 from app.papers.results import Measure, Results, Setting
 from app.papers.words import data_and_model
+from app.statistics.intervals import t_interval
 from engine.config.presets import Preset
 from engine.config.schema import RunConfig
-from engine.core.statistics import t_interval
 from storage import Store
 from tests.app.frames import run_record
 

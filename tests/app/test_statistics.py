@@ -28,10 +28,10 @@ from app.statistics.equal_cost import accuracy_at, budgets
 from app.statistics.friedman import block_ranks, friedman, iman_davenport, iman_davenport_p, permutation_p
 from app.statistics.holm import holm
 from app.statistics.hurt import hurt_and_helped, wilson
+from app.statistics.intervals import t_interval, t_test_p
 from app.statistics.pairs import all_pairs, to_reference
 from app.statistics.signed_rank import EXACT_UP_TO, effect, mean_ranks, rank_sums, sign_test_p, signed_rank_p
 from app.statistics.verdicts import relation
-from engine.core.statistics import t_interval, t_test_p
 from engine.metrics import tail_size
 
 TABLE_6 = np.array(

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 from app.data.comparison import per_run
+from app.statistics.intervals import Interval
 from app.statistics.pairs import Pair
 from app.statistics.verdicts import relation
 from app.study import equal_cost, finals, finding, numbers, ranks
 from app.study.numbers import Difference
 from app.study.study import Study
-from engine.core.statistics import Interval
 
 
 def clients(splits: int = 3, seeds: int = 2, **accuracies: list[float]) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from math import inf, nan
 
 import pytest
 
+from app.statistics.intervals import Interval
 from app.statistics.pairs import Pair
 from app.statistics.verdicts import (
     blocks_needed,
@@ -12,7 +13,6 @@ from app.statistics.verdicts import (
     tail_in_words,
     too_few_blocks,
 )
-from engine.core.statistics import Interval
 
 
 def pair(interval: Interval, t_holm: float = 0.04) -> Pair:

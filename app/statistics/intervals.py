@@ -1,4 +1,4 @@
-"""Confidence intervals and rankings: what a few runs show about which method is best.
+"""Confidence intervals of means: what a few runs show about the difference of two methods.
 
 The unit is a block: a split of the data (``splits``), whose seeds are averaged first, or else a seed, which determines
 data, split, initial model and batches. The methods of a block share all of these, so methods are compared within blocks
@@ -16,7 +16,6 @@ from functools import lru_cache
 from math import inf, nan, sqrt
 
 import numpy as np
-from jaxtyping import Float
 from scipy.special import stdtr, stdtrit
 
 CONFIDENCE = 0.95
@@ -42,37 +41,7 @@ class Interval:
         return -half_width <= self.low and self.high <= half_width
 
 
-@dataclass(frozen=True)
-class StatisticalRanking:
-    """The ranking of methods by their means, and how many of them may be the best.
-
-    ``order`` has their indices in the table, best first. ``gaps[i]`` is the lead of ``order[0]`` over ``order[i + 1]``,
-    in the blocks that both have. ``won`` counts the blocks in which ``order[0]`` is strictly first, of the ``blocks``
-    that it shares with all other methods.
-    """
-
-    order: tuple[int, ...]
-    gaps: tuple[Interval, ...]
-    may_be_best: int
-    won: int
-    blocks: int
-
-    @property
-    def tied(self) -> tuple[int, ...]:
-        """The methods that may be the best: the first ones of ``order``."""
-        return self.order[: self.may_be_best]
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether the first method is significantly better than all others."""
-        return self.may_be_best == 1
-
-    def is_level(self, half_width: float) -> bool:
-        """Whether the methods that may be the best are known to be within ``half_width`` of the first."""
-        return self.may_be_best > 1 and all(gap.is_within(half_width) for gap in self.gaps[: self.may_be_best - 1])
-
-
-def t_interval(values: Float[np.ndarray, "n"], confidence: float = CONFIDENCE) -> Interval:
+def t_interval(values: np.ndarray, confidence: float = CONFIDENCE) -> Interval:
     """The interval of the mean of independent values. With one value it is (-inf, inf)."""
     n = len(values)
     if n == 0:
@@ -84,7 +53,7 @@ def t_interval(values: Float[np.ndarray, "n"], confidence: float = CONFIDENCE) -
     return Interval(mean, mean - half, mean + half, n)
 
 
-def t_test_p(values: Float[np.ndarray, "n"]) -> float:
+def t_test_p(values: np.ndarray) -> float:
     """The two-sided p-value of a mean of 0: at most 1 - c where the interval with confidence c excludes 0.
 
     NaN with fewer than two values.
@@ -98,7 +67,7 @@ def t_test_p(values: Float[np.ndarray, "n"]) -> float:
     return 2 * float(stdtr(n - 1, -mean / error))
 
 
-def interval_over_clients(trainings: Sequence[Float[np.ndarray, "_"]], confidence: float = CONFIDENCE) -> Interval:
+def interval_over_clients(trainings: Sequence[np.ndarray], confidence: float = CONFIDENCE) -> Interval:
     """The interval of the mean over trainings of the mean over clients, as if only the clients were random.
 
     Each training has the paired differences of its clients; the degrees of freedom are Welch-Satterthwaite's. The
@@ -116,38 +85,7 @@ def interval_over_clients(trainings: Sequence[Float[np.ndarray, "_"]], confidenc
     return Interval(mean, mean - half, mean + half, n)
 
 
-def rank_methods(
-    values: Float[np.ndarray, "blocks methods"], is_higher_better: bool = True, confidence: float = CONFIDENCE
-) -> StatisticalRanking:
-    """Ranks methods; NaN where a method was not run in a block.
-
-    A method is worse than the first if the interval of their difference excludes 0, and so does that of every method
-    with a lower mean. So the methods that may be best are always the first ones of the ranking. The first is named the
-    best only if its interval to each other method excludes 0; that needs no correction for multiple comparisons,
-    since all have to hold at once. Those that may be best are not corrected for the number of methods: of ten equal
-    methods with five seeds, some are left out in a third of the cases.
-    """
-    if values.shape[1] == 0:
-        return StatisticalRanking((), (), 0, 0, 0)
-    signed = values if is_higher_better else -values
-    means = np.array([own[np.isfinite(own)].mean() if np.isfinite(own).any() else -inf for own in signed.T])
-    order = np.argsort(-means, kind="stable")
-    first, others = order[0], order[1:]
-    gaps = tuple(t_interval(_known(signed[:, first] - signed[:, other]), confidence) for other in others)
-    is_behind = [gap.n >= MIN_BLOCKS and gap.is_above_zero for gap in gaps]
-    may_be_best = len(order)
-    while may_be_best > 1 and is_behind[may_be_best - 2]:
-        may_be_best -= 1
-    shared = signed[np.isfinite(signed).all(axis=1)]
-    ahead = (shared[:, [first]] - shared[:, others] > ROUNDING).all(axis=1)
-    return StatisticalRanking(tuple(map(int, order)), gaps, may_be_best, int(ahead.sum()), len(shared))
-
-
 @lru_cache(maxsize=1000)
 def _factor(confidence: float, freedom: float) -> float:
     """The two-sided quantile of Student's t distribution."""
     return -float(stdtrit(freedom, (1 - confidence) / 2))  # scipy.stats.t.isf, which takes a second to import
-
-
-def _known(values: np.ndarray) -> np.ndarray:
-    return values[np.isfinite(values)]
