@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from engine.channel import Arrived
-from engine.core.pages import empty_like
+from engine.core.large_tensors import empty_like
 from engine.core.params import ClientParams, SharedParams, map_params, row
 from engine.core.registry import Count, Options
 from engine.core.streams import torch_stream
