@@ -3,12 +3,13 @@
 import json
 import os
 import tempfile
+from dataclasses import asdict
 
 from app.actions import exchange
 from app.data import queries
 from app.data.preset_catalog import known, preset_runs
-from app.data.shipped import is_shipped
-from app.papers.card import SHIPPED, Card, drawn, to_ship
+from app.data.shipped import checksum, is_shipped
+from app.papers.card import SHIPPED, Card, drawn
 from app.papers.preset_progress import Standing
 from app.papers.results import Results, results_of
 from app.papers.study_result import drawn as drawn_study
@@ -34,7 +35,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["DATABASE_URL"] = f"sqlite:///{folder}/studies.db"
         cards = {
-            f"{name}.{scale}": to_ship(preset, scale, card(preset, scale))
+            f"{name}.{scale}": {"of": checksum(preset, scale), **asdict(card(preset, scale))}
             for name, preset in known().items()
             for scale in preset.scales
             if is_shipped(preset, scale)

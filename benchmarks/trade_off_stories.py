@@ -50,8 +50,9 @@ def attacks() -> None:
         under_attack,
         clients(under_attack, methods),
     )
-    methods = list(robustness.COSTLY)
-    different = {c: ended(robustness.experiment("none", robustness.COSTLY, int(c))) for c in robustness.DIFFERENT}
+    methods = [robustness.FEDAVG, robustness.MEDIAN, robustness.DITTO, robustness.DITTO_MEDIAN]
+    of_these = {method: robustness.METHODS[method] for method in methods}
+    different = {c: ended(robustness.experiment("none", of_these, int(c))) for c in robustness.DIFFERENT}
     save(
         "robustness_classes",
         "Accuracy of clients by their number of classes, without an attack",

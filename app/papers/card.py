@@ -5,7 +5,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -59,10 +59,6 @@ def shipped_card(preset: Preset, scale: str) -> Card | None:
 def shipped_cards(path: Path) -> dict[str, dict[str, Any]]:
     """``cgpfl-fig3.quick`` -> the card, and the checksum of the numbers that it shows."""
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-
-
-def to_ship(preset: Preset, scale: str, card: Card) -> dict[str, Any]:
-    return {"of": checksum(preset, scale), **asdict(card)}
 
 
 @st.cache_resource(show_spinner=False, max_entries=CARDS_KEPT)

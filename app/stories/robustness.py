@@ -40,7 +40,6 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
     DITTO_KRUM: {"name": "ditto", "lam": 1.0, "aggregator": "multi_krum"},
     ALONE: {"name": "local_train"},
 }
-COSTLY = {method: METHODS[method] for method in (FEDAVG, MEDIAN, DITTO, DITTO_MEDIAN)}
 KEPT = "share of malicious clients in multi-Krum's update"
 MNIST = "The preset dial-robust makes the same comparison on MNIST."
 
