@@ -21,7 +21,16 @@ from engine.core.lockstep import Lockstep
 from engine.core.params import ClientParams, SharedParams, gather
 from engine.core.streams import cohort_of_round, numpy_stream, poisson_cohort
 from engine.federation.augmentation import CropFlip
-from engine.federation.batches import Batch, Cohort, Draw, Plan, make_plan, make_plans, num_local_steps, poisson_plan
+from engine.federation.batches import (
+    Batch,
+    BatchRequest,
+    Cohort,
+    Plan,
+    make_plan,
+    make_plans,
+    num_local_steps,
+    poisson_plan,
+)
 from engine.federation.clients import Federation
 from engine.federation.systems import Systems
 from engine.models import Model
@@ -255,11 +264,11 @@ class Task:
             size = int(training.batch_size)
             plan = poisson_plan(sizes, starts, clients, steps, size, self.seed, stream, round)
         else:
-            draw = Draw(sizes, starts, ids, steps, training.batch_size, self.seed, stream, round)
+            request = BatchRequest(sizes, starts, ids, steps, training.batch_size, self.seed, stream, round)
             if self.lockstep is None:
-                plan = make_plan(draw)
+                plan = make_plan(request)
             else:
-                plan = self.lockstep.meet(("plan", training.batch_size), draw, make_plans)
+                plan = self.lockstep.meet(("plan", training.batch_size), request, make_plans)
         if training.augmentation == "none":
             return plan
         return replace(plan, augmentation=CropFlip(self.seed, stream, round, ids))

@@ -51,7 +51,7 @@ from engine.core.params import ClientParams, broadcast, clone, each, gather, row
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.streams import key, numpy_stream, permutation_prefix
 from engine.core.style import Style
-from engine.federation.batches import Batch, Cohort, Draw, make_plan
+from engine.federation.batches import Batch, BatchRequest, Cohort, make_plan
 from engine.task import Diagnostics, Predictor, Shared, Task
 from engine.training.local import Live, for_each_client, local_sgd
 from engine.training.roles import PersonalModels
@@ -245,7 +245,7 @@ def gains_of(
 ) -> Float[Tensor, "S tried"]:
     """c_n on the training data of ``task``: of a participant's ``last`` model [S, ...], and of those it asked for."""
     sizes, starts = [task.train_sizes[c] for c in cohort.numbers], task.data.train.offsets[cohort.clients]
-    once = make_plan(Draw(sizes, starts, cohort.clients, [1] * cohort.size, "full", task.seed, "fomo", 0))
+    once = make_plan(BatchRequest(sizes, starts, cohort.clients, [1] * cohort.size, "full", task.seed, "fomo", 0))
 
     def losses(params: ClientParams, batch: Batch) -> Float[Tensor, "A"]:
         return mean_cross_entropy(task.backend.logits(task.model, params, batch.x), batch.y, batch_weight(batch))

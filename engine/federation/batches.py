@@ -25,8 +25,8 @@ from engine.federation.clients import ClientData
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """Whose batches they are, and which, where samples are drawn independently."""
+class PoissonSampling:
+    """The clients, stream and step of batches whose samples are drawn independently, as sample-level privacy needs."""
 
     numbers: tuple[int, ...]  # the clients
     expected: tuple[int, ...]  # q_i m_i, which gradients are divided by
@@ -34,7 +34,7 @@ class Drawn:
     round: int
     step: int = 0
 
-    def part(self, start: int, stop: int) -> "Drawn":
+    def part(self, start: int, stop: int) -> "PoissonSampling":
         return replace(self, numbers=self.numbers[start:stop], expected=self.expected[start:stop])
 
 
@@ -52,7 +52,7 @@ class Batch:
     weight: Float[Tensor, "A B"] | None  # 1/count (or 1/expected) on samples, 0 on padding; None: all full, 1/B
     counts: tuple[int, ...]
     rows: Int[Tensor, "A B"] | None = None  # places in the training data, padding's included; None for other samples
-    drawn: Drawn | None = None
+    drawn: PoissonSampling | None = None
 
     @property
     def size(self) -> int:
@@ -72,7 +72,7 @@ class Plan:
     steps: tuple[int, ...]  # [S], descending
     is_full: bool
     augmentation: CropFlip | None = None
-    drawn: Drawn | None = None
+    drawn: PoissonSampling | None = None
 
     @property
     def num_steps(self) -> int:
@@ -206,8 +206,8 @@ def num_local_samples(size: int, batch_size: int | str, steps: int | None, epoch
 
 
 @dataclass(frozen=True)
-class Draw:
-    """What decides the batches of some clients: their sizes, first rows and steps, and the random stream."""
+class BatchRequest:
+    """Which batches to draw: the sizes, first rows and steps of some clients, and the random stream."""
 
     sizes: Sequence[int]
     starts: Int[Tensor, "S"]
@@ -222,26 +222,26 @@ class Draw:
         return key(self.seed, self.stream, self.round, epoch)
 
 
-def make_plan(draw: Draw) -> Plan:
+def make_plan(request: BatchRequest) -> Plan:
     """Draws batches. Each client's batches are independent of the other clients. Nothing is read from the device."""
-    return make_plans([draw])[0]
+    return make_plans([request])[0]
 
 
-def make_plans(draws: Sequence[Draw]) -> list[Plan]:
+def make_plans(requests: Sequence[BatchRequest]) -> list[Plan]:
     """``make_plan`` of several runs with the same batch size, at once."""
-    if draws[0].batch_size == "full":
-        return [_full_plan(draw.sizes, draw.starts, draw.steps) for draw in draws]
-    counts_of = [len(draw.steps) for draw in draws]
-    starts, clients = (torch.cat([getattr(draw, name) for draw in draws]) for name in ("starts", "clients"))
-    own, total = (np.array([n for draw in draws for n in getattr(draw, name)]) for name in ("sizes", "steps"))
+    if requests[0].batch_size == "full":
+        return [_full_plan(request.sizes, request.starts, request.steps) for request in requests]
+    counts_of = [len(request.steps) for request in requests]
+    starts, clients = (torch.cat([getattr(request, name) for request in requests]) for name in ("starts", "clients"))
+    own, total = (np.array([n for request in requests for n in getattr(request, name)]) for name in ("sizes", "steps"))
     device, num, num_steps, largest = starts.device, len(total), int(total.max()), int(own.max())
-    batch = np.minimum(own, int(draws[0].batch_size))
+    batch = np.minimum(own, int(requests[0].batch_size))
     per_epoch, width = -(-own // batch), int(batch.max())
     m, b, epoch_steps = (sent(values, device)[:, None] for values in (own, batch, per_epoch))
     rows = starts[:, None].repeat(1, num_steps * width + 1)  # the last column takes what no step uses
     for epoch in range(int((-(-total // per_epoch)).max())):
         left = np.minimum(np.maximum(total - epoch * per_epoch, 0) * batch, own)  # samples of this epoch
-        streams = _per_client([draw.key(epoch) for draw in draws], counts_of, device)
+        streams = _per_client([request.key(epoch) for request in requests], counts_of, device)
         order = permutation_prefix(streams, clients, m[:, 0], largest, int(left.max()))
         place = torch.arange(order.shape[1], device=device)
         target = (epoch * epoch_steps + place // b) * width + place % b
@@ -250,8 +250,8 @@ def make_plans(draws: Sequence[Draw]) -> list[Plan]:
     number = np.arange(num_steps)[:, None]
     counts = np.minimum(batch, own - number % per_epoch * batch) * (number < total)
     rows, plans, begin = rows[:, :-1].view(num, num_steps, width), [], 0
-    for draw, count in zip(draws, counts_of, strict=True):
-        of_run, steps = slice(begin, begin + count), tuple(draw.steps)
+    for request, count in zip(requests, counts_of, strict=True):
+        of_run, steps = slice(begin, begin + count), tuple(request.steps)
         used = rows[of_run, : steps[0], : int(batch[of_run].max())]
         plans.append(Plan(used, tuple(map(tuple, counts[: steps[0], of_run].tolist())), steps, False))
         begin += count
@@ -300,7 +300,7 @@ def poisson_plan(
     for step, is_in in enumerate(chosen):
         client, sample = is_in.nonzero(as_tuple=True)
         rows[client, step, is_in.cumsum(1)[client, sample] - 1] = sample
-    of_clients = Drawn(tuple(clients), tuple(expected), stream, round)
+    of_clients = PoissonSampling(tuple(clients), tuple(expected), stream, round)
     return Plan(rows.to(starts.device) + starts[:, None, None], tuple(counts), tuple(steps), False, drawn=of_clients)
 
 

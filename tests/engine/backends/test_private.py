@@ -13,7 +13,7 @@ from engine.backends import OnFeatures, choose_backend, mean_cross_entropy
 from engine.backends.private import Private
 from engine.core.errors import Unsupported
 from engine.core.params import clone, flatten
-from engine.federation.batches import Batch, Drawn
+from engine.federation.batches import Batch, PoissonSampling
 from engine.models import Model
 from engine.privacy.samples import Releases
 from tests.support.networks import batch_of, model_of, stacked
@@ -43,7 +43,9 @@ def expected_sum(gradients: torch.Tensor, batch: Batch, clip: float) -> torch.Te
 def drawn_batch(counts: tuple[int, ...], **options) -> Batch:
     """A batch with the sizes that were expected, as a round would draw it."""
     batch = batch_of(counts, **options)
-    return dataclasses.replace(batch, rows=batch.y, drawn=Drawn((4, 1, 7)[: len(counts)], counts, "batches", 1))
+    return dataclasses.replace(
+        batch, rows=batch.y, drawn=PoissonSampling((4, 1, 7)[: len(counts)], counts, "batches", 1)
+    )
 
 
 def private(model: Model, clip: float = 1.0, noise: float = 0.0, backend: str = "auto", seed: int = 0) -> Private:

@@ -6,14 +6,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.federation.batches import Draw, make_plan, num_local_samples, num_local_steps
+from engine.federation.batches import BatchRequest, make_plan, num_local_samples, num_local_steps
 from tests.support.builders import SIZES, federation, simulation
 
 
 def plan_of(sizes: list[int], steps: list[int], batch_size=4, seed=0, clients=None, round=1, stream="batches"):
     ids = torch.tensor(clients if clients is not None else list(range(len(sizes))))
     starts = torch.tensor(np.concatenate([[0], np.cumsum(sizes)[:-1]]))
-    return make_plan(Draw(sizes, starts, ids, steps, batch_size, seed, stream, round))
+    return make_plan(BatchRequest(sizes, starts, ids, steps, batch_size, seed, stream, round))
 
 
 def rows_of(plan, client: int, step: int) -> list[int]:
