@@ -54,7 +54,7 @@ from engine.task import Diagnostics, Task
 from engine.training.clustering import (
     cosine_similarity,
     least_loss,
-    together,
+    single_cluster,
     train_inside,
     updates_of,
 )
@@ -125,7 +125,7 @@ class Cfl(ClusterModels):
             )
         if task.cohort(1).size <= 2:
             task.note("cfl never splits a cluster of which at most two clients take part; raise participation")
-        return State(together(task))
+        return State(single_cluster(task))
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         h, old = self.hparams, state.contexts

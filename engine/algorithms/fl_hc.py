@@ -48,7 +48,7 @@ from engine.core.registry import ALGORITHMS, Count, NonNegative, Options
 from engine.core.style import Style
 from engine.federation.batches import Cohort
 from engine.task import Diagnostics, Task
-from engine.training.clustering import cosine_similarity, least_loss, together, train_inside, updates_of
+from engine.training.clustering import cosine_similarity, least_loss, single_cluster, train_inside, updates_of
 from engine.training.evaluate import training_losses
 from engine.training.kmeans import Contexts, agreement, coordinates
 from engine.training.roles import ClusterModels
@@ -128,7 +128,7 @@ class FlHc(ClusterModels):
             task.note("fl_hc with n_clusters=1: there is one cluster, this is fedavg")
         if (h.n_clusters or 0) > task.num_clients:
             task.note(f"fl_hc with n_clusters={h.n_clusters}: there are {task.num_clients} clients, one a cluster")
-        return State(together(task))
+        return State(single_cluster(task))
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         old, is_clustering = state.contexts, cohort.round == self.hparams.at_round

@@ -15,8 +15,8 @@ from engine.training.local import Trained, local_sgd
 from engine.training.similarity import cosines
 
 
-def together(task: Task) -> Contexts:
-    """All clients in one cluster, at the common start."""
+def single_cluster(task: Task) -> Contexts:
+    """All clients in one cluster, whose model is the common initial one."""
     return Contexts(clone(broadcast(task.initial_model(), 1)), task.data.train.sizes.new_zeros(task.num_clients))
 
 
