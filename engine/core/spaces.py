@@ -84,7 +84,7 @@ class Space:
     def resolved(self, sizes: Mapping[str, int]) -> "Space":
         """The same space with numbers for bounds. A range that a small run leaves empty has only its low value.
 
-        Raises ValueError if ``sizes`` lacks a size that a bound depends on.
+        Raises ValueError if ``sizes`` lacks a size that a bound depends on, or gives an end that the scale cannot have.
         """
         if self.is_resolved:
             return self
@@ -93,7 +93,9 @@ class Space:
                 example = EXAMPLES[self.scale]
                 raise ValueError(f"the number of {size} is not known before the run; give numbers, as in {example}")
         low, high = (_number(bound, sizes) for bound in (self.low, self.high))
-        return replace(self, low=low, high=max(low, high))
+        found = replace(self, low=low, high=max(low, high))
+        found._check_scale(" in this run")
+        return found
 
     def value(self, u: float) -> Any:
         """The value at ``u`` in [0, 1); the space must be resolved."""
@@ -136,8 +138,13 @@ class Space:
         assert not isinstance(self.low, str) and not isinstance(self.high, str)
         if not self.low < self.high:
             raise ValueError(f"its low end {self.low:g} must be below its high end {self.high:g}")
+        self._check_scale("")
+
+    def _check_scale(self, where: str) -> None:
+        assert not isinstance(self.low, str) and not isinstance(self.high, str)
         if self.scale in ("log", "intlog") and self.low <= 0:
-            raise ValueError(f"its low end {self.low:g} must be above 0 on a logarithmic scale; use lin or int")
+            problem = f"its low end is {self.low:g}{where}, and must be above 0 on a logarithmic scale"
+            raise ValueError(f"{problem}; use lin or int")
         if self.is_whole and (self.low % 1 or self.high % 1):
             raise ValueError(f"its ends {self.low:g} and {self.high:g} must be whole numbers on the scale {self.scale}")
 

@@ -166,6 +166,15 @@ def test_bounds_that_depend_on_the_run_become_numbers() -> None:
     assert s.spaces("plgu_lf")["D"].ends == (0, 1)
 
 
+def test_a_space_whose_low_end_becomes_0_is_a_mistake() -> None:
+    entry = {"name": "fedala", "tune": {"layers": ["clients/4", "clients", "intlog"]}}
+    few = STUDY["partition"] | {"num_clients": 3}
+    assert problems(algorithms=[entry], partition=few) == (
+        "fedala: tune.layers: clients/4 to clients (intlog): its low end is 0 in this run, and must be above 0 on a "
+        "logarithmic scale; use lin or int"
+    )
+
+
 def test_every_method_can_be_tuned() -> None:
     s = study(algorithms=list(ALGORITHMS.names()), model="dnn", splits=[0], seeds=[0])
     assert len(s.config.runs()) == 4 * len(ALGORITHMS.names())

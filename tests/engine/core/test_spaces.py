@@ -47,6 +47,18 @@ def test_a_bound_may_depend_on_the_run() -> None:
     assert {space.resolved({"clients": 3}).value(u) for u in (0, 0.5, 0.99)} == {2}
 
 
+@pytest.mark.parametrize("scale", ["log", "intlog"])
+@pytest.mark.parametrize("raw", [("clients/4", "clients"), (0, "clients"), ("clients-9", 4)])
+def test_a_low_end_that_becomes_0_in_a_run_is_refused_on_a_logarithmic_scale(raw: tuple, scale: str) -> None:
+    with pytest.raises(ValueError, match=r"low end is (0|-6) in this run, and must be above 0 .*; use lin or int"):
+        Space.of((*raw, scale)).resolved({"clients": 3})
+
+
+def test_ends_that_become_fractions_are_refused_for_whole_numbers() -> None:
+    with pytest.raises(ValueError, match=r"ends 0\.5 and 3 must be whole numbers on the scale int"):
+        Space.of((0.5, "clients", "int")).resolved({"clients": 3})
+
+
 def test_an_unknown_size_is_refused_with_an_example_of_the_same_scale() -> None:
     for scale in SCALES:
         space = Space.of((2, "clients/2", scale))
