@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from engine.config.schema import RunConfig
+from engine.core.registry import Options
 from engine.federation.batches import num_local_steps
 from engine.federation.clients import Federation
 from engine.models import num_parameters
@@ -32,15 +33,20 @@ def needed_bytes(run: RunConfig, data: Federation) -> tuple[int, int]:
     cohort = max(1, round(run.sampled_share * data.num_clients))
     largest = int(data.train.sizes.max())
     local = num_local_steps(largest, training.batch_size, training.local_steps, training.local_epochs)
-    own = (getattr(options, name, 0) for name in _PLANNED)
-    steps = max(local, *(number for number in own if isinstance(number, int)))
-    copies = cohort + int(getattr(options, "K", 0))
+    steps = max(local, *(whole_number(options, name) for name in _PLANNED))
+    copies = cohort + whole_number(options, "K")
     if isinstance(options, HypernetworkOptions):
         copies += options.hidden  # its output layer has a row per parameter
     if training.batch_size == "full":  # each step has the same rows
         return copies * model, cohort * _ROW_BYTES * largest
     batch = _ROW_BYTES * min(int(training.batch_size), largest) + _STEP_BYTES
     return copies * model, cohort * steps * batch
+
+
+def whole_number(options: Options, name: str) -> int:
+    """An option of a method; 0 if the method lacks it, or if it is not a whole number, such as "auto"."""
+    value = getattr(options, name, 0)
+    return value if isinstance(value, int) else 0
 
 
 def memory_bytes(device: torch.device) -> int:

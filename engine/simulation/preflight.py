@@ -14,7 +14,7 @@ from engine.core.vocabulary import ModelKind
 from engine.datasets import Progress
 from engine.federation.clients import Federation, build
 from engine.models import num_parameters
-from engine.simulation.memory import FULL_MEMORY, is_out_of_memory, memory_bytes, needed_bytes
+from engine.simulation.memory import FULL_MEMORY, is_out_of_memory, memory_bytes, needed_bytes, whole_number
 from engine.simulation.simulate import Simulation, choose_device
 
 MAX_BYTES = 1 << 30  # of the clients' models; larger ones are not tried in this process
@@ -170,7 +170,7 @@ def num_bytes(run: RunConfig, data: Federation) -> int:
 def num_numbers(run: RunConfig, num_clients: int, parameters: int) -> int:
     """Counts one model per client, or per group if there are more groups, and the layers of a hypernetwork."""
     options = run.algorithm.options
-    K, hidden, layers = (int(getattr(options, name, 0)) for name in ("K", "hidden", "hidden_layers"))
+    K, hidden, layers = (whole_number(options, name) for name in ("K", "hidden", "hidden_layers"))
     return max(num_clients, K) * parameters + hidden * parameters + layers * hidden**2
 
 

@@ -1,13 +1,15 @@
 """The minimal memory of a round, and runs that are refused for it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
-from engine.config.schema import RunConfig, parse_experiment
+from engine.config.schema import Choice, RunConfig, parse_experiment
 from engine.core.errors import InvalidConfig
 from engine.core.paths import default_data_dir
+from engine.core.registry import NoOptions
 from engine.federation.clients import build
 from engine.models import build_model, num_parameters
 from engine.simulation import preflight
@@ -48,6 +50,19 @@ def test_additional_steps_of_a_method_need_their_batches() -> None:
 def test_models_of_contexts_and_hypernetworks_count() -> None:
     assert needed(algorithms=[{"name": "ifca", "K": 3}])[0] == 7 * MLR
     assert needed(algorithms=[{"name": "pfedhn", "hidden": 5}])[0] == 9 * MLR
+
+
+def test_options_that_are_not_whole_numbers_do_not_count() -> None:
+    class Options(NoOptions):
+        K: int | str = "auto"
+        hidden: float = 0.5
+        finetune_steps: str = "many"
+
+    run = replace(a_run(), algorithm=Choice("mine", Options()))
+    assert needed_bytes(run, build(run, default_data_dir(), torch.device("cpu"))) == (4 * MLR, 4 * 3 * BATCH)
+    assert preflight.num_numbers(run, 4, 650) == 4 * 650
+    three = replace(run, algorithm=Choice("mine", Options(K=7)))
+    assert preflight.num_numbers(three, 4, 650) == 7 * 650
 
 
 def test_parameters_are_counted_without_building_a_model() -> None:
