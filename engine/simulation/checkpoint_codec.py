@@ -40,6 +40,8 @@ class Parts:
 def to_bytes(value: Any, parts: Parts | None = None, write: Write | None = None) -> bytes:
     """Encodes dataclasses, dicts, lists, tuples, tensors, numbers, strings and None, arbitrarily nested.
 
+    Raises TypeError for other values, and for keys of dicts that are not strings without ``/``, which separates the
+    keys in the names of tensors.
     With ``write``, which stores a part and returns its name, rows that ``parts`` lacks are written as parts, and it is
     updated; else all rows are included.
     """
@@ -161,6 +163,9 @@ def _describe(value: Any, path: str, tensors: dict[str, Tensor], stores: dict[st
         inner = {f.name: _describe(getattr(value, f.name), f"{path}/{f.name}", tensors, stores) for f in fields(value)}
         return {"dataclass": type(value).__name__, "fields": inner}
     if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str) or "/" in key:
+                raise TypeError(f"a key of a state must be a string without /, not {key!r} (at {path or 'the top'})")
         return {"dict": {k: _describe(v, f"{path}/{k}", tensors, stores) for k, v in value.items()}}
     if isinstance(value, tuple | list):
         items = [_describe(v, f"{path}/{i}", tensors, stores) for i, v in enumerate(value)]

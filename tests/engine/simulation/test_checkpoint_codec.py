@@ -1,0 +1,31 @@
+"""What a state may contain to be stored in a checkpoint."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from engine.simulation.checkpoint_codec import from_bytes, to_bytes
+
+ONE, TWO = torch.ones(1), torch.full((2,), 2.0)
+
+
+def test_nested_values_are_restored() -> None:
+    state = {"a": {"b": ONE, "c.d": [1, None, "x"]}, "": (TWO,)}
+    restored, _ = from_bytes(to_bytes(state), __name__, torch.device("cpu"))
+    assert restored == {"a": {"b": ONE, "c.d": [1, None, "x"]}, "": (restored[""][0],)}
+    assert torch.equal(restored[""][0], TWO)
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({"centers": {1: ONE}}, r"a string without /, not 1 \(at /centers\)"),
+        ({None: ONE}, r"a string without /, not None \(at the top\)"),
+        ({"a/b": ONE, "a": {"b": TWO}}, r"a string without /, not 'a/b' \(at the top\)"),
+        ({"a": object()}, r"must not contain a object \(at /a\)"),
+    ],
+)
+def test_what_could_not_be_restored_is_refused(state: dict[Any, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        to_bytes(state)
