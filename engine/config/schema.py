@@ -292,8 +292,9 @@ class RunConfig:
         raw = _known_keys(raw, _RUN_KEYS, problems)
         algorithm = _choice(ALGORITHMS, raw.get("algorithm"), "algorithm", problems)
         sections = _sections(raw, problems)
-        seeds = _seeds(raw.get("seed"), "seed", problems)
-        splits = _seeds(raw["data_seed"], "data_seed", problems) if raw.get("data_seed") is not None else (None,)
+        problems += _seed_problems(raw.get("seed"), "seed")
+        if raw.get("data_seed") is not None:
+            problems += _seed_problems(raw["data_seed"], "data_seed")
         study = None
         try:
             study = None if raw.get("study") is None else StudyRun.from_dict(raw["study"])
@@ -302,7 +303,8 @@ class RunConfig:
         problems += [problem for key in ("name", "label") for problem in _line_problems(raw.get(key), key, key)]
         if problems or algorithm is None:
             raise InvalidConfig(dict.fromkeys(problems))
-        return cls(label=raw["label"], algorithm=algorithm, seed=seeds[0], data_seed=splits[0], study=study, **sections)
+        seed, data_seed = raw["seed"], raw.get("data_seed")
+        return cls(label=raw["label"], algorithm=algorithm, seed=seed, data_seed=data_seed, study=study, **sections)
 
     def as_experiment(self) -> dict[str, Any]:
         """The experiment of this run only."""
@@ -689,10 +691,19 @@ def _path(keys: Sequence[str]) -> str:
     return cut(".".join(keys), MAX_SHOWN)
 
 
+def _is_seed(raw: Any) -> bool:
+    return type(raw) is int and 0 <= raw < _SEEDS
+
+
+def _seed_problems(raw: Any, path: str) -> list[str]:
+    """What is wrong with the seed of a run, which has one."""
+    return [] if _is_seed(raw) else [f"{path}: {shown(raw)}, must be one whole number from 0 to {_SEEDS - 1}"]
+
+
 def _seeds(raw: Any, path: str, problems: list[str]) -> tuple[int, ...]:
     if isinstance(raw, int) and not isinstance(raw, bool):
         raw = [raw]
-    good = isinstance(raw, list) and raw and all(type(s) is int and 0 <= s < _SEEDS for s in raw)
+    good = isinstance(raw, list) and raw and all(map(_is_seed, raw))
     if not good or len(set(raw)) != len(raw):
         expected = f"a list of distinct whole numbers from 0 to {_SEEDS - 1}, like [0, 1, 2]"
         problems.append(f"{path}: {shown(raw)}, must be {expected}")

@@ -185,6 +185,15 @@ def test_every_mistake_in_a_run_is_named() -> None:
     )
 
 
+@pytest.mark.parametrize("key", ["seed", "data_seed"])
+@pytest.mark.parametrize("wrong", [[4, 5], [4], "x", -1, 2**32, 1.0, True])
+def test_a_run_has_one_seed(key: str, wrong: object) -> None:
+    document = parse_experiment(experiment(splits=[7])).runs()[0].to_dict()
+    with pytest.raises(InvalidConfig) as caught:
+        RunConfig.from_dict(document | {key: wrong})
+    assert caught.value.problems == (f"{key}: {wrong!r}, must be one whole number from 0 to 4294967295",)
+
+
 def test_every_split_is_run_with_all_seeds() -> None:
     runs = parse_experiment(experiment(splits=[5, 6], seeds=[0, 1])).runs()
     assert [(r.data_seed, r.split, r.seed) for r in runs] == [(5, 5, 0), (5, 5, 1), (6, 6, 0), (6, 6, 1)]
