@@ -72,7 +72,7 @@ def as_plain(value: Any) -> Any:
 
 
 def problem_in(value: Any) -> str | None:
-    """Why a configuration cannot contain this value; empty if it can. Shared parts count each time."""
+    """Why a configuration cannot contain this value; None if it can. Shared parts count each time."""
     pending, seen = [(value, 1)], 0
     while pending:
         item, level = pending.pop()

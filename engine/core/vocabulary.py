@@ -2,14 +2,14 @@
 
 Arrays of a round:
 
-    personalized.accuracy, personalized.loss      [N]  each client's own test set (NaN: no test samples)
-    global.accuracy, global.loss                  [N]  absent without a global model
-    personalized.val_accuracy, ..._val_loss         [N]  with ``partition.val_fraction`` > 0
-    personalized.common_accuracy, ..._loss          [N]  on the common test set (dataset option ``common_test``)
-    personalized.total_error, global.total_error    [N]  squared distance to the true model, on synthetic data
-    train_loss                                    [N]  NaN for clients outside the cohort
-    unseen.accuracy, unseen.loss                  [U]  last round: the adapted models of held-out clients
-    diagnostics.<name>                            any shape
+    personalized.accuracy, personalized.loss          [N]  each client's own test set (NaN: no test samples)
+    global.accuracy, global.loss                      [N]  absent without a global model
+    personalized.val_accuracy, personalized.val_loss  [N]  with ``partition.val_fraction`` > 0
+    personalized.common_accuracy, ..._loss            [N]  on the common test set (dataset option ``common_test``)
+    personalized.total_error, global.total_error      [N]  squared distance to the true model, on synthetic data
+    train_loss                                        [N]  NaN for clients outside the cohort
+    unseen.accuracy, unseen.loss                      [U]  last round: the adapted models of held-out clients
+    diagnostics.<name>                                any shape
 
 With ``evaluation.on: val`` there are only validation arrays, and no client summaries.
 
