@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 from pydantic import ValidationError
 
 from engine.core.registry import DATASETS, PARTITIONERS
+from engine.metrics import tail_size
 from engine.partitioners import SplitOptions
 from storage import RunRecord
 
@@ -144,8 +145,11 @@ def duration(s: float | None) -> str:
     whole = max(0, math.ceil(s))
     if whole < 60:
         return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s" if whole < 600 else f"{round(whole / 60)} min"
+    if whole < 600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if (minutes := round(whole / 60)) < 60:
+        return f"{minutes} min"
+    whole = max(whole, 3600)
     if whole < 86400:
         return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
@@ -153,7 +157,7 @@ def duration(s: float | None) -> str:
 
 def about(s: float) -> str:
     """An estimated time, to the minute: ``under 1 min``, ``9 min``, ``2 h 05 min``."""
-    return "under 1 min" if s < 60 else f"{round(s / 60)} min" if s < 3570 else duration(max(s, 3600))
+    return "under 1 min" if s < 60 else f"{round(s / 60)} min" if s < 600 else duration(s)
 
 
 def size_bytes(n: float | None) -> str:
@@ -195,7 +199,7 @@ def priority(n: int) -> str:
 
 def tail_note(num_clients: int, share: float = 0.05, are_benign: bool = False) -> str:
     """The number of clients in the lowest 5 %: ``2 of 40 clients``, ``2 of 32 benign clients``."""
-    return f"{max(1, round(share * num_clients))} of {clients(num_clients, are_benign)}"
+    return f"{tail_size(num_clients, share)} of {clients(num_clients, are_benign)}"
 
 
 def kicker(what: RunRecord | Mapping[str, Any] | Sequence[RunRecord]) -> str:

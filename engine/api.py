@@ -47,15 +47,29 @@ class Result:
     choices: tuple[ChoiceEntry, ...] = field(default=(), repr=False)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row per run and round: summaries over clients, mean losses, costs, diagnostics."""
+        """One row per run and round.
+
+        Columns: ``experiment``, ``algorithm``, ``label``, ``split`` if the data have seeds of their own, ``seed``,
+        ``status`` of the run, ``round``, ``participants``, then scalars such as ``personalized.mean``, ``bytes_up`` and
+        ``seconds``. Accuracies are fractions in [0, 1]; costs are those of the round, over all participants. NaN where
+        a round was not evaluated.
+        """
         return tables.rounds_table(self.runs)
 
     def clients_dataframe(self) -> pd.DataFrame:
-        """One row per run, round and client; accuracies are NaN in rounds without evaluation."""
+        """One row per run, round and client.
+
+        The columns that identify the run, ``round`` and ``client``, then values such as ``personalized.accuracy``,
+        ``global.loss`` and ``train_loss``; NaN where a client or a round was not measured.
+        """
         return tables.clients_table(self.runs)
 
     def summary(self) -> pd.DataFrame:
-        """One row for each method and setting: summaries of the last round, mean and standard deviation over seeds."""
+        """One row per experiment and label: the mean over seeds of summaries of the last round and of total costs.
+
+        ``personalized.mean.std`` is the sample standard deviation of ``personalized.mean``. Only runs that are done
+        count: ``seeds`` says how many, ``diverged`` how many diverged.
+        """
         return tables.summary_table(self.runs)
 
     def to_json(self, path: Path | str | None = None) -> str:
@@ -71,7 +85,8 @@ def run(
     """Compute all runs of a configuration: a mapping, a YAML or JSON file, or one that is validated already.
 
     ``progress(run, round)`` is called after every round. Raises InvalidConfig before anything is trained; a run that
-    diverges keeps its rounds and has the ``status`` diverged. With ``tune`` the trials come first, then the final runs.
+    diverges keeps its rounds and has the ``status`` diverged. An error in a method's own code is raised as it is. With
+    ``tune`` the trials come first, then the final runs.
     """
     raw, runs, study = _resolved(config)
     check_runs(runs, tune=study.tune if study else None)

@@ -53,7 +53,7 @@ def bundle_of(run_ids: Sequence[int]) -> bytes:
 
 
 def import_bytes(name: str, data: bytes, tell: Progress = lambda number, of: None) -> Imported:
-    """Import the runs of an exported file. Raises InvalidConfig, and then imports nothing."""
+    """Import the runs of an exported file. Raises InvalidConfig, and then adds no run."""
     handle, path = tempfile.mkstemp()
     try:
         with os.fdopen(handle, "wb") as file:

@@ -85,7 +85,7 @@ def _go_to_experiment(experiment: int | None) -> None:
 
 
 def _go_to_methods(methods: Sequence[tuple[int, ...]]) -> None:
-    url_state.choose(experiment=None, runs=",".join(str(run_id) for own in methods for run_id in own))
+    url_state.choose(experiment=None, runs=",".join(str(run_id) for own in methods for run_id in own) or None)
 
 
 def _title(method: Method) -> str:

@@ -61,7 +61,7 @@ def experiment_control(experiments: Sequence[ExperimentRecord], current: int | N
 
 
 def _open_experiment(experiment: int | None) -> None:
-    url_state.choose(runs=None, experiment=str(experiment))
+    url_state.choose(runs=None, experiment=None if experiment is None else str(experiment))
 
 
 def run_control(listed: Sequence[RunRecord], shown: Sequence[RunRecord]) -> None:
@@ -83,7 +83,7 @@ def run_control(listed: Sequence[RunRecord], shown: Sequence[RunRecord]) -> None
 
 
 def _show_runs(run_ids: Sequence[int]) -> None:
-    url_state.choose(runs=",".join(map(str, sorted(run_ids))))
+    url_state.choose(runs=",".join(map(str, sorted(run_ids))) or None)
 
 
 def everything_control(runs: Sequence[RunRecord]) -> None:

@@ -25,6 +25,7 @@ from engine.config.schema import RunConfig, Training
 from engine.config.tune import Tune
 from engine.core.errors import TooLarge
 from engine.core.vocabulary import ModelKind
+from engine.federation.batches import num_local_steps
 from engine.federation.clients import Federation
 from engine.models import num_parameters
 from engine.simulation.dial_settings import num_sampled
@@ -87,7 +88,7 @@ def cost_of(run: RunConfig) -> Cost:
     samples = sum(map(sum, (split["train_sizes"], split["val_sizes"], split["test_sizes"])))
     model_bytes = moment.parameters * _itemsize(run.training)
     state = moment.state_bytes or 2 * clients * model_bytes
-    evaluated = run.training.rounds // run.evaluation.every + 1
+    evaluated = num_evaluations(run.training.rounds, run.evaluation.every)
     rows = (
         evaluated * EVALUATED_ARRAYS * _num_evaluated(run, clients) * 4 + run.training.rounds * SCALARS * SCALAR_BYTES
     )
@@ -231,10 +232,14 @@ def _itemsize(training: Training) -> int:
     return 8 if training.tensor_dtype == "float64" else 4
 
 
+def num_evaluations(rounds: int, every: int) -> int:
+    """How many rounds are evaluated: round 0, the multiples of ``every``, and the last one."""
+    return 1 + math.ceil(rounds / every)
+
+
 def local_steps(training: Training, train_sizes: Iterable[int]) -> float:
     """Local steps per client and round; with ``local_epochs`` the mean over the clients."""
     if training.local_epochs is None:
         return float(training.local_steps or 1)
-    sizes = list(train_sizes)
-    batches = [1 if training.batch_size == "full" else math.ceil(size / training.batch_size) for size in sizes]
-    return training.local_epochs * sum(batches) / max(len(batches), 1)
+    steps = [num_local_steps(size, training.batch_size, None, training.local_epochs) for size in train_sizes]
+    return sum(steps) / max(len(steps), 1)

@@ -135,7 +135,7 @@ def _compute(store: Store, experiments: Sequence[ExperimentConfig], is_quiet: bo
                 experiment_id, queued = _queue(store, experiment)
                 run_ids += queued
                 studies += [experiment_id] if experiment.tune else []
-            with closing(reporter(is_quiet)) as show, closing(_Driver(store, run_ids, adds_runs=bool(studies))) as driver:
+            with closing(reporter(is_quiet)) as show, closing(_Driver(store, run_ids, grows=bool(studies))) as driver:
                 held_up = _follow(store, run_ids, studies, show, driver, interrupts)
         except BaseException:  # do not leave them running
             with suppress(StorageError):
@@ -207,17 +207,17 @@ def _advance(store: Store, studies: Sequence[int]) -> list[str]:
 class _Driver:
     """Acts as the dispatcher of our own runs if the lock is free, else waits for another one.
 
-    A study that ``adds_runs`` later may use every slot, however few its first runs are.
+    If the number of runs ``grows``, as in a study, every slot is used, however few the first runs are.
     """
 
-    def __init__(self, store: Store, run_ids: Sequence[int], *, adds_runs: bool) -> None:
-        self._store, self._run_ids, self._adds_runs = store, run_ids, adds_runs
+    def __init__(self, store: Store, run_ids: Sequence[int], *, grows: bool) -> None:
+        self._store, self._run_ids, self._grows = store, run_ids, grows
         self._dispatcher: Dispatcher | None = None
 
     def turn(self) -> None:
         """Makes some progress, or waits a moment."""
         if self._dispatcher is None and (lock := self._store.try_dispatcher_lock()) is not None:
-            executor = make_executor(self._store, run_ids=None if self._adds_runs else self._run_ids)
+            executor = make_executor(self._store, run_ids=None if self._grows else self._run_ids)
             self._dispatcher = Dispatcher(self._store, executor, lock, run_ids=self._run_ids)
         if self._dispatcher is None:
             time.sleep(POLL_S)

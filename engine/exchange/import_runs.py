@@ -62,7 +62,7 @@ def import_file(
     example: bool = False,
     owner: str = "",
 ) -> Imported:
-    """Imports a document or a bundle. Raises InvalidConfig or StorageError, and imports nothing then."""
+    """Imports a document or a bundle. Raises InvalidConfig or StorageError, and adds no run then."""
     with open_export(path) as file:
         return import_runs(store, file, progress, example=example, owner=owner)
 
@@ -93,9 +93,10 @@ def import_runs(
     example: bool = False,
     owner: str = "",
 ) -> Imported:
-    """Imports the runs of a file that no earlier import has added; on an error none of them.
+    """Imports the runs of a file that no earlier import has added; on an error no run is added.
 
-    Runs that exist already only get missing models and analyses, and studies their missing choices. Further runs of an
+    Runs that exist already only get missing models and analyses, and studies their missing choices; an error later on
+    does not remove these. Further runs of an
     experiment are added to it; a study of which only a part exists is imported whole. An ``owner`` adds nothing to the
     runs of others, and gets copies of them.
     """

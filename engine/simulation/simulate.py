@@ -72,7 +72,11 @@ class OfClients(Sequence[SharedParams]):
 
 @dataclass(frozen=True)
 class Models:
-    """The models of a round, as ordinary state dicts."""
+    """The models of a round. ``personalized[i]`` is the state dict of client i's model.
+
+    If a client has K networks (FedEM), its tensors are [K, ...] and ``pi`` [K] has their proportions. ``global_model``
+    is a state dict, [N, ...] if each client has its own global model (``is_global_per_client``), None without one.
+    """
 
     initial: SharedParams
     global_model: SharedParams | None
@@ -329,7 +333,7 @@ class Simulation:
 
     def models(self, when: When = "last") -> Models:
         """The models of the ``last`` or the ``best`` round (best by personalized accuracy)."""
-        best = self.best["personalized"]  # None if no client has test samples
+        best = self.best["personalized"]  # its round is -1 if no client has test samples
         state = self.state if when == "last" or best.round < 0 else best.state
         task, algorithm = self._for_final_models()
         personalized, shared = algorithm.personalized(state, task), algorithm.global_model(state, task)
@@ -486,11 +490,6 @@ def _different(models: Sequence[SharedParams]) -> Sequence[SharedParams]:
 def simulate(config: RunConfig, data_dir: Path | None = None) -> Iterator[RoundResult]:
     """Runs all rounds of a configuration."""
     yield from Simulation(config, data_dir=data_dir).rounds()
-
-
-def check(config: RunConfig, data_dir: Path | None = None) -> Simulation:
-    """Checks everything that can be checked before training. Raises what ``Simulation`` raises."""
-    return Simulation(config, data_dir=data_dir)
 
 
 def _sample(config: RunConfig, task: Task) -> Tensor | None:

@@ -84,6 +84,8 @@ def test_running_runs_are_shown_before_finished_ones_and_the_chosen_experiment_i
     page.selectbox[0].select(1).run()
     assert page.query_params["experiment"] in ("1", ["1"])
     assert "All 8 runs of" in words(page)
+    page.selectbox[0].set_value(None).run()
+    assert "“waiting”: 2 queued." in words(page) and not {"experiment", "runs"} & set(page.query_params)
 
 
 def test_experiments_with_equal_names_are_distinguished(empty_store: Store) -> None:

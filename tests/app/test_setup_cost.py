@@ -42,6 +42,13 @@ def test_epochs_are_counted_in_steps():
     assert cost.local_steps(Training(local_steps=7), [20]) == 7
 
 
+@pytest.mark.parametrize(("rounds", "every", "expected"), [(4, 1, 5), (10, 5, 3), (5, 2, 4), (3, 10, 2)])
+def test_round_zero_and_the_last_round_are_always_evaluated(rounds: int, every: int, expected: int) -> None:
+    run = a_run(training={"rounds": rounds}, evaluation={"every": every})
+    assert sum(result.evaluated for result in Simulation(run).rounds()) == expected
+    assert cost.num_evaluations(rounds, every) == expected
+
+
 def test_runs_are_spread_over_slots_without_splitting_one():
     short, long = Cost(2.0, 5.0, 10.0, 1.0), Cost(8.0, 7.0, 30.0, 1.0)
     assert cost.together([short, long], 1) == Cost(10.0, 12.0, 30.0, 2.0)

@@ -47,7 +47,7 @@ from app import wording
         (wording.duration(200), "3 min 20 s"),
         (wording.duration(7500), "2 h 05 min"),
         (wording.duration(273600), "3 d 4 h"),
-        (wording.duration(3599), "60 min"),
+        (wording.duration(3599), "1 h 00 min"),
         (wording.size_bytes(940), "940 B"),
         (wording.size_bytes(12_300), "12.3 kB"),
         (wording.size_bytes(4.56e6), "4.56 MB"),

@@ -1,12 +1,15 @@
 """A study on the command line: ``run`` computes it whole, ``study`` shows its choices."""
 
 import json
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import yaml
 
+from engine.cli import run
 from engine.core.errors import InvalidConfig
 from engine.worker import Ended, Ticket, study
 from storage import Store
@@ -66,6 +69,17 @@ def test_the_setting_of_a_choice_is_exact_in_json_and_short_in_the_table(
     (choice,) = json.loads(call("study", "1", "--json").out)
     assert choice["setting"] == {"lr": lr} and lr != float(f"{lr:.4g}")
     assert f"lr={lr:.4g}" in call("study", "1").out
+
+
+@pytest.mark.parametrize(("changes", "run_ids"), [((), None), (("--set", "tune=null"), [1])])
+def test_only_a_study_may_use_more_slots_than_it_has_runs_at_first(
+    call: Call, config: Path, monkeypatch: pytest.MonkeyPatch, changes: Sequence[str], run_ids: list[int] | None
+) -> None:
+    def refuse(store: Store, run_ids: Collection[int] | None) -> NoReturn:
+        raise InvalidConfig([f"slots for {run_ids}"])
+
+    monkeypatch.setattr(run, "make_executor", refuse)
+    assert f"slots for {run_ids}" in call("run", config, "--quiet", *changes).err
 
 
 @pytest.mark.slow
