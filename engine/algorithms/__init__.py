@@ -28,6 +28,11 @@ class Algorithm(Protocol):
     def shared(self, state: Any) -> Shared:
         """The models sent to and from one participant in a round."""
 
+
+@runtime_checkable
+class AdaptsToNewcomers(Protocol):
+    """The additional interface of methods that make models for clients that never took part."""
+
     def adapted(self, state: Any, newcomers: Cohort, task: Task) -> Predictor:
         """The model of each client that never took part, after the method's own rule has adapted it.
 

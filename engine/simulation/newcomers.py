@@ -1,7 +1,7 @@
 """Clients held out of training (``partition.holdout_clients``): the models they get after the last round.
 
-The server's state is frozen. ``Algorithm.adapted`` then does for each newcomer what one participation does for a
-client, by the method's own rule and on the newcomer's training data. Methods without it use the global model. Under
+The server's state is frozen. ``AdaptsToNewcomers.adapted`` then does for each newcomer what one participation does for
+a client, by the method's own rule and on the newcomer's training data. Methods without it use the global model. Under
 ``training.lr_schedule`` newcomers adapt at the initial rate: that of the last round is close to zero, so they would
 not adapt.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.algorithms import Algorithm
+from engine.algorithms import AdaptsToNewcomers, Algorithm
 from engine.metrics import summarize_clients
 from engine.task import Predictor, Task
 from engine.training.evaluate import evaluate
@@ -33,7 +33,7 @@ def summary(accuracy: np.ndarray, task: Task) -> dict[str, float]:
 
 
 def _predictor(algorithm: Algorithm, state: Any, task: Task) -> Predictor | None:
-    if hasattr(algorithm, "adapted"):
+    if isinstance(algorithm, AdaptsToNewcomers):
         return algorithm.adapted(state, task.everyone(stream="newcomers"), task)
     borrowed = algorithm.global_model(state, task)
     if borrowed is None or borrowed.is_per_client:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 
+from engine.algorithms import AdaptsToNewcomers, Algorithm
 from engine.config.schema import parse_experiment
 from engine.simulation.simulate import Simulation
 from tests.support.builders import (
@@ -71,6 +72,7 @@ def test_without_adapted_newcomers_get_the_global_model_or_a_note(method: str, h
                 setattr(self, name, getattr(own, name))
 
     run = simulation(method, with_newcomers())
+    assert isinstance(run.algorithm, AdaptsToNewcomers) and not hasattr(Algorithm, "adapted")
     run.algorithm = WithoutAdapted(run.algorithm)
     *_, last = run.rounds()
     assert ("unseen.accuracy" in last.arrays) == has_model
