@@ -13,7 +13,7 @@ MAX_TAGS = 20
 
 
 class NoteChanged(ValueError):
-    """The note is no longer the one to be replaced; ``notes`` are stored now."""
+    """The note was changed after it was read; ``notes`` are stored now."""
 
     def __init__(self, notes: Collection[str]) -> None:
         self.notes = tuple(notes)

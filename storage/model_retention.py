@@ -16,7 +16,7 @@ IS_MODEL = Artifact.kind.startswith(MODEL)
 
 
 def idle_models(run_ids: Sequence[int]) -> sa.ColumnElement[bool]:
-    """Selects the models of those of the runs that are not running."""
+    """Selects the models of these runs, except of running ones."""
     idle = sa.select(Run.id).where(Run.id.in_(run_ids), Run.status != "running")
     return sa.and_(IS_MODEL, Artifact.run_id.in_(idle))
 

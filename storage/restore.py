@@ -292,7 +292,7 @@ def _overwrite(folder: Path, target: SQLite, connection: Any) -> None:
         if connection is not None:
             new.backup(connection, pages=PAGES)
             return
-    for file in target.files[1:]:  # they are those of the old file
+    for file in target.files[1:]:  # they belong to the old database
         file.unlink(missing_ok=True)
     os.replace(folder / DATABASE, target.path)
     try:

@@ -74,7 +74,7 @@ def everyone(now: Rules) -> Person:
 
 @contextmanager
 def requested_by(person: Person) -> Iterator[None]:
-    """For a request to a route of ours."""
+    """Makes ``person`` the one who acts, in a request to one of the app's own routes."""
     token = _requester.set(person)
     try:
         yield
@@ -101,8 +101,8 @@ def why_not(action: Action, runs: Collection[RunRecord]) -> str | None:
 def theirs(action: Action, runs: Collection[RunRecord]) -> set[int]:
     """The ids of those runs with which this person may do it."""
     person = signed_in()
-    far = "none" if person is None else reach(person.role, action)
-    return {run.id for run in runs if far == "all" or (far == "own" and person and run.owner == person.name)}
+    scope = "none" if person is None else reach(person.role, action)
+    return {run.id for run in runs if scope == "all" or (scope == "own" and person and run.owner == person.name)}
 
 
 def require(action: Action) -> Person:

@@ -1,4 +1,4 @@
-"""Uploaded files: where those of each person are stored below DATA_DIR, and which there are."""
+"""Uploaded files: the folder of each person below DATA_DIR, and which files there are."""
 
 import hashlib
 import os

@@ -13,7 +13,10 @@ PARTS = ("dataset", "partition", "model", "training", "evaluation", *DIAL_KEYS)
 
 
 def experiment_of(run: RunRecord) -> dict[str, Any]:
-    """A configuration for this run only, with every option."""
+    """A configuration for this run only, with every option.
+
+    Unlike ``RunConfig.as_experiment`` it has the run's current name and also works for methods that are not installed.
+    """
     parts = {part: run.config[part] for part in PARTS if part in run.config}
     if "training" in parts:  # local_steps and local_epochs are mutually exclusive
         parts["training"] = {name: value for name, value in parts["training"].items() if value is not None}

@@ -75,7 +75,7 @@ def figure(df: pd.DataFrame, at: int, client: int | None = None, malicious: Sequ
     """The heat map, with a line at round ``at``, a frame around ``client``, and the final accuracy of the lowest rows.
 
     Malicious clients have a hollow mark at the right end of their rows. Colors range over the values except the lowest
-    5 %, which are mostly those of the first rounds.
+    5 %, which are mostly from the first rounds.
     """
     grid = df.pivot(index="row", columns="round", values="accuracy")
     rows = df.drop_duplicates("row").sort_values("row")

@@ -24,8 +24,8 @@ def data(
 ) -> pd.DataFrame:
     """Scores [R, N, L], layers kept [R, N, L] -> [client, layer, name, score, personal, round].
 
-    A client that did not participate in round ``at`` has its latest earlier scores, those of ``round``; one that never
-    participated has none.
+    A client that did not participate in round ``at`` has its latest scores before it, of round ``round``; one that
+    never participated has none.
     """
     until = rounds <= at
     rows = []

@@ -75,7 +75,7 @@ def finding(df: pd.DataFrame) -> str:
 
 
 def figure(df: pd.DataFrame, share: float, reference: tuple[float, float] | None = None) -> go.Figure:
-    """Per method a ring at the defaults and a filled mark at the choice; below, the same of the lowest ``share``.
+    """Per method a ring at the defaults and a filled mark at the choice; below, the same for the lowest ``share``.
 
     A vertical tick marks the chance floor of the lowest clients, a band the interval of LocalTrain (``reference``).
     """

@@ -99,7 +99,7 @@ def rank_correlation(df: pd.DataFrame) -> float:
 def figure(df: pd.DataFrame, touched: Touched | None, color: str, chosen: Sequence[int] = ()) -> go.Figure:
     """A mark per client on a stem from zero; hollow: malicious. If clients are ``chosen``, the others fade.
 
-    ``color`` is that of marks where the trait is a flag or unknown. Of more than 2,000 clients the marks are quantiles.
+    ``color`` colors the marks where the trait is a flag or unknown. Of more than 2,000 clients the marks are quantiles.
     """
     whole, fig = len(df), go.Figure()
     everyone, df = df, df.assign(who=paired.who(df)).iloc[quantiles(len(df))]

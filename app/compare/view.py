@@ -155,7 +155,7 @@ class View:
         return lines.merge(found, on="method", how="left")
 
     def keep(self, what: object, make: Callable[[], T]) -> T:
-        """Cache what is made of these runs, this model, round and tail, until the runs change."""
+        """Caches what is computed from these runs, this model, round and tail, until the runs change."""
         return self._keep((what, self.model, self.when, self.tail), make)
 
     def means(self, name: str) -> pd.Series:

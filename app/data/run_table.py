@@ -92,7 +92,7 @@ def dataset_of(run: RunRecord) -> str:
 
 
 def tags_of(run: RunRecord) -> tuple[str, ...]:
-    """Its own, and those of its experiment."""
+    """The run's own tags, then those of its experiment."""
     return tuple(dict.fromkeys((*run.tags, *run.experiment_tags)))
 
 

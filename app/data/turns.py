@@ -74,4 +74,4 @@ def leave_if_outdated() -> None:
 
 
 TURNS = Turns()
-"""Those of this process."""
+"""The turns of this process."""

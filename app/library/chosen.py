@@ -37,7 +37,7 @@ def _write(run_ids: Sequence[int]) -> None:
 def take_rows(key: str, table: pd.DataFrame) -> None:
     """Select the runs of the selected rows.
 
-    Selected runs that the table does not show stay selected, and those of rows that are selected only in part.
+    Selected runs that the table does not show stay selected, and so do the runs of rows that are selected in part.
     """
     if not key.endswith(f".{turn()}"):  # the table has been replaced since
         return

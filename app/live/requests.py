@@ -76,7 +76,7 @@ def _fits(action: str, run: RunRecord) -> bool:
 
 
 def _readable(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Those of the runs whose data may be read here; for the others the reason is shown."""
+    """The runs whose data may be read here. If some may not, the reason is shown."""
     refused = {run.id: reason for run in runs if (reason := allowed_paths.problem_of(run))}
     if refused:
         st.session_state[_REFUSED] = next(iter(refused.values()))

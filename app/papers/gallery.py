@@ -24,7 +24,7 @@ from engine.config.presets import OURS, Preset
 
 @dataclass(frozen=True)
 class Entry:
-    """A preset at the scale that is shown. ``progress`` is that of the reader's runs, ``instead`` is for no picture."""
+    """A preset at the scale shown; ``progress`` of the reader's runs; the text ``instead`` of a missing picture."""
 
     preset: Preset
     scale: str

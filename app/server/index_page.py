@@ -43,9 +43,9 @@ _KEYBOARD = f"<script>{{{Path(__file__).with_name('keyboard.js').read_text(encod
 def html(path: str) -> str:
     """The page at ``path``.
 
-    The styles are in the body, after what Streamlit adds to the head. Those of the page stay when another page opens:
-    their selectors apply to no other. A page with charts or figures also names the files that draw them, which the
-    browser then loads at once.
+    The styles are in the body, after what Streamlit adds to the head. They stay when another page opens, to which
+    their selectors do not apply. A page with charts or figures also names the files that draw them, which the browser
+    then loads at once.
     """
     name = path.removeprefix("/") or pages.names()[0]
     head = f"<title>{pages.tab_title(pages.title(name))}</title>{_SERVER}{_REDUCED_MOTION}{_COLOR_SCHEME}{_KEYBOARD}"

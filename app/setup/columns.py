@@ -14,7 +14,7 @@ LABEL, CLIENT = "label", "client"
 
 
 def fields(form: Form, path: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Draws the options of a table; those of another file, or of one that cannot be read, stay as they are."""
+    """Draws the options of a table. If the file is no table or cannot be read, the options stay as they are."""
     names = columns_of(path) if isinstance(path, str) else None
     if names is None:
         return {role: values[role] for role in (LABEL, CLIENT) if values.get(role) is not None}

@@ -1,4 +1,4 @@
-"""A choice of a page, declared once: for the control that makes it, and for what is made of it without a screen."""
+"""A choice of a page, declared once: for the control that makes it, and for code that runs without a page."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from app.state import url_state, widgets
 
 Choices = Mapping[str, str]
-"""All choices of a page by name, as its address says them."""
+"""All choices of a page by name, as in its address."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Choice:
         return widgets.slide(self.label, self.titles, self.name, self.default)
 
     def value(self) -> str:
-        """What is chosen, without a control."""
+        """The chosen value, without a control."""
         return url_state.value(self.name, self.titles, self.default)
 
     def made_in(self, choices: Choices) -> str:
-        """What was chosen, where it is among the titles."""
+        """The chosen value, or the default if it is unknown."""
         chosen = choices.get(self.name, self.default)
         return chosen if chosen in self.titles else self.default

@@ -35,13 +35,13 @@ def setup_link(config: Mapping[str, Any]) -> str:
 
 
 def pack_config(config: Mapping[str, Any]) -> str:
-    """A configuration as letters that may stand in an address."""
+    """A configuration, encoded for a URL."""
     text = json.dumps(config, separators=(",", ":"), ensure_ascii=False)
     return base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode().rstrip("=")
 
 
 def unpack_config(packed: str) -> dict[str, Any]:
-    """Inverse of pack_config. Raises InvalidConfig for a link that was cut off or is none of ours."""
+    """Inverse of pack_config. Raises InvalidConfig for a link that was truncated or not created by Fedscape."""
     try:
         compressed = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
         unpacker = zlib.decompressobj()

@@ -126,7 +126,7 @@ class Study:
         return min((run.started_at for run in self.finals if run.started_at is not None), default=None)
 
     def keep(self, what: str, make: Callable[[], T]) -> T:
-        """Caches what is made of these runs and choices, also across visits, until they change."""
+        """Caches what is computed from these runs and choices, also across visits, until they change."""
         version = (len(self.progress.choices), tuple((run.epoch, run.round, run.status) for run in self.runs))
         kept = figure_cache.tables(queries.store().url, ("study", *(run.id for run in self.runs)), version)
         if what not in kept:

@@ -81,7 +81,7 @@ class Affine:
     shift: ClientParams  # [A, ...]
 
     def part(self, rows: slice) -> "Affine":
-        """That of consecutive clients."""
+        """The part for a slice of the clients."""
         return Affine(self.scale[rows], {n: p[rows] for n, p in self.shift.items()})
 
 
@@ -289,7 +289,7 @@ def add_at_features(
     beta: float | Affine,
     l2_of: Mapping[str, float],
 ) -> None:
-    """``scale_out``, and the gradients of an objective on features. Those of the body remain to be added."""
+    """``scale_out``, then adds the gradients of an objective on features, but not yet the gradients of the body."""
     inside = _scales_inside(out, params, gradients, alpha, beta, l2_of)
     scale_out({n: p for n, p in out.items() if n not in inside}, params, alpha, beta, l2_of)
     for name, gradient in gradients.items():

@@ -131,7 +131,11 @@ class Batched(Backend):
 
 
 def live_chunk(model: Model, batch_bytes: int, device: torch.device, beside: int = 0, copies: int = 3) -> int:
-    """Clients whose ``copies`` of the parameters, batch and other bytes fit the cache (CPU), or the memory (GPU)."""
+    """The number of clients to compute at once.
+
+    On a CPU their ``copies`` of the parameters, batches and ``beside`` bytes fit the cache. On a GPU three copies and
+    the batches fit a share of the free memory; ``copies`` and ``beside`` are ignored.
+    """
     if device.type == "cuda":
         per_client = 4 * 3 * model.num_parameters + 2 * batch_bytes
         return max(1, int(_GPU_SHARE * free_bytes(device) / (8 * per_client)))

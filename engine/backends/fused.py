@@ -259,7 +259,7 @@ class Fused(Backend):
         return {n: torch.add(product[n], v, alpha=self.model.l2_of[n]) for n, v in vector.items()}
 
     def _error_and_slope(self, logits: Tensor, slope: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The error at the last layer's outputs, and its slope from that of these outputs."""
+        """The error at the last layer's outputs, and the error's slope, given the ``slope`` of these outputs."""
         if self.is_one_column:
             slope = torch.cat([torch.zeros_like(slope), slope], dim=-1)
         _, error = cross_entropy_error(logits, batch)
@@ -290,7 +290,7 @@ class Fused(Backend):
     ) -> list[Tensor | None]:
         """The error at the output of the layers with these ``inputs``, down to the first layer that ``out`` trains.
 
-        ``error`` is that of the last of them.
+        ``error`` is the error at the output of the last one.
         """
         trained = [any(n.startswith(f"{layer}.") for n in out) for layer in self.chain[: len(inputs)]]
         first = trained.index(True)

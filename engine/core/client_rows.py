@@ -1,9 +1,9 @@
-"""State by client as rows that exist once touched: ``ClientRows``, a tensor [N, ...] of which most rows are the start.
+"""Sparse per-client state: ``ClientRows`` looks like a tensor [N, ...] and stores only the rows that were written.
 
-A tensor with a row for each of a million clients would not fit into memory, and a run trains few of them in a round. A
-``ClientRows`` has one common starting row and the rows that some round has written. They are in blocks of a
-``RowStore``, in memory up to the limit of its ``RowMemory``, beyond it in a sparse memory-mapped file, which has no
-name, so that nothing of it is left when the process ends.
+All other rows are equal to one common initial row. A tensor with a row for each of a million clients would not fit into
+memory, and a run trains few of them in a round. The written rows are in blocks of a ``RowStore``, in memory up to the
+limit of its ``RowMemory``, beyond it in a sparse memory-mapped file, which has no name, so that nothing of it is left
+when the process ends.
 
 ``index_select`` gives rows as an ordinary tensor and ``index_copy`` a new ``ClientRows`` that shares all other rows
 with the old one: state goes in, new state comes out, and a round costs its participants. A row is written once; its
@@ -39,7 +39,7 @@ class RowMemory:
     """Blocks of bytes for the rows of a run: in memory up to a limit, then in a file."""
 
     limit: int = field(default_factory=state_bytes)
-    folder: Path | None = None  # by default that of temporary files
+    folder: Path | None = None  # of the file; by default the folder for temporary files
     used: int = 0  # bytes in memory
     filed: int = 0  # bytes in the file
     _file: int | None = None

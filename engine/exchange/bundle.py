@@ -84,7 +84,7 @@ class Attachments(BaseModel):
         models = [m.kind for m in self.models]
         if len(set(models)) < len(models):
             raise ValueError("models: each kind must occur only once")
-        keys = [_question(a) for a in self.analyses]
+        keys = [_key(a) for a in self.analyses]
         if len(set(keys)) < len(keys):
             raise ValueError("analyses: each analysis must occur only once")
         return self
@@ -174,7 +174,7 @@ def _pack(store: Store, archive: ArchiveWriter, folder: str, run: RunRecord, pro
             if e.level in get_args(Level)
         ]
     )
-    done = {_question(a): a for a in reversed(store.analyses.list(run.id)) if a.status == "done" and a.artifact_id}
+    done = {_key(a): a for a in reversed(store.analyses.list(run.id)) if a.status == "done" and a.artifact_id}
     analyses = {a.artifact_id: a for a in done.values()}
     artifacts = store.artifacts.list(run.id)[::-1]
     newest = {a.kind: a.id for a in artifacts if a.kind in get_args(ModelsFile)}
@@ -196,8 +196,8 @@ def _pack(store: Store, archive: ArchiveWriter, folder: str, run: RunRecord, pro
     return packed
 
 
-def _question(analysis: AnalysisEntry | AnalysisRecord) -> tuple[str, str]:
-    """Equal for equal analyses, of which a run has only one."""
+def _key(analysis: AnalysisEntry | AnalysisRecord) -> tuple[str, str]:
+    """The key of an analysis: a run has at most one per kind and parameters."""
     return analysis.kind, json.dumps(analysis.params, sort_keys=True, default=str)
 
 

@@ -259,7 +259,7 @@ def make_plans(requests: Sequence[BatchRequest]) -> list[Plan]:
 
 
 def _per_client(streams: list[int], counts: list[int], device: torch.device) -> int | Tensor:
-    """The stream of each client, from that of each run."""
+    """The stream of each client, repeated from the streams of the runs."""
     if len(streams) == 1:
         return streams[0]
     return sent(np.repeat(streams, counts), device)

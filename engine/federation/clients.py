@@ -50,7 +50,7 @@ class ClientData:
     offsets: Int[Tensor, "bounds"]
     scale: float
     dtype: torch.dtype
-    relabeled: Int[Tensor, "M"] | None = None  # the label at each place, where it is not that of the pool
+    relabeled: Int[Tensor, "M"] | None = None  # the label at each place, if labels differ from the pool's
 
     @cached_property
     def sizes(self) -> Int[Tensor, "clients"]:
@@ -74,7 +74,7 @@ class ClientData:
         return self.pool_features(self.rows[places])
 
     def pool_features(self, rows: Tensor) -> Tensor:
-        """The same of samples at ``rows`` of the pool."""
+        """Features of the pool's samples ``rows`` (any shape), like ``features``."""
         taken = self.pool.x.index_select(0, rows.reshape(-1))
         return _as_floats(taken.view(*rows.shape, *self.sample_shape), self.scale, self.dtype)
 
@@ -83,7 +83,7 @@ class ClientData:
         return self.pool_labels(self.rows[places], places)
 
     def pool_labels(self, rows: Tensor, places: Tensor) -> Tensor:
-        """The same, where ``rows`` of the pool at these places are known."""
+        """Labels at ``places``, which are the pool's samples ``rows``: saves looking these up."""
         return self.pool.y[rows] if self.relabeled is None else self.relabeled[places]
 
     def of_client(self, client: int) -> tuple[Tensor, Tensor]:

@@ -37,7 +37,7 @@ class CharacterEmbedding(nn.Embedding):
 
 
 class Last(nn.Module):
-    """[B, L, units] -> [B, units], those of the last position."""
+    """[B, L, units] -> [B, units]: the last position only."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x[:, -1]

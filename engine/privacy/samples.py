@@ -83,7 +83,7 @@ class Releases:
         return normals(key(self.seed, "privacy", self.round), numbers.to(like.device), count, like.dtype)
 
     def record(self, **values: Tensor) -> None:
-        """Adds values of single releases [A], and of samples, to those of the round."""
+        """Adds values of single releases [A], or of samples, to the sums of the round."""
         for name, value in values.items():
             total = value.double().sum()
             self.sums[name] = self.sums[name] + total if name in self.sums else total

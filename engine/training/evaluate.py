@@ -52,7 +52,7 @@ def _evaluate(task: Task, predictor: Predictor, data: ClientData) -> tuple[np.nd
 
 
 def _evaluate_all(runs: Sequence[_Evaluation]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The values of several runs, whose clients become those of one."""
+    """Evaluates several runs at once by concatenating their clients."""
     if len(runs) == 1:
         return [_evaluate(runs[0].task, runs[0].predictor, runs[0].data)]
     tasks, numbers = [run.task for run in runs], [run.data.num_clients for run in runs]
@@ -82,7 +82,7 @@ def evaluate_common(task: Task, predictor: Predictor) -> tuple[np.ndarray, np.nd
     common = task.data.common_test
     assert common is not None
     clients = torch.arange(task.num_clients) if task.evaluated is None else task.evaluated.cpu()
-    task = replace(task, evaluated=None)  # the set is that of one "client"
+    task = replace(task, evaluated=None)  # the common test set is evaluated as the data of a single client
     if predictor.is_per_client:
         of_client = (Predictor(predictor.of_client(i), False, predictor.forward) for i in clients.tolist())
         values = [evaluate(task, model, common) for model in of_client]

@@ -78,7 +78,7 @@ class EmittedModels:
 class Pull:
     """J^T (w_i,0 - w_i,E): descent directions at the server.
 
-    That of psi is the mean over the cohort: of error_i input_i^T for a weight, of error_i for a bias.
+    The direction of psi is the mean over the cohort: of error_i input_i^T for a weight, of error_i for a bias.
     """
 
     inputs: dict[str, Tensor]  # of each layer, [S, width]

@@ -307,7 +307,7 @@ def local_sgd(
     objective: Objective | None = None,
     extras: Extras | None = None,
 ) -> Trained:
-    """SGD on each client's loss over its batches, those of ``plan`` instead of the cohort's where it is given.
+    """SGD on each client's loss over the batches of ``plan``, by default the cohort's.
 
     ``trained`` names the parameters that move (a body, a head); the others stay. ``extras`` are per-client tensors
     [S, ...] for ``objective``. Without ``sgd`` the training settings decide.
@@ -326,8 +326,8 @@ def local_sgd(
 class MoreauOptions(Options):
     """Options of the methods that train by ``moreau_sgd``.
 
-    Their learning rate acts only as lr lam, the outer share. Drawn apart, many draws would overshoot, so the search
-    space of the rate is that of the product.
+    Their learning rate acts only as lr lam, the outer share. If both were drawn independently, many draws would overshoot,
+    so the search space of the rate is that of the product.
     """
 
     lr_space: ClassVar[tuple[float, float, str] | None] = (0.01, 1, "log")
@@ -371,7 +371,7 @@ def moreau_sgd(
 
 @dataclass(frozen=True)
 class _Chunk:
-    """The values of clients that train together: views of those of the cohort."""
+    """The values of clients that are computed at once, as views of the cohort's."""
 
     values: dict[str, Any]
     fixed: together.Values  # of the whole cohort

@@ -1,4 +1,4 @@
-"""Distance to the truth on generated data, where the true models are known: those of Yu et al., as squared norms.
+"""Distance to the truth on generated data, where the true models are known: the errors of Yu et al., as squared norms.
 
 total error        ||w - w*||^2 of the models as they are: recorded for every method in every evaluated round
 statistical error  the same of the converged solution of one-stage FedProx, found by Newton's method

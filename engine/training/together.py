@@ -1,4 +1,4 @@
-"""Work of several runs computed at once, for ``seeds_together``: their clients become those of one task.
+"""Computes the work of several runs at once, for ``seeds_together``, by concatenating their clients into one task.
 
 A run that is trained with others gets the results that it would get alone, up to rounding. Only calls with equal
 options and shapes are joined; everything else is computed for each run separately.
@@ -37,7 +37,7 @@ _PLAIN = (Fused, Batched, Loop)  # backends without state of their run
 
 
 def train(task: Task, plans: Sequence[Plan], values: Values, compute: Train, same: Hashable) -> Values:
-    """``compute(task, plans, values)``, at once with that of runs of other seeds where these train the same way.
+    """``compute(task, plans, values)``, at once with runs of other seeds that train the same way.
 
     ``plans`` have the same steps, and ``compute`` uses no tensors but its arguments. ``same`` is equal for two runs
     only if their ``compute`` functions do the same.
@@ -82,7 +82,7 @@ def _train_all(runs: Sequence[_Training]) -> list[Values]:
 
 
 def joined(tasks: Sequence[Task]) -> Task:
-    """The task and data of the first run. Its ``tick`` calls those of all runs."""
+    """The task and data of the first run, with a ``tick`` that calls the ``tick`` of every run."""
 
     def tick() -> None:
         for member, task in enumerate(tasks):
@@ -133,13 +133,13 @@ def _join_data(parts: Sequence[ClientData], pools: Sequence[Samples], pool: Samp
 
 @dataclass(frozen=True)
 class Rows:
-    """The places of several runs' clients among those of all."""
+    """Where the clients of each of several runs are among the clients of all."""
 
     sizes: tuple[int, ...]  # clients of each run
     order: Int[Tensor, "S"] | None = None  # of all clients, most steps first; None: run after run
 
     def join(self, values: Sequence[Any]) -> Any:
-        """Tensors [S, ...] of each run, or dicts of them, as those of all."""
+        """Concatenates tensors [S, ...] of each run, or dicts of them."""
         if isinstance(values[0], Mapping):
             return {n: self.join([value[n] for value in values]) for n in values[0]}
         whole = torch.cat(list(values))

@@ -31,7 +31,7 @@ def make_executor(
 ) -> Executor:
     """The executor, with at most ``slots``, or one for each of ``run_ids``. Raises InvalidConfig.
 
-    ``problem`` is that of an earlier executor, shown until the new one has connected.
+    ``problem`` is the problem of an earlier executor, shown until the new one has connected.
     """
     if executor_kind(store) == RAY:
         slots = slots or whole_number("FEDSCAPE_SLOTS")

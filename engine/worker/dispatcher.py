@@ -244,7 +244,7 @@ class Dispatcher:
                 self._killed.append(self._tickets[key])
 
     def _to_continue(self) -> set[Key]:
-        """The tickets to continue."""
+        """Keys of the tickets whose claims still hold and which were not asked to stop."""
         to_continue: set[Key] = set()
         for kind, claims in self._claims.items():
             if tickets := [ticket for ticket in self._tickets.values() if ticket.key[0] == kind]:

@@ -127,7 +127,10 @@ class LocalExecutor:
 
     @contextmanager
     def _using_fork_server(self) -> Iterator[None]:
-        """Whether the fork server is being asked to start or reap a worker, which blocks while it is stopped."""
+        """Marks the time in which the fork server starts or reaps a worker, which blocks while it is stopped.
+
+        The supervisor reads the mark.
+        """
         self._uses_fork_server = True
         try:
             yield
@@ -197,7 +200,7 @@ class _Worker:
         return self.connection is not None and self.connection.poll()
 
     def receive(self) -> list[Ended]:
-        """The tickets that ended, once the pipe is readable: that of an answer, or all at the end of the process."""
+        """The tickets that ended, once the pipe is readable: the answered one, or all if the process ended."""
         assert self.connection is not None
         with self._changing:
             tickets = self.tickets
