@@ -30,6 +30,11 @@ class Dials:
     systems: Systems | None = None  # where devices are simulated
     privacy: ClientLevel | None = None  # where the presence of clients is hidden
 
+    @property
+    def is_poisson(self) -> bool:
+        """Whether participants are drawn independently."""
+        return self.privacy is not None and self.privacy.options.sampling == "poisson"
+
     def expected_malicious(self, uploads: int) -> int:
         """How many of so many uploads are expected to be malicious."""
         return round(self.malicious_share * uploads)

@@ -1,6 +1,7 @@
 """What is refused before training: dials that do not fit the method, by what the method declares of its uploads."""
 
 from collections.abc import Iterator
+from itertools import chain
 
 from engine.config.schema import RunConfig
 from engine.config.system import System
@@ -12,7 +13,8 @@ _CHOOSES_CLIENTS = ("krum", "multi_krum")
 
 def refuse(config: RunConfig) -> None:
     """Raises Unsupported for a combination that has no meaning or no guarantee."""
-    for problem in (*_of_aggregator(config), *_of_privacy(config)):
+    problem = next(chain(_of_aggregator(config), _of_privacy(config)), None)
+    if problem is not None:
         raise Unsupported(problem)
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from engine.algorithms import Algorithm, SendsUnequally, no_feedback
-from engine.backends import choose_backend
+from engine.backends import Backend, choose_backend
 from engine.backends.clipped import Clipped
 from engine.backends.counted import Counted
 from engine.backends.step_graphs import StepGraphs
@@ -33,7 +33,7 @@ from engine.federation.augmentation import require_images
 from engine.federation.batches import Cohort
 from engine.federation.clients import Federation, build
 from engine.metrics import best_round_score, of_benign, summarize_clients
-from engine.models import build_model
+from engine.models import Model, build_model
 from engine.models.tokens import require_fitting_tokens
 from engine.privacy.samples import Releases, Spent
 from engine.simulation import checkpoint_codec as states
@@ -142,46 +142,34 @@ class Simulation:
             allow_tf32(config.training.dtype == "tf32")
         else:
             keep_freed_batches()
-        dtype = getattr(torch, config.training.tensor_dtype)
         refuse(config)
         data = data or build(config, data_dir or default_data_dir(), device, progress)
         data = dial_settings.attacked(config, data)
-        model = build_model(config.model, data.input_shape, data.num_classes)
-        if config.training.dtype == "bfloat16":
-            model = dataclasses.replace(model, rounded_to=torch.bfloat16)
-        require_fitting_tokens(model, data.train.pool.x, getattr(config.dataset.options, "buckets", None))
-        require_images(config.training.augmentation, data.input_shape)
-        backend = choose_backend(config.machine.backend, model, device)
-        if config.training.clip_norm is not None:
-            backend = Clipped(backend, config.training.clip_norm)
+        model = _model(config, data)
         notes = [] if notes is None else notes
         notes += data.notes
-        if config.evaluation.on == "val" and not data.val.num_samples:
-            advice = "set partition.val_fraction, for instance 0.2"
-            raise Unsupported(f"evaluation.on: 'val', but there is no validation data; {advice}")
+        _require_validation(config, data)
         systems = dial_settings.systems(config, data)
-        graphs = StepGraphs.on(device) if config.machine.cuda_graphs else None
+        self.dials = dial_settings.dials(config, data, device, systems)
         self.task = Task(
             data,
             model,
             config.training,
-            backend,
+            _backend(config, model, device),
             config.seed,
             device,
-            dtype,
+            getattr(torch, config.training.tensor_dtype),
             tick,
             notes,
+            is_poisson=self.dials is not None and self.dials.is_poisson,
             systems=systems,
-            graphs=graphs,
+            graphs=StepGraphs.on(device) if config.machine.cuda_graphs else None,
             lockstep=lockstep,
         )
         for note in option_notes.notes(config, model, data):
             self.task.note(note)
         self.algorithm = _method(self.task, config)
         self.state: Any = self.algorithm.init(self.task)
-        self.dials = dial_settings.dials(config, data, device, systems)
-        if self.dials is not None and self.dials.privacy is not None:
-            self.task = dataclasses.replace(self.task, is_poisson=self.dials.privacy.options.sampling == "poisson")
         self.channel = ChannelState()
         shared, reason = self.algorithm.shared(self.state), no_feedback(self.algorithm)
         for note in dial_settings.notes(config, data, shared, self._bytes_down(), self.dials, reason):
@@ -496,6 +484,25 @@ def _sample(config: RunConfig, task: Task) -> Tensor | None:
     """The clients that ``evaluation.clients`` evaluates: the same for every method and round. None: all."""
     drawn = evaluated_clients(config.evaluation.clients, config.split, task.num_clients)
     return torch.from_numpy(drawn).to(task.device) if len(drawn) < task.num_clients else None
+
+
+def _model(config: RunConfig, data: Federation) -> Model:
+    """The model for the data. Raises Unsupported if it cannot read them, or they cannot be augmented."""
+    model = build_model(config.model, data.input_shape, data.num_classes)
+    require_fitting_tokens(model, data.train.pool.x, getattr(config.dataset.options, "buckets", None))
+    require_images(config.training.augmentation, data.input_shape)
+    return dataclasses.replace(model, rounded_to=torch.bfloat16) if config.training.dtype == "bfloat16" else model
+
+
+def _backend(config: RunConfig, model: Model, device: torch.device) -> Backend:
+    backend = choose_backend(config.machine.backend, model, device)
+    return backend if config.training.clip_norm is None else Clipped(backend, config.training.clip_norm)
+
+
+def _require_validation(config: RunConfig, data: Federation) -> None:
+    if config.evaluation.on == "val" and not data.val.num_samples:
+        advice = "set partition.val_fraction, for instance 0.2"
+        raise Unsupported(f"evaluation.on: 'val', but there is no validation data; {advice}")
 
 
 def _method(task: Task, config: RunConfig) -> Algorithm:
