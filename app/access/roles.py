@@ -55,6 +55,6 @@ TABLE: dict[Action, Row] = {
 
 
 def reach(role: Role, action: Action) -> Reach:
-    """How far ``role`` may go."""
+    """Whether ``role`` may do this with everything, with its own things, or not at all."""
     row = TABLE[action]
     return {"admin": row.admin, "member": row.member, "visitor": row.visitor}[role]

@@ -95,7 +95,7 @@ def to_latex(table: pd.DataFrame, tail: int, caption: str) -> str:
 
 
 def to_markdown(table: pd.DataFrame, tail: int, caption: str) -> str:
-    """The same rows and numbers as in LaTeX, the same in bold."""
+    """The rows and numbers of ``to_latex`` as a Markdown table, in bold where LaTeX has bold."""
     titles = _print_titles(tail, table)
     return table_files.pipes(titles, _markdown_rows(table), _alignment(titles), caption)
 

@@ -43,7 +43,7 @@ def marked(text: str, place: str = "") -> str:
 
 
 def marked_html(body: str, place: str = "") -> str:
-    """The same for HTML, whose links, code and headings stay as they are."""
+    """Like ``marked``, for HTML, whose links, code and headings stay as they are."""
     if palette.is_presenting():
         return body
     owners = _owners()

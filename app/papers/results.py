@@ -205,5 +205,5 @@ def _samples(run: RunRecord, is_tail: bool) -> int:
 
 
 def known_values(values: Mapping[int, float | None]) -> dict[int, float]:
-    """Those that are neither None nor NaN."""
+    """The values that are neither None nor NaN."""
     return {key: float(value) for key, value in values.items() if value is not None and not math.isnan(value)}

@@ -24,7 +24,7 @@ def side(ours: np.ndarray, theirs: np.ndarray) -> int:
 
 
 def side_of_two(ours: float, theirs: float, near: float = NEAR) -> int:
-    """The same for two single numbers."""
+    """Like ``side``, for two single numbers."""
     return int(np.sign(ours - theirs)) if abs(ours - theirs) > near * max(abs(ours), abs(theirs)) else LEVEL
 
 

@@ -367,7 +367,7 @@ def _digits(client: int) -> str:
 
 
 def _standing(rho: float, run: "SharpnessRun | None") -> Standing | None:
-    """Where the run is; before it starts its final results, unless they are to be predicted."""
+    """The run's current state; before it starts, the final one, unless the reader is to predict it."""
     if run:
         return run.now.standing()
     return None if are_results_hidden() else example().ended(rho)

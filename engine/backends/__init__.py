@@ -112,7 +112,7 @@ class Backend(Protocol):
 
     @property
     def unclipped(self) -> "Backend":
-        """The same without ``training.clip_norm``."""
+        """This backend without ``training.clip_norm``."""
         return self
 
     def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, beside: int = 0) -> int:

@@ -72,7 +72,7 @@ class Clock:
         self.gradients += gradients
 
     def arrives(self, cohort: Cohort, bytes_up: Float[np.ndarray, "S"]) -> Bool[np.ndarray, "S"]:
-        """Whose upload of these bytes the server uses."""
+        """Which participants' uploads the server uses; ``bytes_up`` are the bytes of each."""
         group = self._groups[-1]
         if not group.messages or not np.array_equal(group.clients, cohort.numbers):
             group = self._next_group(cohort)
@@ -112,7 +112,7 @@ class Clock:
         return self._ends + float(rest.max(initial=0.0))
 
     def values(self, cohort: Cohort) -> dict[str, float | Tensor]:
-        """What the round records: who arrived by the last message, and what was wasted by the last of each group."""
+        """The recorded values of the round: who arrived with the last message, and what lost uploads wasted."""
         *others, last = self._groups
         arrived = torch.zeros(self.systems.num_clients)
         arrived[torch.from_numpy(last.clients[last.is_kept])] = float(last.messages > 0)

@@ -236,7 +236,7 @@ def _add_managing(commands: argparse._SubParsersAction, name: str, description: 
 
 
 def _short(description: str) -> str:
-    """Its first clause, for the list of commands: ``cancel runs that have not ended``."""
+    """The first clause, for the list of commands: ``cancel runs that have not ended``."""
     clause = description.split(".")[0].split(";")[0].split(", ")[0]
     return clause[0].lower() + clause[1:]
 

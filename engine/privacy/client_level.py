@@ -99,7 +99,7 @@ class ClientLevel:
         return self.epsilon_at(self.noise, releases)
 
     def epsilon_at(self, noise: float, releases: int) -> float:
-        """The same with another z."""
+        """Like ``epsilon``, with z = ``noise``."""
         rate = self.participation if self.is_sampling_known else 1.0
         if self.options.sampling == "fixed" or self.makes_room:
             participants = _fixed_size(rate, self.population)

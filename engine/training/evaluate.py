@@ -160,7 +160,7 @@ def _shared(
 def _shared_in_each(
     task: Task, models: ClientParams, data: ClientData, sizes: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same sums of several runs, with ``sizes`` samples each: each run's model [R, ...] over all its samples."""
+    """Like ``_shared``, for several runs with ``sizes`` samples each: each run's model [R, ...] on its own samples."""
     ends = sent(sizes, task.device).cumsum(0)[:, None]
     starts = ends - ends.diff(dim=0, prepend=ends.new_zeros(1, 1))
     owner = torch.repeat_interleave(data.sizes, output_size=data.num_samples)

@@ -97,7 +97,7 @@ def shared_features(task: Task, model: SharedParams, data: ClientData, clients: 
 
 
 def stacked_features(task: Task, models: ClientParams, data: ClientData, clients: Int[Tensor, "S"]) -> Features:
-    """The same under a body of each client: ``models`` [S, ...], in the order of ``clients``."""
+    """Like ``shared_features``, with a body for each client: ``models`` [S, ...], in the order of ``clients``."""
     found = _none_yet(task, models, data, clients)
     sizes = data.sizes[clients]
     ends = sizes.cumsum(0)

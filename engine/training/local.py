@@ -248,7 +248,7 @@ class SGD:
 
     @property
     def terms(self) -> dict[str, Any]:
-        """Its tensors [S, ...] that no step changes, by name.
+        """Tensors [S, ...] by name, which no step changes.
 
         With a strength for each client, "shift" is lr (lam_i anchor_i - drift_i).
         """
@@ -264,7 +264,7 @@ class SGD:
         return {"lam": lam, "shift": shift}
 
     def step_along(self, c: Live, name: str, gradient: ClientParams, shares: Float[Tensor, "A"] | None = None) -> None:
-        """The same step of ``c.<name>`` with a given gradient: p <- p - lr [share gradient + weight_decay p].
+        """Like ``step``, with a given gradient of ``c.<name>``: p <- p - lr [share gradient + weight_decay p].
 
         Each client has its own share; 1 without ``shares``.
         """
@@ -326,8 +326,8 @@ def local_sgd(
 class MoreauOptions(Options):
     """Options of the methods that train by ``moreau_sgd``.
 
-    Their learning rate acts only as lr lam, the outer share. If both were drawn independently, many draws would overshoot,
-    so the search space of the rate is that of the product.
+    Their learning rate acts only as lr lam, the outer share. If both were drawn independently, many draws would
+    overshoot, so the search space of the rate is the space of the product.
     """
 
     lr_space: ClassVar[tuple[float, float, str] | None] = (0.01, 1, "log")
