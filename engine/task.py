@@ -13,7 +13,7 @@ from torch import Tensor
 from engine.backends import Backend, Extras, Objective
 from engine.backends.step_graphs import StepGraphs
 from engine.channel import Channel
-from engine.channel.direct import Direct
+from engine.channel.plain_channel import PlainChannel
 from engine.config.schema import Training
 from engine.core.client_rows import RowMemory, for_clients
 from engine.core.devices import sent
@@ -119,7 +119,7 @@ class Task:
     fitting: dict[int, int] = field(default_factory=dict)  # batch bytes -> clients that a full GPU trains together
     evaluated: Int[Tensor, "n"] | None = None  # ascending: the clients whose models are evaluated, if not all
     memory: RowMemory = field(default_factory=RowMemory)  # of the state by client, where it is large
-    channel: Channel = field(default_factory=Direct)  # between uploads and the server
+    channel: Channel = field(default_factory=PlainChannel)  # between uploads and the server
     systems: Systems | None = None  # the clients' devices, where they are simulated
     plain: Backend | None = None  # without what protects uploads, where ``backend`` has that
     is_poisson: bool = False  # participants are drawn independently, so their number varies

@@ -1,4 +1,4 @@
-"""The settings that act on uploads. A run with none of them uses the channel ``Direct``."""
+"""The settings that act on uploads. A run with none of them uses ``PlainChannel``."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any

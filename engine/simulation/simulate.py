@@ -18,7 +18,7 @@ from engine.backends.counted import Counted
 from engine.backends.step_graphs import StepGraphs
 from engine.channel.clock import Clock
 from engine.channel.dials import ChannelState
-from engine.channel.open import Open
+from engine.channel.round_channel import RoundChannel
 from engine.config.schema import RunConfig, resolve_hparams
 from engine.core.client_rows import RowMemory
 from engine.core.devices import allow_tf32, keep_freed_batches
@@ -170,7 +170,7 @@ class Simulation:
             self.task.note(note)
         self.algorithm = _method(self.task, config)
         self.state: Any = self.algorithm.init(self.task)
-        self.channel = ChannelState()
+        self.channel_state = ChannelState()
         shared, reason = self.algorithm.shared(self.state), no_feedback(self.algorithm)
         for note in dial_settings.notes(config, data, shared, self._bytes_down(), self.dials, reason):
             self.task.note(note)
@@ -216,7 +216,7 @@ class Simulation:
         return sample_privacy.protected(self.task, level, releases), releases
 
     def train(self, cohort: Cohort, task: Task) -> tuple[Any, Diagnostics]:
-        """A round of the method -> its state after it. With a dial on, its uploads pass a channel opened for the round.
+        """A round of the method -> its state after it. With a dial on, its uploads pass a ``RoundChannel``.
 
         ``state`` stays as it is.
         """
@@ -228,24 +228,24 @@ class Simulation:
             plain = task.plain and Counted(task.plain, clock.count)
             task = dataclasses.replace(task, backend=Counted(task.backend, clock.count), plain=plain)
         is_empty_draw = task.is_poisson and task.is_empty_draw(cohort.round)
-        ledger = Open(
+        channel = RoundChannel(
             self.dials,
-            self.channel,
+            self.channel_state,
             cohort.round,
             task.memory,
             clock=clock,
             is_empty_draw=is_empty_draw,
             has_feedback=not no_feedback(self.algorithm),
         )
-        state, found = self.algorithm.round(self.state, cohort, dataclasses.replace(task, channel=ledger))
+        state, found = self.algorithm.round(self.state, cohort, dataclasses.replace(task, channel=channel))
         trained = found.cohort or cohort
         if clock is not None:
             clock.finish(found.gradient_evaluations)
-        self.channel = ledger.close(trained)
-        values = {**found.values, **ledger.values()}
+        self.channel_state = channel.close(trained)
+        values = {**found.values, **channel.values()}
         if clock is not None:
-            values |= {"simulated_s": self.channel.simulated_s, **clock.values(trained)}
-        return state, dataclasses.replace(found, values=values, bytes_up=ledger.bytes_up)
+            values |= {"simulated_s": self.channel_state.simulated_s, **clock.values(trained)}
+        return state, dataclasses.replace(found, values=values, bytes_up=channel.bytes_up)
 
     def _clock(self, sampled: Cohort) -> Clock | None:
         if self.task.systems is None:
@@ -288,7 +288,7 @@ class Simulation:
             "notes": list(self.task.notes),
         }
         if self.dials is not None:
-            whole["channel"] = self.channel.to_dict()
+            whole["channel"] = self.channel_state.to_dict()
         if self.samples is not None:
             whole["spent"] = self.spent.to_dict()
         return states.to_bytes(whole, self._parts, write)
@@ -307,13 +307,13 @@ class Simulation:
                 raise CheckpointInvalid("the checkpoint is of another configuration; rerun the run")
             round, state, last, notes = (whole[name] for name in ("round", "state", "last", "notes"))
             best = {model: Best(**whole["best"][model]) for model in MODEL_KINDS}
-            channel = ChannelState() if self.dials is None else ChannelState(**whole["channel"])
+            channel_state = ChannelState() if self.dials is None else ChannelState(**whole["channel"])
             spent = self.spent if self.samples is None else Spent.from_dict(whole["spent"])
         except (KeyError, TypeError) as error:
             message = f"the checkpoint was written by another version ({error!r} does not fit); rerun the run"
             raise CheckpointInvalid(message) from error
         self.round, self.state, self.last, self.best, self._parts = round, state, last, best, parts
-        self.channel, self.spent = channel, spent
+        self.channel_state, self.spent = channel_state, spent
         self.task = dataclasses.replace(self.task, memory=memory)
         self.task, self.algorithm = self._with_round_rates(round)
         for note in notes:
@@ -404,7 +404,7 @@ class Simulation:
         """Epsilon so far, where clients are private."""
         if self.dials is None or self.dials.privacy is None:
             return {}
-        return {f"{DIAGNOSTICS}.privacy.epsilon": self.dials.privacy.epsilon(self.channel.releases)}
+        return {f"{DIAGNOSTICS}.privacy.epsilon": self.dials.privacy.epsilon(self.channel_state.releases)}
 
     def _guarantee_of_clients(self) -> dict[str, np.ndarray]:
         """Each client's epsilon so far, where samples are private."""

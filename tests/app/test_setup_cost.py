@@ -13,7 +13,7 @@ from app.data.lru import Lru
 from app.setup import cost, measure
 from app.setup.cost import Cost, Timed
 from app.setup.measure import r_hat
-from engine.channel.open import Open
+from engine.channel.round_channel import RoundChannel
 from engine.config.schema import RunConfig, Training, parse_experiment
 from engine.federation.batches import Cohort
 from engine.simulation import sample_privacy
@@ -152,13 +152,13 @@ def test_models_too_large_for_memory_are_not_built(monkeypatch: pytest.MonkeyPat
 
 def test_timed_rounds_have_the_runs_privacy_and_compression(monkeypatch: pytest.MonkeyPatch):
     closed: list[int] = []
-    close, protected = Open.close, sample_privacy.protected
+    close, protected = RoundChannel.close, sample_privacy.protected
 
-    def noting(channel: Open, cohort: Cohort) -> object:
+    def noting(channel: RoundChannel, cohort: Cohort) -> object:
         closed.append(cohort.round)
         return close(channel, cohort)
 
-    monkeypatch.setattr(Open, "close", noting)
+    monkeypatch.setattr(RoundChannel, "close", noting)
     monkeypatch.setattr(sample_privacy, "protected", lambda *given: closed.append(0) or protected(*given))
     cost.measure(a_run(compression={"name": "top_k", "share": 0.17}))
     assert closed[:2] == [1, 2]

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 from engine.channel import Arrived
-from engine.channel.direct import Direct
+from engine.channel.plain_channel import PlainChannel
 from engine.core.params import ClientParams, SharedParams, gather
 from engine.federation.batches import Cohort
 from engine.simulation.simulate import Simulation
 
 
 @dataclass(frozen=True)
-class Lossy(Direct):
+class Lossy(PlainChannel):
     lost: tuple[int, ...]  # clients
 
     def deliver(

@@ -9,7 +9,7 @@ import pytest
 from engine.analyses import profile
 from engine.analyses.profile import CHOOSING, EVALUATION, GATHERING, PARTS, REST, TRAINING, ClockedSimulation, Options
 from engine.analyses.support.loaded_run import Subject
-from engine.channel.direct import Direct
+from engine.channel.plain_channel import PlainChannel
 from engine.core.findings import Findings
 from engine.simulation.simulate import Simulation
 from tests.support.tiny_runs import TINY, tiny_config, trained
@@ -127,7 +127,7 @@ def test_the_profiled_round_is_one_like_the_timed_ones(monkeypatch: pytest.Monke
     monkeypatch.setattr(type(subject.algorithm), "round", round_of)
     profiled(subject, rounds=1)
     timed, again = seen
-    assert again == timed != (type(subject.task.backend), Direct, False)
+    assert again == timed != (type(subject.task.backend), PlainChannel, False)
 
 
 def test_the_profiler_records_the_beginning_of_a_long_round(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import torch
 from engine.backends.counted import Counted
 from engine.channel.clock import Clock
 from engine.channel.dials import ChannelState, Dials
-from engine.channel.open import Open
+from engine.channel.round_channel import RoundChannel
 from engine.config.system import System
 from engine.federation.batches import Cohort
 from engine.federation.systems import Systems
@@ -178,21 +178,21 @@ def test_where_nothing_travels_a_round_lasts_as_long_as_its_slowest_client():
 
 
 def test_weights_of_uploads_in_time_sum_to_one_again():
-    ledger = Open(Dials(0, 4), ChannelState(), 1, clock=trained(deadline_s=2.0))
+    channel = RoundChannel(Dials(0, 4), ChannelState(), 1, clock=trained(deadline_s=2.0))
     uploads = {"w": torch.arange(4, dtype=torch.float64)[:, None]}
-    arrived = ledger.deliver(uploads, {"w": torch.zeros(4, 1)}, COHORT, COHORT.weights)
+    arrived = channel.deliver(uploads, {"w": torch.zeros(4, 1)}, COHORT, COHORT.weights)
     assert [COHORT.numbers[row] for row in arrived.rows] == [c for c in COHORT.numbers if c != 2]
     kept = COHORT.weights[arrived.rows]
     assert arrived.weights.tolist() == pytest.approx((kept / kept.sum()).tolist())
-    nothing = ledger.deliver(uploads, {"w": torch.zeros(4, 1)}, COHORT, torch.zeros(4, dtype=torch.float64))
+    nothing = channel.deliver(uploads, {"w": torch.zeros(4, 1)}, COHORT, torch.zeros(4, dtype=torch.float64))
     assert nothing.weights.tolist() == pytest.approx([1 / 3] * 3)
 
 
 def test_only_what_a_client_sends_takes_its_time():
-    ledger = Open(Dials(0, 4), ChannelState(), 1, clock=clock(compute_s=0, up_mbit=8e-6))
+    channel = RoundChannel(Dials(0, 4), ChannelState(), 1, clock=clock(compute_s=0, up_mbit=8e-6))
     numbers = torch.tensor([0, 1, 2, 3])
-    ledger.deliver({"w": torch.zeros(4, 9)}, {"w": torch.zeros(4, 9)}, COHORT, COHORT.weights, numbers)
-    assert ledger.clock.seconds(COHORT).tolist() == pytest.approx([0, 4, 8, 12])
+    channel.deliver({"w": torch.zeros(4, 9)}, {"w": torch.zeros(4, 9)}, COHORT, COHORT.weights, numbers)
+    assert channel.clock.seconds(COHORT).tolist() == pytest.approx([0, 4, 8, 12])
 
 
 def test_a_counted_backend_counts_samples_and_passes():

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from engine.channel.dials import ChannelState, Dials
-from engine.channel.open import Open
+from engine.channel.round_channel import RoundChannel
 from engine.compressors.top_k import TopK, TopKOptions
 from engine.config.schema import RunConfig
 from engine.core.client_rows import RowStore
@@ -39,12 +39,12 @@ def test_what_was_sent_and_what_is_left_are_all_updates_of_a_client():
     for cohort, rows in zip(cohorts, ([[1.0, -3.0, 2.0], [5.0, 1.0, 1.0]], [[0.0] * 3, [4.0, 0.0, 0.0]]), strict=True):
         at = {client: row for row, client in enumerate(cohort.numbers)}
         delta = torch.tensor(rows)
-        ledger = Open(dials, state, cohort.round)
-        arrived = ledger.deliver({"w": delta}, zero, cohort, cohort.uniform)
+        channel = RoundChannel(dials, state, cohort.round)
+        arrived = channel.deliver({"w": delta}, zero, cohort, cohort.uniform)
         for client, row in at.items():
             sent[client] += arrived.params["w"][row]
             wanted[client] += delta[row]
-        state = ledger.close(cohort)
+        state = channel.close(cohort)
     torch.testing.assert_close(sent + state.residual["models:w"]["residual"], wanted)
     assert state.residual["models:w"]["residual"][3].tolist() == [0.0] * 3
 
@@ -54,9 +54,9 @@ def test_what_is_left_is_sent_later():
     cohort = run.task.cohort_of([1], 1)
     state, zero, received = ChannelState(), {"w": torch.zeros(1, 3)}, []
     for delta in ([1.0, -3.0, 2.0], [0.0] * 3, [0.0] * 3):
-        ledger = Open(Dials(0, 4, compressor=TopK(TopKOptions(share=0.3))), state, 1)
-        received += ledger.deliver({"w": torch.tensor([delta])}, zero, cohort, cohort.uniform).params["w"].tolist()
-        state = ledger.close(cohort)
+        channel = RoundChannel(Dials(0, 4, compressor=TopK(TopKOptions(share=0.3))), state, 1)
+        received += channel.deliver({"w": torch.tensor([delta])}, zero, cohort, cohort.uniform).params["w"].tolist()
+        state = channel.close(cohort)
     assert received == [[0.0, -3.0, 0.0], [0.0, 0.0, 2.0], [1.0, 0.0, 0.0]]
 
 
@@ -70,9 +70,9 @@ def test_a_run_with_feedback_continues_from_a_checkpoint():
     second.restore(first.checkpoint())
     assert [r.round for r in second.rounds()] == [2, 3]
     assert_equal(personalized(second), personalized(whole))
-    assert {kind.partition(":")[0] for kind in whole.channel.residual} == {"models", "changes"}
-    for kind, rows in whole.channel.residual.items():
-        assert_equal(second.channel.residual[kind], rows)
+    assert {kind.partition(":")[0] for kind in whole.channel_state.residual} == {"models", "changes"}
+    for kind, rows in whole.channel_state.residual.items():
+        assert_equal(second.channel_state.residual[kind], rows)
     assert rounds[-1].arrays["diagnostics.residual_norm"].shape == (4,)
     assert 0 < rounds[-1].scalars["diagnostics.compression.error"] < 2
 
@@ -82,12 +82,12 @@ def test_each_kind_of_upload_has_a_remainder_of_its_own():
     cohort, dials = run.task.cohort_of([1], 1), Dials(0, 4, compressor=TopK(TopKOptions(share=0.5)))
     state, received = ChannelState(), []
     for sent in ({"head": [[4.0, 1.0]], "body": [[8.0, 2.0, 3.0, 1.0]], "other": [[0.0, 6.0]]}, {"head": [[0.0, 0.0]]}):
-        ledger = Open(dials, state, 1)
+        channel = RoundChannel(dials, state, 1)
         for name, delta in sent.items():
             upload = {name: torch.tensor(delta)}
-            arrived = ledger.deliver(upload, None, cohort, cohort.uniform)
+            arrived = channel.deliver(upload, None, cohort, cohort.uniform)
             received.append(arrived.params[name][0].tolist())
-        state = ledger.close(cohort)
+        state = channel.close(cohort)
     assert received == [[4, 0], [8, 0, 3, 0], [0, 6], [0, 1]]
     left = {kind: rows["residual"][1].tolist() for kind, rows in state.residual.items()}
     assert left == {"models:head": [0, 0], "models:body": [0, 2, 0, 1], "models:other": [0, 0]}
@@ -109,13 +109,13 @@ def test_every_method_trains_compressed_and_sends_fewer_bytes(name, compression)
     run, rounds = finished(name, compression, model=model)
     assert rounds[-1].diverged is None and rounds[-1].round == 2
     assert rounds[1].scalars["bytes_up"] < uncompressed.scalars["bytes_up"] or uncompressed.scalars["bytes_up"] == 0
-    assert ("diagnostics.residual_norm" in rounds[-1].arrays) == bool(run.channel.residual)
+    assert ("diagnostics.residual_norm" in rounds[-1].arrays) == bool(run.channel_state.residual)
 
 
 def test_the_recorded_remainder_of_a_method_with_several_uploads_is_that_of_its_model():
     run, rounds = finished("fedpac", {"name": "top_k", "share": 0.1}, model=SPLIT)
-    assert len(run.channel.residual) == 2  # of body and head; clients keep their class means
-    left = run.channel.residual["models:body.1.weight,body.1.bias"]["residual"]
+    assert len(run.channel_state.residual) == 2  # of body and head; clients keep their class means
+    left = run.channel_state.residual["models:body.1.weight,body.1.bias"]["residual"]
     np.testing.assert_allclose(rounds[-1].arrays["diagnostics.residual_norm"], left.norm(dim=1))
 
 
@@ -123,10 +123,10 @@ def test_a_checkpoint_with_one_remainder_for_all_uploads_continues():
     run = simulation("fedavg")
     cohort, dials = run.task.cohort_of([1], 1), Dials(0, 4, compressor=TopK(TopKOptions(share=0.5)))
     older = {"models": {"residual": torch.tensor([[0.0, 0.0], [0.0, 5.0], [0.0, 0.0], [0.0, 0.0]])}}
-    ledger = Open(dials, ChannelState(residual=older), 1)
-    arrived = ledger.deliver({"w": torch.tensor([[3.0, 0.0]])}, None, cohort, cohort.uniform)
+    channel = RoundChannel(dials, ChannelState(residual=older), 1)
+    arrived = channel.deliver({"w": torch.tensor([[3.0, 0.0]])}, None, cohort, cohort.uniform)
     assert arrived.params["w"].tolist() == [[0, 5]]
-    left = ledger.close(cohort).residual
+    left = channel.close(cohort).residual
     assert {kind: rows["residual"][1].tolist() for kind, rows in left.items()} == {"models:w": [3, 0]}
 
 
@@ -139,7 +139,7 @@ def test_what_clients_keep_is_not_added_to_their_next_upload(method):
     run, rounds = finished(method, {"name": "top_k", "share": 0.3}, **options)
     forgetful, _ = finished(method, {"name": "top_k", "share": 0.3, "feedback": False}, **options)
     assert_equal(personalized(run), personalized(forgetful))
-    assert not run.channel.residual and "diagnostics.residual_norm" not in rounds[-1].arrays
+    assert not run.channel_state.residual and "diagnostics.residual_norm" not in rounds[-1].arrays
     assert any("clients keep what they send" in note for note in run.task.notes)
 
 
@@ -156,7 +156,7 @@ def test_predictions_for_other_samples_in_each_round_leave_nothing_for_later(nam
     run, _ = finished(name, {"name": "top_k", "share": 0.3}, rounds=3)
     forgetful, _ = finished(name, {"name": "top_k", "share": 0.3, "feedback": False}, rounds=3)
     assert_equal(personalized(run), personalized(forgetful))
-    assert not run.channel.residual
+    assert not run.channel_state.residual
     note = f"{name}: each round sends predictions for other samples; compression.feedback has no effect"
     assert note in run.task.notes and note not in forgetful.task.notes
 
@@ -165,7 +165,7 @@ def test_large_residuals_are_measured_a_few_rows_at_a_time(monkeypatch):
     options = {"compression": {"name": "top_k", "share": 0.1}, "rounds": 3, "participation": 0.5}
     expected = finished(**options)[1][-1].arrays["diagnostics.residual_norm"]
     monkeypatch.setattr("engine.core.client_rows.DENSE_BYTES", 0)
-    monkeypatch.setattr("engine.channel.open.BLOCK_BYTES", 1)
+    monkeypatch.setattr("engine.channel.round_channel.BLOCK_BYTES", 1)
     counts, read = [], RowStore.read
 
     def counted(store, places):

@@ -24,17 +24,17 @@ def empty_round(method: str = "fedavg", compression=None, **privacy) -> tuple[Si
 
 def test_an_adaptive_norm_does_not_count_the_client_that_stands_in() -> None:
     run, scalars, arrays = empty_round(clip="adaptive", noise=0)
-    assert run.channel.clip == FIRST_CLIP  # half of nobody is below it, as wanted
+    assert run.channel_state.clip == FIRST_CLIP  # half of nobody is below it, as wanted
     assert scalars["diagnostics.privacy.clipped"] == 0
     assert not arrays["diagnostics.aggregator.weight"].any()
-    assert run.channel.releases == 1
+    assert run.channel_state.releases == 1
 
 
 @pytest.mark.slow
 def test_an_adaptive_norm_still_moves_by_the_noise_of_the_count() -> None:
     run, _, _ = empty_round(clip="adaptive", noise=1.0, count_noise=5)
     drawn = float(numpy_stream(run.config.seed, "privacy", 1, "count").standard_normal())
-    assert math.isclose(run.channel.clip, FIRST_CLIP * math.exp(-0.2 * 5 * drawn / 0.04))
+    assert math.isclose(run.channel_state.clip, FIRST_CLIP * math.exp(-0.2 * 5 * drawn / 0.04))
 
 
 def test_the_model_moves_by_the_noise_alone() -> None:
@@ -48,7 +48,7 @@ def test_the_model_moves_by_the_noise_alone() -> None:
 
 def test_the_client_that_stands_in_keeps_what_a_compressor_would_leave_out() -> None:
     run, _, arrays = empty_round(compression={"name": "top_k", "share": 0.1}, noise=1.0)
-    assert not arrays["diagnostics.residual_norm"].any() and len(run.channel.residual) == 1
+    assert not arrays["diagnostics.residual_norm"].any() and len(run.channel_state.residual) == 1
 
 
 def test_the_server_of_fedopt_steps_on_the_noise_alone() -> None:

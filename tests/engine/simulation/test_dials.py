@@ -261,7 +261,7 @@ def test_a_run_continues_from_a_checkpoint():
     second.restore(first.checkpoint())
     assert [r.round for r in second.rounds()] == [2, 3]
     assert_equal(personalized(second), personalized(whole))
-    assert second.channel == whole.channel and second.channel.rounds == 3
+    assert second.channel_state == whole.channel_state and second.channel_state.rounds == 3
 
 
 def test_a_method_that_sends_nothing_says_so():

@@ -10,7 +10,7 @@ import torch
 
 from engine.algorithms import fedala
 from engine.channel import Arrived
-from engine.channel.direct import Direct
+from engine.channel.plain_channel import PlainChannel
 from engine.config.schema import RunConfig, parse_experiment
 from engine.core.errors import InvalidConfig, Unsupported
 from engine.core.registry import ALGORITHMS, Registry
@@ -124,11 +124,11 @@ def test_a_run_with_an_adaptive_norm_continues_from_a_checkpoint():
     other.restore(half.checkpoint())
     rest = [*other.rounds()]
     assert_equal(personalized(other), personalized(whole))
-    assert other.channel == whole.channel and rest[-1].scalars.keys() == results[-1].scalars.keys()
+    assert other.channel_state == whole.channel_state and rest[-1].scalars.keys() == results[-1].scalars.keys()
 
 
 @dataclass(frozen=True)
-class Calls(Direct):
+class Calls(PlainChannel):
     """A channel that lists the calls to it."""
 
     made: list[str] = field(default_factory=list)

@@ -205,7 +205,7 @@ def test_a_clock_continues_from_a_checkpoint():
         r.scalars["diagnostics.simulated_s"] for r in expected[2:]
     ]
     assert_equal(personalized(second), personalized(whole))
-    assert second.channel == whole.channel
+    assert second.channel_state == whole.channel_state
 
 
 def test_devices_go_with_attacks_and_robust_rules():

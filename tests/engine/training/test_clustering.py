@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from engine.channel.direct import mean_inside
+from engine.channel.plain_channel import mean_inside
 from engine.training.clustering import cosine_similarity, least_loss
 
 

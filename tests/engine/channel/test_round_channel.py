@@ -1,4 +1,4 @@
-"""The ledger of a round: with nothing set it changes nothing and counts what each method says that it sends."""
+"""The channel of a round: with nothing set it changes nothing and counts what each method says that it sends."""
 
 from dataclasses import replace
 
@@ -15,39 +15,39 @@ from tests.support.builders import assert_close, assert_equal, personalized, sim
 SPLIT = {"name": "dnn", "hidden": 6}
 
 
-def with_ledger(aggregator: Aggregator | None = None, **changed) -> tuple[Simulation, list]:
-    """A run whose uploads pass an open channel with nothing set but the aggregator, if any."""
+def with_round_channel(aggregator: Aggregator | None = None, **changed) -> tuple[Simulation, list]:
+    """A run whose uploads pass a ``RoundChannel`` with nothing set but the aggregator, if any."""
     run = simulation(**changed)
     run.dials = Dials(run.config.seed, run.task.num_clients, aggregator=aggregator or Mean())
     return run, [*run.rounds()]
 
 
 @pytest.mark.parametrize("name", ["fedavg", "scaffold", "pfedhn", "cgpfl", "fedproto", "fedmd", "fedfomo"])
-def test_an_open_channel_with_nothing_set_counts_the_bytes_of_the_method_and_changes_nothing(name):
+def test_a_round_channel_with_nothing_set_counts_the_bytes_of_the_method_and_changes_nothing(name):
     """A method for each kind of upload; tests/engine/simulation/test_systems.py has all methods."""
     settings = {"algorithm": name, "model": SPLIT, "participation": 0.75}
     plain = simulation(**settings)
     expected = [*plain.rounds()]
-    opened, found = with_ledger(**settings)
+    run, found = with_round_channel(**settings)
     assert [r.scalars["bytes_up"] for r in found] == [r.scalars["bytes_up"] for r in expected]
     if name != "fedproto":  # which counts for itself
         assert found[-1].scalars["bytes_up"] == 3 * plain.algorithm.shared(plain.state).bytes_up
-    assert_equal(personalized(opened), personalized(plain))
+    assert_equal(personalized(run), personalized(plain))
 
 
 def test_with_a_dial_on_the_global_model_of_l2gd_is_that_of_the_last_exchange():
-    run, _ = with_ledger(Median(), algorithm={"name": "l2gd", "p": 0.0})
+    run, _ = with_round_channel(Median(), algorithm={"name": "l2gd", "p": 0.0})
     assert_equal(run.state.global_params, run.task.initial_model())
 
 
-def test_a_ledger_counts_only_the_classes_that_a_client_has():
-    run, rounds = with_ledger(algorithm="fedproto", model=SPLIT, rounds=1)
+def test_it_counts_only_the_classes_that_a_client_has():
+    run, rounds = with_round_channel(algorithm="fedproto", model=SPLIT, rounds=1)
     known = int((run.task.data.class_counts > 0).sum())
     assert rounds[-1].scalars["bytes_up"] == known * run.state.prototypes[0].nbytes
 
 
 def test_controls_of_scaffold_move_by_the_share_of_clients_that_took_part():
-    run, _ = with_ledger(algorithm="scaffold", rounds=1, participation=0.5)
+    run, _ = with_round_channel(algorithm="scaffold", rounds=1, participation=0.5)
     mean = {n: p.sum(0) / 4 for n, p in run.state.client_controls.items()}
     assert_close(run.state.control, mean)
 

@@ -14,7 +14,7 @@ from engine.federation.batches import Cohort
 
 
 @dataclass(frozen=True)
-class Direct(Channel):
+class PlainChannel(Channel):
     def deliver(
         self,
         uploads: ClientParams,

@@ -1,4 +1,4 @@
-"""The channel with a dial on, opened for one round: it records what was sent, what arrived and how it was combined.
+"""The channel of one round where a dial is on. It records what was sent, what arrived and how it was combined.
 
 Inside an exchange: attack -> compress -> wire, where bytes are counted -> drop late uploads -> decompress. Then the
 aggregator; with privacy of clients ``aggregate`` clips, sums and adds noise instead.
@@ -17,7 +17,7 @@ from engine.attacks import Exchange
 from engine.channel import Arrived, Channel
 from engine.channel.clock import Clock
 from engine.channel.dials import ChannelState, Dials
-from engine.channel.direct import mean_inside
+from engine.channel.plain_channel import mean_inside
 from engine.compressors import Updates
 from engine.compressors.none import Uncompressed
 from engine.core.client_rows import BLOCK_BYTES, ClientRows, RowMemory, for_clients
@@ -41,7 +41,7 @@ _MODELS, _CHANGES = "models", "changes"  # a method may send both
 
 
 @dataclass
-class Open(Channel):
+class RoundChannel(Channel):
     """The records of a round. ``close`` gives the state for the next round, ``values`` what is recorded."""
 
     dials: Dials
