@@ -71,7 +71,7 @@ ENTRY = {
         "the declared search spaces",
         "Search spaces that replace or extend them, by option or as `training.lr`: `[low, high, scale]` with the scale "
         "`log`, `lin`, `int` or `intlog`, or a list of values. A bound may be `clients/2`, `rounds/2` or `layers-1`. "
-        "`{}` tunes nothing.",
+        "With `{}` nothing is tuned: all trials have the defaults.",
     ),
     "training": ("`{}`", "Overrides of [training](#training) for this algorithm."),
     "attack": (
