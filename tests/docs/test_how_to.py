@@ -150,7 +150,7 @@ def test_a_stored_run_can_be_read_and_reproduced(database_url: str) -> None:
         "dataset": "digits",
         "partition": {"name": "iid", "num_clients": 3},
         "model": "mlr",
-        "training": {"rounds": 1, "local_steps": 1},
+        "training": {"rounds": 5, "local_steps": 1},
         "algorithms": ["fedavg"],
     }
     experiment = parse_experiment(config)
