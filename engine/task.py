@@ -121,7 +121,7 @@ class Task:
     memory: RowMemory = field(default_factory=RowMemory)  # of the state by client, where it is large
     channel: Channel = field(default_factory=PlainChannel)  # between uploads and the server
     systems: Systems | None = None  # the clients' devices, where they are simulated
-    plain: Backend | None = None  # without what protects uploads, where ``backend`` has that
+    unprotected_backend: Backend | None = None  # ``backend`` without privacy, where that protects uploads only
     is_poisson: bool = False  # participants are drawn independently, so their number varies
     draws_samples: bool = False  # so are the samples of a batch
     graphs: StepGraphs | None = None  # repeat local steps, on a GPU and on request
@@ -132,9 +132,14 @@ class Task:
         return self.data.num_clients
 
     @property
-    def staying(self) -> "Task":
-        """The task for training whose result never leaves its client: no upload depends on it."""
-        return self if self.plain is None else replace(self, backend=self.plain, plain=None)
+    def without_upload_privacy(self) -> "Task":
+        """This task without the clipping and noise of private samples, for models that no upload depends on.
+
+        With ``privacy.covers: all`` these models are protected, too: the task itself.
+        """
+        if self.unprotected_backend is None:
+            return self
+        return replace(self, backend=self.unprotected_backend, unprotected_backend=None)
 
     @cached_property
     def train_sizes(self) -> tuple[int, ...]:

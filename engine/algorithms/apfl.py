@@ -123,7 +123,7 @@ class Apfl(PersonalModels):
         sgd = SGD.of(task)
 
         def step(c: Live, batch: Batch) -> Tensor:
-            loss, g = c.task.staying.grad(lerp_each(c.w, c.v, c.alpha), batch)
+            loss, g = c.task.without_upload_privacy.grad(lerp_each(c.w, c.v, c.alpha), batch)
             along = dot(g, c.v) - dot(g, c.w) if self.hparams.adaptive else 0.0
             sgd.step(c, "w", batch)
             sgd.step_along(c, "v", g, shares=c.alpha)

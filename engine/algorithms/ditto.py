@@ -86,7 +86,7 @@ class Ditto(PersonalModels):
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         w = local_sgd(task, broadcast(state.global_params, cohort.size), cohort)
-        v = self._pulled(state, gather(state.personal_params, cohort.clients), cohort, task.staying)
+        v = self._pulled(state, gather(state.personal_params, cohort.clients), cohort, task.without_upload_privacy)
         new = State(
             task.channel.aggregate(w.params, state.global_params, cohort, cohort.weights),
             scatter(state.personal_params, v.params, cohort.clients),

@@ -137,7 +137,7 @@ class Mocha(PersonalModels):
             new = replace(new, sigma=similarities(self._models(new), is_known, state.sigma))
         values: dict[str, float | Tensor] = {
             "Sigma": new.sigma,
-            "dual_gap": _dual_gap(task.staying, local.params, moved, cohort),
+            "dual_gap": _dual_gap(task.without_upload_privacy, local.params, moved, cohort),
         }
         return new, Diagnostics(local.loss, local.gradient_evaluations, values)
 

@@ -44,9 +44,9 @@ def is_needed(level: SampleLevel, shared: Shared) -> bool:
 
 def protected(task: Task, level: SampleLevel, releases: Releases) -> Task:
     """The task of a round, whose gradients are private and counted in ``releases``."""
-    plain = task.backend if level.options.covers == "sent" else None
+    unprotected = task.backend if level.options.covers == "sent" else None
     backend = Private(task.backend, task.model, level.clip, releases)
-    return replace(task, backend=backend, plain=plain, draws_samples=True)
+    return replace(task, backend=backend, unprotected_backend=unprotected, draws_samples=True)
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ def planned(algorithm: Algorithm, task: Task, level: SampleLevel) -> Spent:
     state, spent = algorithm.init(task), Spent.nothing(task.num_clients)
     for round in range(1, task.training.rounds + 1):
         releases = level.open(round)
-        plain = None if level.options.covers == "all" else _Rehearsed(task.backend, None)
-        rehearsal = replace(task, backend=_Rehearsed(task.backend, releases), plain=plain)
+        unprotected = None if level.options.covers == "all" else _Rehearsed(task.backend, None)
+        rehearsal = replace(task, backend=_Rehearsed(task.backend, releases), unprotected_backend=unprotected)
         with torch.no_grad():
             state, _ = algorithm.round(state, rehearsal.cohort(round), rehearsal)
         spent = releases.after(spent)

@@ -225,8 +225,9 @@ class Simulation:
             return result
         clock = self._clock(cohort)
         if clock is not None:
-            plain = task.plain and Counted(task.plain, clock.count)
-            task = dataclasses.replace(task, backend=Counted(task.backend, clock.count), plain=plain)
+            unprotected = task.unprotected_backend and Counted(task.unprotected_backend, clock.count)
+            counted = Counted(task.backend, clock.count)
+            task = dataclasses.replace(task, backend=counted, unprotected_backend=unprotected)
         is_empty_draw = task.is_poisson and task.is_empty_draw(cohort.round)
         channel = RoundChannel(
             self.dials,

@@ -68,10 +68,10 @@ class Zero:
 
 
 @pytest.mark.parametrize("name", ["ditto", "apfl"])
-def test_models_that_stay_with_their_client_are_trained_by_the_plain_backend(name):
+def test_models_that_stay_with_their_client_are_trained_by_the_unprotected_backend(name):
     run = simulation(name, rounds=1)
-    assert run.task.staying is run.task
-    task = replace(run.task, backend=Zero(run.task.backend), plain=run.task.backend)
+    assert run.task.without_upload_privacy is run.task
+    task = replace(run.task, backend=Zero(run.task.backend), unprotected_backend=run.task.backend)
     state, _ = run.algorithm.round(run.state, task.cohort(1), task)
     assert_close(state.global_params, run.state.global_params)
     assert not torch.equal(state.personal_params["head.weight"], run.state.personal_params["head.weight"])

@@ -177,7 +177,8 @@ def test_training_outside_of_rounds_is_not_private():
     run, _ = finished({"name": "fedavg", "finetune_steps": 2}, SAMPLE, EQUAL)
     spent = run.spent.batches.copy()
     run.algorithm.personalized(run.state, run.task)
-    assert run.spent.batches.tolist() == spent.tolist() and not run.task.draws_samples and run.task.plain is None
+    assert run.spent.batches.tolist() == spent.tolist()
+    assert not run.task.draws_samples and run.task.unprotected_backend is None
 
 
 def test_theory_that_reads_the_data_is_refused():
