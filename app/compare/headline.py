@@ -25,24 +25,27 @@ MAX_NAMED = 3
 def title(runs: pd.DataFrame, column: str = "mean", samples: str = "samples") -> str:
     """``CGPFL K=4 beats FedAvg (76 % against 44 %) and LocalTrain (54 %)``; ``is ahead of`` where seeds are few.
 
+    If others may be as good: ``A is highest at 94 %; B (93 %) may be as good; A is clearly ahead of C (85 %)``.
     ``runs`` as ``per_run`` gives them, of two methods or more.
     """
     part = Part(runs, column, samples)
     found, few = part.found, part.found.seeds < MIN_BLOCKS
     first, tied = found.first, found.methods[:1] if few else found.tied
-    percents = part.in_percent([first, *(rivals := _rivals(runs, found.methods, tied))])
+    rivals = _rivals(runs, found.methods, tied)
+    is_level = len(tied) > 1 and found.standing.is_level(ROPE)
+    percents = part.in_percent([*([first] if is_level or len(tied) > MAX_NAMED else tied), *rivals])
     if doubt := part.against_first() if few else part.ahead_of_first():
         return f"{first} is highest at {percents[first]}, but {doubt}"
     if few and not found.lead.mean > ROUNDING:
         same = part.in_percent([first])[first]
         return f"{first} and {found.second} are equal at {same}, over {found.over}"
     if len(tied) > 1:
-        behind = f", ahead of {_listed(rivals, percents)}" if rivals else ""
-        if found.standing.is_level(ROPE):
-            return f"{_several(tied)} are tied at {percents[first]}{behind}"
+        behind = f"; {first} is clearly ahead of {_listed(rivals, percents)}" if rivals else ""
+        if is_level:
+            return f"{_several(tied)} are tied at {part.span(tied)}{behind}"
         if len(tied) > MAX_NAMED:
             return f"{first} is highest at {percents[first]}, but any of {len(tied)} methods could be best"
-        return f"{_several(tied)} lead at {percents[first]}, too close to call{behind}"
+        return f"{first} is highest at {percents[first]}; {_listed(tied[1:], percents)} may be as good{behind}"
     (nearest, *others) = rivals
     against = " and ".join(
         [f"{nearest} ({percents[first]} against {percents[nearest]})", *(f"{one} ({percents[one]})" for one in others)]
@@ -126,6 +129,11 @@ class Part:
         if len(set(whole.values())) == len(whole):
             return whole
         return {method: percent(self.means[method], 1, samples=self.samples) for method in methods}
+
+    def span(self, methods: Sequence[str]) -> str:
+        """``70 %``, or ``93 to 94 %``: the range of their means in whole percents."""
+        low, high = (percent(self.means[list(methods)].agg(end), 0) for end in ("min", "max"))
+        return high if low == high else f"{low.removesuffix(' %')} to {high}"
 
     @property
     def lead(self) -> str:

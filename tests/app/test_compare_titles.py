@@ -39,11 +39,29 @@ def test_without_both_references_the_best_is_compared_with_the_next() -> None:
 
 def test_methods_that_cannot_be_distinguished_are_named_together() -> None:
     level = runs(A=[[0.800], [0.700], [0.600]], B=[[0.801], [0.701], [0.599]], One=[[0.1]] * 3)
-    assert title(level) == "B and A are tied at 70 %, ahead of One (10 %)"
-    unclear = runs(A=[[0.8], [0.6], [0.7]], B=[[0.5], [0.85], [0.7]], One=[[0.1]] * 3)
-    assert title(unclear) == "A and B lead at 70 %, too close to call, ahead of One (10 %)"
+    assert title(level) == "B and A are tied at 70 %; B is clearly ahead of One (10 %)"
+    apart = runs(A=[[0.938], [0.928], [0.934]], B=[[0.937], [0.926], [0.931]])
+    assert title(apart) == "A and B are tied at 93 %"
+    over_a_boundary = runs(A=[[0.9355], [0.936], [0.9365]], B=[[0.935], [0.9345], [0.934]], One=[[0.1]] * 3)
+    assert title(over_a_boundary) == "A and B are tied at 93 to 94 %; A is clearly ahead of One (10 %)"
     many = {name: [[0.8], [0.6], [0.7 + i / 10]] for i, name in enumerate("ABCD")}
     assert title(runs(**many)) == "D is highest at 80 %, but any of 4 methods could be best"
+
+
+def test_a_title_says_which_methods_may_be_as_good_each_with_its_own_number() -> None:
+    unclear = runs(A=[[0.8], [0.6], [0.7]], B=[[0.5], [0.85], [0.68]], One=[[0.1]] * 3)
+    assert title(unclear) == "A is highest at 70 %; B (68 %) may be as good; A is clearly ahead of One (10 %)"
+    first_look = runs(
+        Ditto=[[0.935], [0.953], [0.947]],
+        pFedMe=[[0.932], [0.952], [0.945]],
+        One=[[0.934], [0.931], [0.933]],
+        CGPFL=[[0.923], [0.937], [0.932]],
+        Alone=[[0.848], [0.850], [0.846]],
+    )
+    assert title(first_look) == (
+        "Ditto is highest at 94.5 %; pFedMe (94.3 %) and One (93.3 %) may be as good; "
+        "Ditto is clearly ahead of CGPFL (93.1 %) and Alone (84.8 %)"
+    )
 
 
 def test_equal_means_are_tied_and_a_missing_common_seed_is_reported() -> None:
