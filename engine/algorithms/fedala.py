@@ -202,9 +202,9 @@ class FedAla(PersonalModels):
 
         def step(c: Live, batch: Batch) -> Tensor:
             mixture = {n: c.own[n].lerp(c.received[n], share) for n, share in c.weights.items()}
-            loss, slope = c.task.grad(c.received | mixture, batch, trained=tuple(mixture))
+            loss, g = c.task.grad(c.received | mixture, batch, trained=tuple(mixture))
             for n, share in c.weights.items():
-                share.addcmul_(slope[n], c.gap[n], value=-self.hparams.weight_lr).clamp_(0, 1)
+                share.addcmul_(g[n], c.gap[n], value=-self.hparams.weight_lr).clamp_(0, 1)
             return loss
 
         fixed, same = {"received": received, "own": own, "gap": gap}, ("fedala", self.hparams)

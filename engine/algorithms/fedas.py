@@ -181,8 +181,8 @@ def _fisher(models: ClientParams, cohort: Cohort, task: Task) -> Float[Tensor, "
     rows = sent([place[client] for client in passes.numbers], task.device)
 
     def step(c: Live, batch: Batch) -> Tensor:
-        loss, slope = c.task.grad(c.models, batch)
-        c.fisher.add_(dot(slope, slope))
+        loss, g = c.task.grad(c.models, batch)
+        c.fisher.add_(dot(g, g))
         return loss
 
     start = torch.zeros(cohort.size, dtype=task.dtype, device=task.device)

@@ -46,7 +46,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.backends import Extras, OnFeatures, Slopes, add_silently, mean_cross_entropy
+from engine.backends import Extras, FeatureGradients, OnFeatures, add_silently, mean_cross_entropy
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.streams import torch_stream
@@ -55,8 +55,8 @@ from engine.federation.batches import Batch, Cohort
 from engine.models import Model
 from engine.task import Diagnostics, Forward, Predictor, Task
 from engine.training.body_head import part, require_body, require_linear_head
-from engine.training.discrepancy import Gaussians, discrepancy_slope, squared_discrepancy
-from engine.training.fedcp_gradient import split_slopes
+from engine.training.discrepancy import Gaussians, discrepancy_gradient, squared_discrepancy
+from engine.training.fedcp_gradient import split_gradients
 from engine.training.local import SGD, Live, Trained, for_each_client
 from engine.training.roles import SplitModels
 
@@ -117,7 +117,7 @@ class FedCp(SplitModels):
         """Body, policy and personal head together, with the global head fixed."""
         lam, sgd, start = self.hparams.lam, SGD.of(task), broadcast(received, cohort.size) | heads
         moving = [n for n in start if not n.startswith(GLOBAL)]
-        objective = OnFeatures(partial(_loss, lam), slopes=partial(_slopes, lam))
+        objective = OnFeatures(partial(_loss, lam), gradients=partial(_gradients, lam))
         body = task.model.laid_out(part(received, task.model.body))
 
         def step(c: Live, batch: Batch) -> Tensor:
@@ -165,13 +165,13 @@ def _loss(
     return add_silently(data, lam * discrepancy(features, _received(features, extras), weight))
 
 
-def _slopes(
+def _gradients(
     lam: float, model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras
-) -> Slopes:
+) -> FeatureGradients:
     """The gradient of ``_loss``, derived by hand."""
-    found = split_slopes(params, _global_head(params), features, y, weight, extras["direction"])
+    found = split_gradients(params, _global_head(params), features, y, weight, extras["direction"])
     if lam:
-        found.features.add_(discrepancy_slope(features, _received(features, extras), weight, KERNEL), alpha=lam)
+        found.features.add_(discrepancy_gradient(features, _received(features, extras), weight, KERNEL), alpha=lam)
     return found
 
 

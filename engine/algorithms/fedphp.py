@@ -44,7 +44,14 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
 
-from engine.backends import Extras, OnFeatures, Slopes, add_silently, linear_head_slopes, mean_cross_entropy
+from engine.backends import (
+    Extras,
+    FeatureGradients,
+    OnFeatures,
+    add_silently,
+    linear_head_gradients,
+    mean_cross_entropy,
+)
 from engine.core.params import (
     ClientParams,
     SharedParams,
@@ -60,7 +67,7 @@ from engine.federation.batches import Batch, Cohort
 from engine.models import Model
 from engine.task import Diagnostics, Predictor, Task
 from engine.training.body_head import require_body
-from engine.training.discrepancy import Gaussians, discrepancy_slope, squared_discrepancy
+from engine.training.discrepancy import Gaussians, discrepancy_gradient, squared_discrepancy
 from engine.training.local import SGD, Live, Trained, for_each_client, local_sgd
 from engine.training.roles import PersonalModels
 
@@ -143,8 +150,8 @@ class FedPhp(PersonalModels):
         if not bool(lam.any()):
             return local_sgd(task, start, cohort)
         sgd, by_features = SGD.of(task), self.hparams.transfer == "mmd"
-        transfer, slopes = (_from_features, _slopes) if by_features else (_from_predictions, None)
-        objective = OnFeatures(partial(_loss, transfer), slopes=slopes)
+        transfer, gradients = (_from_features, _gradients) if by_features else (_from_predictions, None)
+        objective = OnFeatures(partial(_loss, transfer), gradients=gradients)
 
         def step(c: Live, batch: Batch) -> Tensor:
             taught = (
@@ -190,11 +197,13 @@ def _loss(
     return add_silently(data, extras["lam"] * (transfer(features, logits, past, weight) - data))
 
 
-def _slopes(model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras) -> Slopes:
+def _gradients(
+    model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras
+) -> FeatureGradients:
     """The gradient of ``_loss`` with the transfer of features."""
     past, lam = _as_long_as(features, extras["past"]), extras["lam"]
-    data = linear_head_slopes(params, features, y, weight, 1 - lam)
-    pull = discrepancy_slope(features, past, weight, KERNEL)
+    data = linear_head_gradients(params, features, y, weight, 1 - lam)
+    pull = discrepancy_gradient(features, past, weight, KERNEL)
     return data._replace(features=data.features.addcmul_(pull, each(lam, pull)))
 
 

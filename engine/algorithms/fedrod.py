@@ -36,7 +36,14 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from engine.backends import Extras, OnFeatures, Slopes, add_silently, linear_head_slopes, mean_cross_entropy
+from engine.backends import (
+    Extras,
+    FeatureGradients,
+    OnFeatures,
+    add_silently,
+    linear_head_gradients,
+    mean_cross_entropy,
+)
 from engine.backends.narrow import linear
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, NoOptions
@@ -100,7 +107,7 @@ class FedRod(PersonalModels):
     def _train(self, received: SharedParams, heads: ClientParams, cohort: Cohort, task: Task) -> Trained:
         counts = task.data.class_counts[cohort.clients].to(task.dtype)
         start = broadcast(received, cohort.size) | {PERSONAL + n: p for n, p in heads.items()}
-        objective = OnFeatures(_loss, slopes=_slopes)
+        objective = OnFeatures(_loss, gradients=_gradients)
         return local_sgd(task, start, cohort, objective=objective, extras={"log_counts": counts.log()})
 
 
@@ -115,13 +122,15 @@ def _loss(model: Model, params: ClientParams, features: Tensor, y: Tensor, weigh
     return add_silently(mean_cross_entropy(generic.detach() + personal, y, weight), balanced)
 
 
-def _slopes(model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras) -> Slopes:
+def _gradients(
+    model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras
+) -> FeatureGradients:
     """The gradient of ``_loss``: the body's is that of the balanced softmax alone."""
-    balanced = linear_head_slopes(params, features, y, weight, offset=extras["log_counts"][:, None])
+    balanced = linear_head_gradients(params, features, y, weight, offset=extras["log_counts"][:, None])
     generic = linear(features, params["head.weight"], params["head.bias"])
-    personal = linear_head_slopes(_personal(params), features, y, weight, offset=generic)
+    personal = linear_head_gradients(_personal(params), features, y, weight, offset=generic)
     heads = balanced.gradients | {PERSONAL + n: g for n, g in personal.gradients.items()}
-    return Slopes(personal.losses, heads, balanced.features)
+    return FeatureGradients(personal.losses, heads, balanced.features)
 
 
 def _personal(params: dict[str, Tensor]) -> dict[str, Tensor]:

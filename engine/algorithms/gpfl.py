@@ -49,7 +49,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from engine.backends import Extras, OnFeatures, Slopes, add_silently, mean_cross_entropy, of_classes
+from engine.backends import Extras, FeatureGradients, OnFeatures, add_silently, mean_cross_entropy, of_classes
 from engine.core.params import ClientParams, SharedParams, broadcast, gather, in_client_order, scatter
 from engine.core.registry import ALGORITHMS, Options
 from engine.core.streams import torch_stream
@@ -58,7 +58,7 @@ from engine.federation.batches import Cohort
 from engine.models import Model, Params
 from engine.task import Diagnostics, Forward, Predictor, Task
 from engine.training.body_head import part, require_body
-from engine.training.gpfl_gradient import guided_slopes
+from engine.training.gpfl_gradient import guided_gradients
 from engine.training.local import Trained, local_sgd
 from engine.training.roles import SplitModels
 
@@ -158,7 +158,7 @@ class Gpfl(SplitModels):
         extras = broadcast({"received": embeddings}, cohort.size) | {"conditions": conditions}
         guidance = [n for n in received if n not in task.model.names]
         decay = dict.fromkeys(guidance, self.hparams.mu)
-        objective = OnFeatures(partial(_loss, self.hparams), decay, partial(_slopes, self.hparams))
+        objective = OnFeatures(partial(_loss, self.hparams), decay, partial(_gradients, self.hparams))
         return local_sgd(task, broadcast(received, cohort.size) | heads, cohort, objective=objective, extras=extras)
 
 
@@ -174,12 +174,12 @@ def _loss(
     return add_silently(mean_cross_entropy(logits, y, weight), guidance)
 
 
-def _slopes(
+def _gradients(
     h: Hparams, model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras
-) -> Slopes:
+) -> FeatureGradients:
     """The gradient of ``_loss``, derived by hand."""
     conditions, received = extras["conditions"], extras["received"]
-    return guided_slopes(params, features, y, weight, conditions, received, h.lam, h.mlg == "frobenius")
+    return guided_gradients(params, features, y, weight, conditions, received, h.lam, h.mlg == "frobenius")
 
 
 def valves(params: Params, features: Float[Tensor, "*A B F"], conditions: Float[Tensor, "*A K F"]) -> Sequence[Tensor]:

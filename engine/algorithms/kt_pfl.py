@@ -176,8 +176,8 @@ class KtPfl(PersonalModels):
         over = rows.index_select(1, clients)
         mass = over.sum(1, keepdim=True)
         shares = (over / mass.where(mass > 0, 1)).where(mass > 0, uniform)
-        slope = h.lam * divergence_slope(shares, scores) + 2 * h.rho * (shares - uniform)
-        shares = project(shares - h.coefficient_lr * slope)
+        gradient = h.lam * divergence_gradient(shares, scores) + 2 * h.rho * (shares - uniform)
+        shares = project(shares - h.coefficient_lr * gradient)
         return coefficients.index_copy(0, clients, rows.index_copy(1, clients, shares * mass)), shares
 
     def _distilled(
@@ -204,7 +204,7 @@ class KtPfl(PersonalModels):
         return Predictor.of_everyone(local_sgd(task, start, newcomers).params, newcomers)
 
 
-def divergence_slope(shares: Float[Tensor, "A A"], scores: Float[Tensor, "A n C"]) -> Float[Tensor, "A A"]:
+def divergence_gradient(shares: Float[Tensor, "A A"], scores: Float[Tensor, "A n C"]) -> Float[Tensor, "A A"]:
     """The derivative of KL(t_i || s_i) by c_ij, of the mean over the samples, up to a constant by row."""
     least = torch.finfo(scores.dtype).tiny
     targets = torch.einsum("ij,jnc->inc", shares, scores)

@@ -120,7 +120,7 @@ class PerFedAvg(OneGlobalModel):
             loss, g = c.task.grad(adapted, second)
             if third is not None:
                 curvature = self._hessian_vector(c.w, g, third, c.task)
-                g = {n: torch.sub(slope, curvature[n], alpha=h.alpha) for n, slope in g.items()}
+                g = {n: torch.sub(d, curvature[n], alpha=h.alpha) for n, d in g.items()}
             sgd.step_along(c, "w", g)
             return loss
 

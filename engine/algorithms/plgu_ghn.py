@@ -97,9 +97,9 @@ class PlguGhn(EmittedModels):
         if not arrived.size:
             return state, Diagnostics(trained.loss, trained.gradient_evaluations)
         rows = rows[arrived.rows]
-        slope = pull_back(state.psi, rows, arrived.params)
-        length = slope.norm()
+        ascent = pull_back(state.psi, rows, arrived.params)
+        length = ascent.norm()
         radius = self.hparams.rho / length.where(length > 0, 1.0)
-        pull = pull_back_moved(state.psi, rows, slope, radius)  # at psi + eps
+        pull = pull_back_moved(state.psi, rows, ascent, radius)  # at psi + eps
         new = State(*descend(state.psi, state.embeddings, pull, cohort.clients[arrived.rows], self.hparams))
         return new, Diagnostics(trained.loss, trained.gradient_evaluations)

@@ -26,37 +26,37 @@ Objective = Callable[[Model, SharedParams, Tensor, Tensor, Tensor, Extras], Tens
 
 
 @dataclass(frozen=True)
-class Outer:
-    """The gradient of a layer's weight as its factors: errors^T inputs of each client, which a step adds directly."""
+class FactoredGradient:
+    """The gradient of a layer's weight as two factors, errors^T inputs of each client: a step adds their product."""
 
     errors: Float[Tensor, "A B O"]
     inputs: Float[Tensor, "A B I"]
 
 
-class Slopes(NamedTuple):
-    """Gradients of a loss on features, of A clients."""
+class FeatureGradients(NamedTuple):
+    """The gradients of a loss on features, of A clients: by the features and by the parameters above the body."""
 
     losses: Float[Tensor, "A"]  # recorded; may leave out terms that the gradients have
-    gradients: dict[str, Tensor | Outer]
-    features: Float[Tensor, "A B F"]
+    gradients: dict[str, Tensor | FactoredGradient]  # by parameter
+    features: Float[Tensor, "A B F"]  # by the features
 
 
 @dataclass(frozen=True)
 class OnFeatures:
     """An objective that uses the samples and the body's parameters only through the body's output.
 
-    ``loss(model, params [A, ...], features [A, B, F], y [A, B], weight [A, B], extras [A, ...]) -> [A]`` is that of A
-    clients at once. The fused backend differentiates it at the features, by autograd, and the body by hand. ``l2`` adds
-    the gradient of l2/2 ||p||^2 for the parameters that it names, which the loss leaves out.
+    ``loss(model, params [A, ...], features [A, B, F], y [A, B], weight [A, B], extras [A, ...]) -> [A]``: the losses of
+    A clients. The fused backend differentiates it at the features, by autograd, and the body by hand. ``l2`` adds the
+    gradient of l2/2 ||p||^2 for the parameters that it names, which the loss leaves out.
 
-    ``slopes`` may give what autograd finds, derived by hand, from the arguments of ``loss``. The fused backend uses it,
-    and so does the loop where ``backend: auto`` has chosen it, if the head is one linear layer with a bias and nothing
-    is rounded.
+    ``gradients`` may compute from the same arguments, by formulas, what autograd finds. The fused backend uses it, and
+    so does the loop where ``backend: auto`` has chosen it, if the head is one linear layer with a bias and nothing is
+    rounded.
     """
 
     loss: Callable[[Model, ClientParams, Tensor, Tensor, Tensor, Extras], Float[Tensor, "A"]]
     l2: Mapping[str, float] = field(default_factory=dict)
-    slopes: Callable[[Model, ClientParams, Tensor, Tensor, Tensor, Extras], Slopes] | None = None
+    gradients: Callable[[Model, ClientParams, Tensor, Tensor, Tensor, Extras], FeatureGradients] | None = None
 
     def __call__(
         self, model: Model, params: SharedParams, x: Tensor, y: Tensor, weight: Tensor, extras: Extras
@@ -207,14 +207,14 @@ def softmax_error(
     return -(chosen * weight).sum(-1), error.mul_(weight[..., None])
 
 
-def linear_head_slopes(
+def linear_head_gradients(
     params: ClientParams,
     features: Float[Tensor, "A B F"],
     y: Int[Tensor, "A B"],
     weight: Float[Tensor, "A B"],
     share: Float[Tensor, "A"] | None = None,
     offset: Float[Tensor, "A #B C"] | None = None,
-) -> Slopes:
+) -> FeatureGradients:
     """The cross-entropy of a head that is one linear layer, and its gradients times each client's ``share``.
 
     ``offset`` is added to the logits.
@@ -224,7 +224,9 @@ def linear_head_slopes(
     losses, error = softmax_error(logits if offset is None else logits + offset, y, weight)
     if share is not None:
         error.mul_(each(share, error))
-    return Slopes(losses, {"head.weight": Outer(error, features), "head.bias": error.sum(1)}, error.bmm(head))
+    return FeatureGradients(
+        losses, {"head.weight": FactoredGradient(error, features), "head.bias": error.sum(1)}, error.bmm(head)
+    )
 
 
 def mean_cross_entropy(logits: Float[Tensor, "A B C"], y: Tensor, weight: Tensor) -> Float[Tensor, "A"]:
@@ -284,7 +286,7 @@ def scale_out(
 def add_at_features(
     out: ClientParams,
     params: ClientParams,
-    gradients: Mapping[str, Tensor | Outer],
+    gradients: Mapping[str, Tensor | FactoredGradient],
     alpha: float,
     beta: float | Affine,
     l2_of: Mapping[str, float],
@@ -295,7 +297,7 @@ def add_at_features(
     for name, gradient in gradients.items():
         if name not in out:
             continue
-        if isinstance(gradient, Outer):
+        if isinstance(gradient, FactoredGradient):
             out[name].baddbmm_(gradient.errors.mT, gradient.inputs, beta=inside.get(name, 1.0), alpha=alpha)
         else:
             out[name].add_(gradient, alpha=alpha)
@@ -304,7 +306,7 @@ def add_at_features(
 def _scales_inside(
     out: ClientParams,
     params: ClientParams,
-    gradients: Mapping[str, Tensor | Outer],
+    gradients: Mapping[str, Tensor | FactoredGradient],
     alpha: float,
     beta: float | Affine,
     l2_of: Mapping[str, float],
@@ -312,7 +314,7 @@ def _scales_inside(
     """The factors of parameters that the product of their gradient's factors scales, so that one pass does both."""
     if isinstance(beta, Affine):
         return {}
-    names = (n for n, g in gradients.items() if isinstance(g, Outer) and n in out)
+    names = (n for n, g in gradients.items() if isinstance(g, FactoredGradient) and n in out)
     return {n: beta + alpha * l2_of.get(n, 0.0) for n in names if out[n].data_ptr() == params[n].data_ptr()}
 
 
@@ -348,7 +350,7 @@ def choose_backend(name: str, model: Model, device: torch.device) -> Backend:
             raise Unsupported("backend fused supports linear layers with ReLU between them only; use backend: auto")
         return Fused(model, chain)
     if name == "loop":
-        return Loop(model, uses_slopes=is_auto and model.rounded_to is None)
+        return Loop(model, uses_given_gradients=is_auto and model.rounded_to is None)
     if device.type == "cuda":
         model = for_gpu(model, has_kernels=model.rounded_to == torch.bfloat16 and can_compile())
     return Batched(model)

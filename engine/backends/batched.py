@@ -100,15 +100,15 @@ class Batched(Backend):
         objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> ClientParams:
-        """Reverse over reverse: the gradient of the slope along ``vector``; works for every operation that has one."""
+        """Reverse over reverse, which every operation supports: the gradient of the derivative along ``vector``."""
         loss = self._loss(objective)
 
         def one(p: SharedParams, v: SharedParams, x: Tensor, y: Tensor, weight: Tensor, own: Extras) -> SharedParams:
-            def slope(q: SharedParams) -> Tensor:
+            def along(q: SharedParams) -> Tensor:
                 gradient = grad(loss)(q, {}, x, y, weight, own)
                 return torch.stack([(g * v[n]).sum() for n, g in gradient.items()]).sum()
 
-            return grad(slope)(p)
+            return grad(along)(p)
 
         product = vmap(one)(params, vector, batch.x, batch.y, batch_weight(batch), dict(extras or {}))
         return {n: p + self.model.l2_of[n] * vector[n] for n, p in product.items()}

@@ -19,9 +19,9 @@ from engine.backends import (
     Backend,
     ClippedSum,
     Extras,
+    FeatureGradients,
     Objective,
     OnFeatures,
-    Slopes,
     add_at_features,
     batch_weight,
     clip_factor,
@@ -111,15 +111,15 @@ class Fused(Backend):
         objective: OnFeatures,
         extras: Extras | None,
     ) -> Float[Tensor, "A"]:
-        """Differentiate the loss at the features by its own slopes or by autograd, and the body by hand."""
+        """Differentiate the loss at the features by its own gradients or by autograd, and the body by hand."""
         inputs = self._inputs(params, batch.x.flatten(2), self._depth)
         features = inputs.pop().detach()
         body = {n: p for n, p in out.items() if n in self.model.body}
-        if objective.slopes is not None and self.model.has_linear_head:
+        if objective.gradients is not None and self.model.has_linear_head:
             given = (self.model, params, features, batch.y, batch_weight(batch), extras or {})
-            losses, gradients, error = objective.slopes(*given)
+            losses, gradients, error = objective.gradients(*given)
         else:
-            losses, gradients, error = self._slopes_at_features(out, params, batch, features, objective, extras)
+            losses, gradients, error = self._gradients_at_features(out, params, batch, features, objective, extras)
         if body:
             errors = self._backward(body, params, inputs, where_positive(features, error))
         add_at_features(out, params, gradients, alpha, beta, objective.l2_with(self.model.l2_of))
@@ -127,7 +127,7 @@ class Fused(Backend):
             self._add_gradients(body, inputs, errors, alpha, 1.0)
         return losses
 
-    def _slopes_at_features(
+    def _gradients_at_features(
         self,
         out: ClientParams,
         params: ClientParams,
@@ -135,7 +135,7 @@ class Fused(Backend):
         features: Tensor,
         objective: OnFeatures,
         extras: Extras | None,
-    ) -> Slopes:
+    ) -> FeatureGradients:
         """By autograd, for what ``out`` trains. At the features it is arbitrary if the body is not trained.
 
         Otherwise it shares no memory with the others, since it is overwritten: autograd may return views of one tensor
@@ -153,7 +153,7 @@ class Fused(Backend):
         at_features, memory = gradients[-1], gradients[-1].untyped_storage().data_ptr()
         if any(gradient.untyped_storage().data_ptr() == memory for gradient in gradients[:-1]):
             at_features = at_features.clone()
-        return Slopes(losses.detach(), dict(zip(trained, gradients, strict=False)), at_features)
+        return FeatureGradients(losses.detach(), dict(zip(trained, gradients, strict=False)), at_features)
 
     def proximal_steps(
         self, theta: ClientParams, anchor: ClientParams, batch: Batch, lr: float, lam: float, steps: int
@@ -242,30 +242,30 @@ class Fused(Backend):
         if objective is not None:
             return self._batched.hessian_vector(params, vector, batch, objective, extras)
         inputs = self._inputs(params, batch.x.flatten(2))
-        slopes: list[Tensor | None] = [None]  # of the inputs along ``vector``; the first one does not depend on it
+        tangents: list[Tensor | None] = [None]  # derivatives of the inputs along ``vector``; 0 for the first one
         for layer, x, after in zip(self.chain, inputs, inputs[1:], strict=False):
-            slopes.append(where_positive(after, _slope(params, vector, layer, x, slopes[-1])))
-        last = _slope(params, vector, self.chain[-1], inputs[-1], slopes[-1])
-        error, turn = self._error_and_slope(self._outputs(params, inputs[-1]), last, batch)
+            tangents.append(where_positive(after, _tangent(params, vector, layer, x, tangents[-1])))
+        of_outputs = _tangent(params, vector, self.chain[-1], inputs[-1], tangents[-1])
+        error, error_tangent = self._error_and_tangent(self._outputs(params, inputs[-1]), of_outputs, batch)
         product: ClientParams = {}
         for i, layer in reversed(list(enumerate(self.chain))):
-            x, x_slope, weight = inputs[i], slopes[i], f"{layer}.weight"
-            product[weight] = turn.mT.bmm(x)
-            product[f"{layer}.bias"] = turn.sum(1)
-            if x_slope is not None:
-                product[weight].baddbmm_(error.mT, x_slope)
-                turn = where_positive(x, turn.bmm(params[weight]).baddbmm_(error, vector[weight]))
+            x, x_tangent, weight = inputs[i], tangents[i], f"{layer}.weight"
+            product[weight] = error_tangent.mT.bmm(x)
+            product[f"{layer}.bias"] = error_tangent.sum(1)
+            if x_tangent is not None:
+                product[weight].baddbmm_(error.mT, x_tangent)
+                error_tangent = where_positive(x, error_tangent.bmm(params[weight]).baddbmm_(error, vector[weight]))
                 error = where_positive(x, error.bmm(params[weight]))
         return {n: torch.add(product[n], v, alpha=self.model.l2_of[n]) for n, v in vector.items()}
 
-    def _error_and_slope(self, logits: Tensor, slope: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The error at the last layer's outputs, and the error's slope, given the ``slope`` of these outputs."""
+    def _error_and_tangent(self, logits: Tensor, tangent: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The error at the last layer's outputs, and its tangent, given the ``tangent`` of these outputs."""
         if self.is_one_column:
-            slope = torch.cat([torch.zeros_like(slope), slope], dim=-1)
+            tangent = torch.cat([torch.zeros_like(tangent), tangent], dim=-1)
         _, error = cross_entropy_error(logits, batch)
         shares = narrow.log_softmax(logits).exp_()
-        turn = shares * (slope - (shares * slope).sum(-1, keepdim=True)) * batch_weight(batch)[..., None]
-        return (error[..., 1:], turn[..., 1:]) if self.is_one_column else (error, turn)
+        error_tangent = shares * (tangent - (shares * tangent).sum(-1, keepdim=True)) * batch_weight(batch)[..., None]
+        return (error[..., 1:], error_tangent[..., 1:]) if self.is_one_column else (error, error_tangent)
 
     def logits(self, model: Model, params: ClientParams, x: Tensor) -> Float[Tensor, "A B C"]:
         return self._outputs(params, self._inputs(params, x.flatten(2))[-1])
@@ -319,12 +319,12 @@ class Fused(Backend):
                 bias.add_(e.sum(1), alpha=alpha)
 
 
-def _slope(params: ClientParams, vector: ClientParams, layer: str, x: Tensor, x_slope: Tensor | None) -> Tensor:
-    """How a layer's outputs change with its parameters along ``vector`` and its inputs along ``x_slope``."""
-    slope = _linear(vector, layer, x)
-    if x_slope is not None:
-        narrow.add_product(slope, x_slope, params[f"{layer}.weight"].mT, 1.0)
-    return slope
+def _tangent(params: ClientParams, vector: ClientParams, layer: str, x: Tensor, x_tangent: Tensor | None) -> Tensor:
+    """The derivative of a layer's outputs, with its parameters along ``vector`` and its inputs along ``x_tangent``."""
+    tangent = _linear(vector, layer, x)
+    if x_tangent is not None:
+        narrow.add_product(tangent, x_tangent, params[f"{layer}.weight"].mT, 1.0)
+    return tangent
 
 
 def _linear(params: ClientParams, layer: str, x: Tensor) -> Tensor:

@@ -183,6 +183,7 @@ def group_norm_gradient(
     centered = grouped - grouped.mean(over, keepdim=True)
     scale = (centered.square().mean(over, keepdim=True) + eps).rsqrt()
     normalized = centered * scale
-    slope = (error * weight[:, None, None, None]).unflatten(-1, (groups, -1))
-    of_x = scale * (slope - slope.mean(over, keepdim=True) - normalized * (slope * normalized).mean(over, keepdim=True))
+    scaled = (error * weight[:, None, None, None]).unflatten(-1, (groups, -1))
+    along = (scaled * normalized).mean(over, keepdim=True)
+    of_x = scale * (scaled - scaled.mean(over, keepdim=True) - normalized * along)
     return of_x.flatten(-2), (error * normalized.flatten(-2)).sum((1, 2, 3)), error.sum((1, 2, 3))

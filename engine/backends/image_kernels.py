@@ -389,8 +389,8 @@ def _norm_gradient_kernel(  # type: ignore[no-untyped-def]  # Triton would read 
     count = pixels * OWN
     level = _of_groups(errors_sum * own, CHANNELS, GROUPS) / count
     level = _of_channels(level, CHANNELS, GROUPS)
-    slope = _of_groups(products_sum * own, CHANNELS, GROUPS) / count
-    slope = _of_channels(slope, CHANNELS, GROUPS)
+    along = _of_groups(products_sum * own, CHANNELS, GROUPS) / count
+    along = _of_channels(along, CHANNELS, GROUPS)
     for first in range(0, pixels, BLOCK_P):
         p = first + tl.arange(0, BLOCK_P)
         is_pixel = (p < pixels)[:, None]
@@ -398,5 +398,5 @@ def _norm_gradient_kernel(  # type: ignore[no-untyped-def]  # Triton would read 
         errors = tl.load(error + places, mask=is_pixel, other=0.0).to(tl.float32)
         values = tl.load(x + places, mask=is_pixel, other=0.0).to(tl.float32)
         normalized = (values - center[None, :]) * factor[None, :]
-        gradient = factor[None, :] * (errors * own[None, :] - level[None, :] - normalized * slope[None, :])
+        gradient = factor[None, :] * (errors * own[None, :] - level[None, :] - normalized * along[None, :])
         tl.store(of_x + places, gradient.to(of_x.dtype.element_ty), mask=is_pixel)

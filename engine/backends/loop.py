@@ -1,7 +1,7 @@
 """A loop over clients with plain autograd: the reference.
 
-``backend: auto`` uses it for convolutions and embedding tables on a CPU. There it takes an objective's own slopes above
-the body.
+``backend: auto`` uses it for convolutions and embedding tables on a CPU. Above the body, it then takes the gradients
+that an objective gives.
 """
 
 import copy
@@ -34,7 +34,7 @@ from engine.models import FasterAlone, Model
 @dataclass(frozen=True)
 class Loop(Backend):
     model: Model
-    uses_slopes: bool = False  # of an ``OnFeatures``; not in a model whose computation is rounded
+    uses_given_gradients: bool = False  # by an ``OnFeatures``; not in a model whose computation is rounded
     name: str = "loop"
 
     @cached_property
@@ -65,7 +65,8 @@ class Loop(Backend):
         objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> Float[Tensor, "A"]:
-        if self.uses_slopes and isinstance(objective, OnFeatures) and objective.slopes and self.model.has_linear_head:
+        takes_given = self.uses_given_gradients and self.model.has_linear_head
+        if takes_given and isinstance(objective, OnFeatures) and objective.gradients:
             return self._accumulate_on_features(out, params, batch, alpha, beta, objective, extras or {})
         losses = []
         for client in range(batch.size):
@@ -91,8 +92,8 @@ class Loop(Backend):
         objective: OnFeatures,
         extras: Extras,
     ) -> Float[Tensor, "A"]:
-        """The gradient above the body by ``objective.slopes``, and that of the body by autograd."""
-        assert objective.slopes is not None
+        """The gradient above the body by ``objective.gradients``, and that of the body by autograd."""
+        assert objective.gradients is not None
         model, losses = self._fastest(batch.x), []
         l2_of = objective.l2_with(model.l2_of)
         for client in range(batch.size):
@@ -102,7 +103,7 @@ class Loop(Backend):
             body = {n: v for n, v in variables.items() if v.requires_grad}
             features = model.features(variables, x)[None]
             one_out, one = take(out, own), take(params, own)
-            above = objective.slopes(model, one, features.detach(), y[None], weight[None], take(dict(extras), own))
+            above = objective.gradients(model, one, features.detach(), y[None], weight[None], take(dict(extras), own))
             leaves = list(body.values())
             gradients = torch.autograd.grad(features, leaves, above.features, materialize_grads=True) if body else ()
             before = beta.part(own) if isinstance(beta, Affine) else beta
@@ -145,8 +146,8 @@ class Loop(Backend):
             inputs = list(variables.values())
             loss = _loss(self.model, variables, batch, client, objective, extras)
             first = torch.autograd.grad(loss, inputs, create_graph=True, materialize_grads=True)
-            slope = torch.stack([(g * vector[n][client]).sum() for n, g in zip(variables, first, strict=True)]).sum()
-            second = torch.autograd.grad(slope, inputs, materialize_grads=True)
+            along = torch.stack([(g * vector[n][client]).sum() for n, g in zip(variables, first, strict=True)]).sum()
+            second = torch.autograd.grad(along, inputs, materialize_grads=True)
             products.append(dict(zip(variables, second, strict=True)))
         l2_of = self.model.l2_of
         return {n: torch.stack([p[n] for p in products]) + l2_of[n] * vector[n] for n in params}

@@ -21,19 +21,19 @@ class Gaussians:
     widths: tuple[float, ...]
     is_relative: bool = False
 
-    def value_and_slope(self, distance: Tensor) -> tuple[Tensor, Tensor]:
+    def value_and_derivative(self, distance: Tensor) -> tuple[Tensor, Tensor]:
         """The kernel, and its derivative by the distance."""
-        value, slope = torch.zeros_like(distance), torch.zeros_like(distance)
+        value, derivative = torch.zeros_like(distance), torch.zeros_like(distance)
         for width, term in self._terms(distance):
             value.add_(term)
-            slope.sub_(term, alpha=1 / width)
-        return value, slope
+            derivative.sub_(term, alpha=1 / width)
+        return value, derivative
 
-    def slope(self, distance: Tensor) -> Tensor:
-        slope = torch.zeros_like(distance)
+    def derivative(self, distance: Tensor) -> Tensor:
+        derivative = torch.zeros_like(distance)
         for width, term in self._terms(distance):
-            slope.sub_(term, alpha=1 / width)
-        return slope
+            derivative.sub_(term, alpha=1 / width)
+        return derivative
 
     def _terms(self, distance: Tensor) -> Iterator[tuple[float, Tensor]]:
         """Each width with its exponentials, which the next one may overwrite: those of half the width are squares."""
@@ -57,12 +57,12 @@ def squared_discrepancy(
         share = torch.cat([weight, weight], dim=-1) / 2
         unit = _positive(_form(at, share) / _different(share))
     unit = unit[..., None, None]
-    value, slope = kernel.value_and_slope(at / unit)
+    value, derivative = kernel.value_and_derivative(at / unit)
     # autograd through several kernels takes longer
-    return _form(value + slope / unit * (distance - at), torch.cat([weight, -weight], dim=-1))
+    return _form(value + derivative / unit * (distance - at), torch.cat([weight, -weight], dim=-1))
 
 
-def discrepancy_slope(
+def discrepancy_gradient(
     a: Float[Tensor, "A B F"], b: Float[Tensor, "A B F"], weight: Float[Tensor, "A B"], kernel: Gaussians
 ) -> Float[Tensor, "A B F"]:
     """The gradient of ``squared_discrepancy`` by ``a``.
@@ -82,7 +82,7 @@ def discrepancy_slope(
         unit = _positive(2 * spread / _different(share))[:, None, None]
         distance.div_(unit)
         factor = factor / unit
-    pull = kernel.slope(distance).mul_(torch.cat([weight, -weight], dim=1)[:, None])
+    pull = kernel.derivative(distance).mul_(torch.cat([weight, -weight], dim=1)[:, None])
     return torch.baddbmm(a * pull.sum(2, keepdim=True), pull, both, alpha=-1).mul_(factor)
 
 

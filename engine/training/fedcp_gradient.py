@@ -11,18 +11,18 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from engine.backends import Outer, Slopes, narrow, softmax_error, where_positive
+from engine.backends import FactoredGradient, FeatureGradients, narrow, softmax_error, where_positive
 from engine.core.params import ClientParams
 
 
-def split_slopes(
+def split_gradients(
     params: ClientParams,
     general: ClientParams,
     features: Float[Tensor, "A B F"],
     y: Int[Tensor, "A B"],
     weight: Float[Tensor, "A B"],
     direction: Float[Tensor, "A F"],
-) -> Slopes:
+) -> FeatureGradients:
     """The cross-entropy and its gradients by policy and personal head; ``general`` is the global head."""
     difference = params["head.weight"] - general["head.weight"]
     turned = features * direction[:, None]
@@ -45,12 +45,12 @@ def split_slopes(
         by_scores * scale, linear, linear.shape[-1:], mean, rstd, None, None, [True, False, False]
     )
     by_features.addcmul_(by_linear.bmm(params["cpn.weight"]), direction[:, None])
-    gradients: dict[str, Tensor | Outer] = {
-        "head.weight": Outer(error, personal),
+    gradients: dict[str, Tensor | FactoredGradient] = {
+        "head.weight": FactoredGradient(error, personal),
         "head.bias": error.sum(1),
-        "cpn.weight": Outer(by_linear, turned),
+        "cpn.weight": FactoredGradient(by_linear, turned),
         "cpn.bias": by_linear.sum(1),
         "cpn_norm.weight": normal.mul_(by_scores).sum(1),
         "cpn_norm.bias": by_scores.sum(1),
     }
-    return Slopes(losses, gradients, by_features)
+    return FeatureGradients(losses, gradients, by_features)

@@ -16,11 +16,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from engine.backends import Outer, Slopes, narrow, of_classes, softmax_error, where_positive
+from engine.backends import FactoredGradient, FeatureGradients, narrow, of_classes, softmax_error, where_positive
 from engine.core.params import ClientParams
 
 
-def guided_slopes(
+def guided_gradients(
     params: ClientParams,
     features: Float[Tensor, "A B F"],
     y: Int[Tensor, "A B"],
@@ -29,7 +29,7 @@ def guided_slopes(
     received: Float[Tensor, "A C F"],
     lam: float,
     is_one_norm: bool,
-) -> Slopes:
+) -> FeatureGradients:
     """Losses L_P, and the gradients of L_P + L_alg + lam L_mlg. ``received`` are the embeddings C as received.
 
     ``is_one_norm``: L_mlg is one norm over the batch instead of the mean of the samples' norms.
@@ -41,21 +41,24 @@ def guided_slopes(
     bent = features.new_empty(2, *features.shape)  # products of one condition are fast where they lie together
     torch.addcmul(beta, scale, features, out=bent).relu_()
     generic, personal = bent
-    slope = torch.empty_like(bent)
-    by_generic, by_personal = slope
+    by_bent = torch.empty_like(bent)
+    by_generic, by_personal = by_bent
 
     losses, error = softmax_error(narrow.linear(personal, head, params["head.bias"]), y, weight)
     torch.bmm(error, head, out=by_personal)
-    gradients: dict[str, Tensor | Outer] = {"head.weight": Outer(error, personal), "head.bias": error.sum(1)}
+    gradients: dict[str, Tensor | FactoredGradient] = {
+        "head.weight": FactoredGradient(error, personal),
+        "head.bias": error.sum(1),
+    }
 
     over_rows, over_classes = _inverse_length(generic), _inverse_length(embeddings)
     cosine = narrow.linear(generic, embeddings, None).mul_(over_rows).mul_(over_classes.mT)
     _, error = softmax_error(cosine, y, weight)
-    turn = error * cosine
+    error_cosine = error * cosine
     error.mul_(over_rows).mul_(over_classes.mT)
     torch.bmm(error, embeddings, out=by_generic)
-    by_generic.addcmul_(generic, turn.sum(2, keepdim=True).mul_(over_rows.square()), value=-1)
-    along = turn.sum(1).unsqueeze(2).mul_(over_classes.square())
+    by_generic.addcmul_(generic, error_cosine.sum(2, keepdim=True).mul_(over_rows.square()), value=-1)
+    along = error_cosine.sum(1).unsqueeze(2).mul_(over_classes.square())
     gradients["gce.weight"] = error.mT.bmm(generic).addcmul_(embeddings, along, value=-1)
     if lam:
         gap = of_classes(received, y).sub_(generic)
@@ -66,11 +69,11 @@ def guided_slopes(
             share = _inverse_length(gap).mul_(weight.unsqueeze(2))
         by_generic.addcmul_(gap, share, value=-lam)
 
-    where_positive(bent, slope)
-    by_scale = (slope * features).sum(2)
-    gradients |= affine.slopes(conditions, torch.stack([by_scale, slope.sum(2)]).transpose(1, 2))
-    slope.mul_(scale)
-    return Slopes(losses, gradients, by_generic.add_(by_personal))
+    where_positive(bent, by_bent)
+    by_scale = (by_bent * features).sum(2)
+    gradients |= affine.gradients(conditions, torch.stack([by_scale, by_bent.sum(2)]).transpose(1, 2))
+    by_bent.mul_(scale)
+    return FeatureGradients(losses, gradients, by_generic.add_(by_personal))
 
 
 _LAYERS = "gamma", "beta"
@@ -100,16 +103,18 @@ class _Affine(NamedTuple):
         )
         return cls(torch.addcmul(bias, normal, weight), positive, normal, mean, rstd, weight)
 
-    def slopes(self, conditions: Float[Tensor, "A 2 F"], slope: Float[Tensor, "2 A 2 F"]) -> dict[str, Tensor | Outer]:
-        """The gradients of all parameters, from those at gamma and beta."""
+    def gradients(
+        self, conditions: Float[Tensor, "A 2 F"], error: Float[Tensor, "2 A 2 F"]
+    ) -> dict[str, Tensor | FactoredGradient]:
+        """The gradients of all parameters, from the ``error`` at gamma and beta."""
         by_positive, _, _ = torch.ops.aten.native_layer_norm_backward(
-            slope * self.weight, self.positive, slope.shape[-1:], self.mean, self.rstd, None, None, [True, False, False]
+            error * self.weight, self.positive, error.shape[-1:], self.mean, self.rstd, None, None, [True, False, False]
         )
         by_linear = where_positive(self.positive, by_positive)
-        columns = by_linear, by_linear.sum(2), (slope * self.normal).sum(2), slope.sum(2)
-        gradients: dict[str, Tensor | Outer] = {}
+        columns = by_linear, by_linear.sum(2), (error * self.normal).sum(2), error.sum(2)
+        gradients: dict[str, Tensor | FactoredGradient] = {}
         for which, errors, bias, norm_weight, norm_bias in zip(_LAYERS, *columns, strict=True):
-            gradients |= {f"cov.{which}.weight": Outer(errors, conditions), f"cov.{which}.bias": bias}
+            gradients |= {f"cov.{which}.weight": FactoredGradient(errors, conditions), f"cov.{which}.bias": bias}
             gradients |= {f"cov.{which}_norm.weight": norm_weight, f"cov.{which}_norm.bias": norm_bias}
         return gradients
 

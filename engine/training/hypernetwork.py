@@ -141,17 +141,17 @@ def pull_back(psi: SharedParams, embeddings: Float[Tensor, "S d"], change: Clien
     return _through_hidden(psi, embeddings, errors, {n: e @ e.T for n, e in errors.items()}, back)
 
 
-def pull_back_moved(psi: SharedParams, embeddings: Float[Tensor, "S d"], slope: Pull, rate: Tensor) -> Pull:
-    """``pull_back`` of the same change at psi + rate times ``slope``, itself a pull at psi.
+def pull_back_moved(psi: SharedParams, embeddings: Float[Tensor, "S d"], ascent: Pull, rate: Tensor) -> Pull:
+    """``pull_back`` of the same change at psi + rate times ``ascent``, itself a pull at psi.
 
     The output layers there are not built: with A + rate/S sum_j e_j z_j^T instead of A, the error at z grows by
     rate/S sum_j <e_i, e_j> z_j.
     """
-    errors = {n: e for n, e in slope.errors.items() if n.startswith("output.")}
-    pairs = {n: slope.pairs[n] for n in errors}
-    growth = torch.stack([pairs[n] @ slope.inputs[n] for n in errors]).sum(0)
-    back = slope.back + rate / len(embeddings) * growth
-    return _through_hidden(slope.move(psi, rate, "hidden."), embeddings, errors, pairs, back)
+    errors = {n: e for n, e in ascent.errors.items() if n.startswith("output.")}
+    pairs = {n: ascent.pairs[n] for n in errors}
+    growth = torch.stack([pairs[n] @ ascent.inputs[n] for n in errors]).sum(0)
+    back = ascent.back + rate / len(embeddings) * growth
+    return _through_hidden(ascent.move(psi, rate, "hidden."), embeddings, errors, pairs, back)
 
 
 def _through_hidden(

@@ -89,16 +89,16 @@ def solve(task: Task, lam: float) -> Solution | None:
     data = [task.data.train.of_client(i) for i in range(task.num_clients)]
     for _ in range(_NEWTON_STEPS):
         parts = [_derivatives(task, w, *d) for w, d in zip(local, data, strict=True)]
-        slopes = torch.stack([g for g, _ in parts]) + lam * (local - shared)
+        gradients = torch.stack([g for g, _ in parts]) + lam * (local - shared)
         hessians = torch.stack([h for _, h in parts])
         inverses = torch.linalg.pinv(hessians + lam * identity, rtol=_FLAT, hermitian=True)
         step_shared = torch.zeros_like(shared)
         if lam:
             # minimize over w_g: sum_i lam (w_g - w_i) = 0, with each w_i's own Newton response to w_g
             schur = lam * (inverses @ hessians).sum(0)  # = sum lam (I - lam inverse), without the cancellation
-            slope = (lam * (shared - local) + lam * torch.einsum("nij,nj->ni", inverses, slopes)).sum(0)
-            step_shared = -torch.linalg.pinv((schur + schur.T) / 2, rtol=_FLAT, hermitian=True) @ slope
-        step = -torch.einsum("nij,nj->ni", inverses, slopes - lam * step_shared)
+            reduced = (lam * (shared - local) + lam * torch.einsum("nij,nj->ni", inverses, gradients)).sum(0)
+            step_shared = -torch.linalg.pinv((schur + schur.T) / 2, rtol=_FLAT, hermitian=True) @ reduced
+        step = -torch.einsum("nij,nj->ni", inverses, gradients - lam * step_shared)
         length = float(torch.cat([step.flatten(), step_shared]).abs().max())
         damping = min(1.0, 2.0 / max(length, 1e-12))
         local, shared = local + damping * step, shared + damping * step_shared
@@ -124,12 +124,12 @@ def _derivatives(task: Task, w: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, T
     target = y[:, None].double() if columns == 1 else torch.nn.functional.one_hot(y, columns).double()
     curvature = torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
     hessian = torch.einsum("ncd,nf,ng->cfdg", curvature, x, x) / len(x)
-    slope = (p - target).T @ x / len(x)
+    gradient = (p - target).T @ x / len(x)
     l2 = torch.full((columns, width), task.model.l2, dtype=torch.float64, device=w.device)
     l2[:, -1] = 0  # biases are free
     order = _weight_then_bias(columns, width, w.device)
     flat = hessian.reshape(columns * width, -1) + torch.diag(l2.flatten())
-    return (slope + l2 * torch.cat([weight, bias[:, None]], dim=1)).flatten()[order], flat[order][:, order]
+    return (gradient + l2 * torch.cat([weight, bias[:, None]], dim=1)).flatten()[order], flat[order][:, order]
 
 
 def _weight_then_bias(columns: int, width: int, device: torch.device) -> Tensor:

@@ -183,7 +183,7 @@ def join_plans(plans: Sequence[Plan], data: Sequence[ClientData]) -> tuple[Plan,
 def identity(objective: Any) -> Hashable:
     """Equal for objectives that do the same: they have the same code, and hold equal numbers, names and options."""
     if isinstance(objective, OnFeatures):
-        return identity(objective.loss), tuple(sorted(objective.l2.items())), identity(objective.slopes)
+        return identity(objective.loss), tuple(sorted(objective.l2.items())), identity(objective.gradients)
     if isinstance(objective, partial):
         return identity(objective.func), tuple(map(_value, objective.args)), _named(objective.keywords)
     if isinstance(objective, FunctionType):

@@ -61,8 +61,8 @@ class Objective:
         with torch.no_grad():
             return sum(float(term(self._params(at))) for term in self.terms)
 
-    def slope(self, at: Vector) -> tuple[Vector, float]:
-        """(gradient, value)."""
+    def gradient_and_value(self, at: Vector) -> tuple[Vector, float]:
+        """The gradient, and the value."""
         self.tick()
         parts = [grad_and_value(self._of(term))(at) for term in self.terms]
         return torch.stack([g for g, _ in parts]).sum(0), sum(float(v) for _, v in parts)
@@ -122,14 +122,14 @@ def worst_in_ball(objective: Objective, at: Vector, rho: float, stream: torch.Ge
 
     If the gradient is zero, it starts in a random direction. NaN if a loss on the way is NaN.
     """
-    slope, center = objective.slope(at)
-    is_flat = not slope.any()
-    eps = rho * _unit(_normal(at, stream) if is_flat else slope)
+    gradient, center = objective.gradient_and_value(at)
+    is_flat = not gradient.any()
+    eps = rho * _unit(_normal(at, stream) if is_flat else gradient)
     losses = []
     for _ in range(steps):
-        slope, loss = objective.slope(at + eps)
+        gradient, loss = objective.gradient_and_value(at + eps)
         losses.append(loss)
-        eps = eps + rho * _unit(slope)
+        eps = eps + rho * _unit(gradient)
         eps = eps * min(1.0, rho / max(float(eps.norm()), 1e-30))
     losses.append(objective.value(at + eps))
     worst = math.nan if any(map(math.isnan, losses)) else max([center, *losses])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.algorithms.kt_pfl import divergence_slope
+from engine.algorithms.kt_pfl import divergence_gradient
 from engine.core.errors import Unsupported
 from tests.support import plain
 from tests.support.batches import samples_of
@@ -136,20 +136,20 @@ def test_a_strong_pull_makes_the_coefficients_uniform():
     assert_close({"c": state.coefficients}, {"c": torch.full((4, 4), 0.25, dtype=torch.float64)}, 1e-5)
 
 
-def test_the_slope_of_the_divergence_is_that_of_autograd_up_to_a_constant_by_row():
+def test_the_gradient_of_the_divergence_is_that_of_autograd_up_to_a_constant_by_row():
     stream = torch.Generator().manual_seed(0)
     scores = torch.rand(4, 5, 3, generator=stream, dtype=torch.float64).softmax(-1)
     leaf = C.double().requires_grad_()
     loss = sum(divergence(torch.einsum("j,jnc->nc", leaf[i], scores), scores[i]) for i in range(4))
     (expected,) = torch.autograd.grad(loss, leaf)
-    torch.testing.assert_close(divergence_slope(C.double(), scores), expected - 1, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(divergence_gradient(C.double(), scores), expected - 1, rtol=1e-12, atol=1e-12)
 
 
-def test_scores_of_zero_have_a_finite_slope():
+def test_scores_of_zero_have_a_finite_gradient():
     certain = torch.eye(3, dtype=torch.float64)[None].repeat(2, 1, 1)
     certain[1] = certain[1].flip(0)
-    slope = divergence_slope(torch.eye(2, dtype=torch.float64), certain)
-    assert slope.isfinite().all() and slope.diagonal().tolist() == [0, 0]
+    found = divergence_gradient(torch.eye(2, dtype=torch.float64), certain)
+    assert found.isfinite().all() and found.diagonal().tolist() == [0, 0]
 
 
 def test_rows_of_coefficients_stay_on_the_simplex_and_those_of_absent_clients_stay():

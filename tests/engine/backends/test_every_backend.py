@@ -11,7 +11,7 @@ from engine.backends import (
     OnFeatures,
     add_silently,
     choose_backend,
-    linear_head_slopes,
+    linear_head_gradients,
     mean_cross_entropy,
     of_classes,
 )
@@ -167,13 +167,13 @@ def entropy(model, params, features, y, weight, extras):
     return mean_cross_entropy(model.stacked_head_logits(params, features), y, weight)
 
 
-def slopes(model, params, features, y, weight, extras):
-    return linear_head_slopes(params, features, y, weight)
+def gradients(model, params, features, y, weight, extras):
+    return linear_head_gradients(params, features, y, weight)
 
 
 @pytest.mark.parametrize("part", ["all", "body", "head"])
 @pytest.mark.parametrize("is_own", [True, False])
-def test_the_loop_takes_slopes_where_it_may(part, is_own):
+def test_the_loop_takes_given_gradients_where_it_may(part, is_own):
     """``out`` is ``params`` itself in a step, and another one with momentum or clipping."""
     model = replace(model_of("cnn", shape=(1, 16, 16), hidden=8), l2=0.3)
     params, batch = stacked(model, 3), batch_of((3, 2, 1), shape=(1, 16, 16))
@@ -184,7 +184,7 @@ def test_the_loop_takes_slopes_where_it_may(part, is_own):
         results = []
         for maker, objective in (
             (Loop(model), OnFeatures(entropy, l2)),
-            (Loop(model, uses_slopes=True), OnFeatures(None, l2, slopes)),
+            (Loop(model, uses_given_gradients=True), OnFeatures(None, l2, gradients)),
         ):
             own = clone(params)
             out = {n: own[n] if is_own else torch.full_like(own[n], 2.0) for n in names}
@@ -214,7 +214,7 @@ def test_the_l2_terms_of_model_and_objective_add_up(backend):
         ({"name": "fedrod"}, {}),
     ],
 )
-def test_the_slopes_of_a_method_are_those_of_the_reference_with_convolutions(method, options, monkeypatch):
+def test_the_gradients_of_a_method_are_those_of_the_reference_with_convolutions(method, options, monkeypatch):
     options = {"model": {"name": "cnn", "hidden": 6}, "participation": 0.75} | options
     data = federation(features=256, shape=(1, 16, 16))
     expected = personalized(trained(method, data, backend="loop", **options))
@@ -245,11 +245,11 @@ def test_stacked_logits_are_each_clients_own(name):
             torch.testing.assert_close(logits[i], model.logits({n: p[i] for n, p in params.items()}, x[i]))
 
 
-def test_auto_uses_fused_for_linear_chains_and_the_loop_with_slopes_for_convolutions():
+def test_auto_uses_fused_for_linear_chains_and_the_loop_with_given_gradients_for_convolutions():
     cnn = model_of("cnn", shape=(1, 16, 16))
     rounded = replace(cnn, rounded_to=torch.bfloat16)
     assert choose_backend("auto", model_of("dnn"), CPU).name == "fused"
-    assert choose_backend("auto", cnn, CPU) == Loop(cnn, uses_slopes=True)
+    assert choose_backend("auto", cnn, CPU) == Loop(cnn, uses_given_gradients=True)
     assert choose_backend("auto", rounded, CPU) == Loop(rounded)
     assert choose_backend("loop", cnn, CPU) == Loop(cnn)
     assert linear_chain(cnn.module) is None
