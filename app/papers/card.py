@@ -13,8 +13,9 @@ from typing import Any
 import streamlit as st
 
 from app.charts import paper_comparison
+from app.data.comparison import FEW_SEEDS
 from app.data.shipped import FOLDER, checksum
-from app.papers.claim import HEADS, State, verdicts, worst
+from app.papers.claim import STATES, State, verdicts, worst
 from app.papers.figures import first_figure, printed
 from app.papers.results import Results
 from app.papers.sketch import sketch
@@ -22,6 +23,8 @@ from app.wording import plural
 from engine.config.presets import Preset
 
 MARKS: dict[State, str] = {"holds": "✓", "fails": "✗", "unclear": "~"}
+IN_PART = "◐"
+MARKS_IN_WORDS = {MARKS[state]: words for state, words in STATES.items()} | {IN_PART: "Holds in part"}
 SHIPPED = FOLDER.with_name("paper_cards.json")
 CARDS_KEPT = 100
 
@@ -39,7 +42,11 @@ class Card:
 
     @property
     def mark(self) -> str:
-        return MARKS[worst(self.claims.values())] if self.claims else ""
+        """``◐`` if some claims hold and others do not, else the mark of all."""
+        states = set(self.claims.values())
+        if len(states) > 1 and "holds" in states:
+            return IN_PART
+        return MARKS[worst(states)] if states else ""
 
 
 def card_of(results: Results) -> Card:
@@ -74,21 +81,33 @@ def drawn(results: Results) -> Card:
 
 def in_words(results: Results) -> Card:
     """The card of results with runs, without its picture, which takes the longest."""
-    claims = {verdict.claim.says: verdict.state for verdict in verdicts(results)}
+    found = verdicts(results)
+    claims = {verdict.claim.says: verdict.state for verdict in found}
     numbers = of_numbers(results)
-    line = " · ".join(filter(None, [of_claims(list(claims.values()), is_alone=not numbers), numbers]))
+    few = min((verdict.seeds for verdict in found if not verdict.is_tested), default=0)
+    line = " · ".join(filter(None, [of_claims(list(claims.values()), few, is_alone=not numbers), numbers]))
     return Card(verdict=line, claims=claims)
 
 
-def of_claims(states: Sequence[State], *, is_alone: bool = True) -> str:
-    """``Holds here``, or ``Claim: holds here`` unless it ``is_alone`` on the card; ``2 of 3 claims hold here``."""
+def of_claims(states: Sequence[State], few: int = 0, *, is_alone: bool = True) -> str:
+    """``2 of 3 claims hold here``; with too ``few`` seeds for a test, ``2 of 3 claims hold in one seed``.
+
+    A single claim: ``Holds here``, or ``Claim: holds here`` unless it ``is_alone`` on the card.
+    """
+    if not states:
+        return ""
+    where = f"in {FEW_SEEDS[few]}" if few else "here"
     if len(states) == 1:
-        return HEADS[states[0]] if is_alone else f"Claim: {HEADS[states[0]].lower()}"
-    return f"{states.count('holds')} of {len(states)} claims hold here" if states else ""
+        head = f"{STATES[states[0]]} {where}"
+        return head if is_alone else f"Claim: {head.lower()}"
+    count = states.count("holds")
+    return f"{count} of {len(states)} claims {'holds' if count == 1 else 'hold'} {where}"
 
 
 def of_numbers(results: Results) -> str:
-    """``4 of 9 numbers within 1 point``"""
+    """``4 of 9 numbers within 1 point``; empty at quick scale, which is not expected to match the printed numbers."""
+    if results.scale == "quick":
+        return ""
     table = printed(results).dropna(subset=["difference"])
     close = int((table["difference"].abs() <= paper_comparison.CLOSE + 1e-9).sum())
     return f"{close} of {plural(len(table), 'number')} within 1 point" if len(table) else ""

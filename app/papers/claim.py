@@ -20,7 +20,7 @@ from app.wording import plural
 from engine.config.presets import Preset
 
 State = Literal["holds", "fails", "unclear"]
-HEADS: dict[State, str] = {"holds": "Holds here", "fails": "Does not hold here", "unclear": "Not clear here"}
+STATES: dict[State, str] = {"holds": "Holds", "fails": "Does not hold", "unclear": "Not clear"}
 NEAREST: dict[State, str] = {"holds": "Closest", "fails": "Furthest off", "unclear": "Too close to call"}
 MAX_SHOWN = 3  # comparisons that the sentence repeats
 
@@ -68,6 +68,16 @@ class Verdict:
     def seeds(self) -> int:
         return min(check.margin.n for check in self.checks)
 
+    @property
+    def is_tested(self) -> bool:
+        return self.seeds >= MIN_BLOCKS
+
+    @property
+    def head(self) -> str:
+        """``Holds here``, or ``Holds in one seed (not tested)`` with too few seeds for an interval."""
+        where = "here" if self.is_tested else f"in {FEW_SEEDS[self.seeds]} (not tested)"
+        return f"{STATES[self.state]} {where}"
+
     def sentence(self) -> str:
         """``7 of 12 comparisons agree. Furthest off: MNIST MLR: CGPFL K=2 91.1 %, Ditto 94.2 %.``"""
         agree = sum(check.state == "holds" for check in self.checks)
@@ -76,9 +86,9 @@ class Verdict:
         nearest = sorted(against, key=lambda check: check.margin.mean)[:MAX_SHOWN]
         shown = "; ".join(check.words for check in nearest)
         if len(self.checks) == 1:
-            return f"{shown}. {self.lack()}{self.doubt()}"
+            return f"{shown}. {self.lack()}{self.basis()}".rstrip()
         count = f"{agree} of {plural(len(self.checks), 'comparison')} {'agrees' if agree == 1 else 'agree'}"
-        return f"{count}. {NEAREST[state]}: {shown}. {self.lack()}{self.doubt()}"
+        return f"{count}. {NEAREST[state]}: {shown}. {self.lack()}{self.basis()}".rstrip()
 
     def lack(self) -> str:
         """``1 more comparison lacks results: MNIST MLR: CGPFL K=10 –, Ditto 94.2 %. ``; empty if there are all."""
@@ -88,10 +98,9 @@ class Verdict:
         shown = "; ".join(check.words for check in self.missing[:MAX_SHOWN])
         return f"{plural(number, 'more comparison')} {'lacks' if number == 1 else 'lack'} results: {shown}. "
 
-    def doubt(self) -> str:
-        if self.seeds >= MIN_BLOCKS:
-            return f"By 95 % intervals over {plural(self.seeds, 'seed')}."
-        return f"Only {FEW_SEEDS[self.seeds]}: too few to tell."
+    def basis(self) -> str:
+        """What the verdict is based on; empty if it is untested, as its head says."""
+        return f"By 95 % intervals over {plural(self.seeds, 'seed')}." if self.is_tested else ""
 
 
 def worst(states: Collection[State]) -> State:

@@ -8,11 +8,11 @@ from html import escape
 import streamlit as st
 
 from app.charts.plot import palette
-from app.components import page
+from app.components import page, terms
 from app.data import queries
 from app.data.preset_catalog import SCALES, by_document, preset_runs
 from app.data.shipped import is_shipped
-from app.papers.card import Card, card_of, shipped_card
+from app.papers.card import MARKS_IN_WORDS, Card, card_of, shipped_card
 from app.papers.claim import State
 from app.papers.preset_progress import Standing, standing
 from app.papers.results import results_of
@@ -20,6 +20,10 @@ from app.papers.sketch import as_image, in_dark
 from app.papers.study_result import study_result
 from app.wording import names, plain, plural
 from engine.config.presets import OURS, Preset
+
+QUICK = (
+    "Quick scale runs fewer rounds or seeds than the papers: its numbers are not expected to match the printed ones."
+)
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ def gallery(entries: Sequence[Entry]) -> None:
     """The cards of each paper; those with a picture come first."""
     by_name = {entry.preset.name: entry for entry in entries}
     with st.container(key="papers_gallery"):
+        if any(entry.scale == "quick" and entry.preset.document != OURS for entry in entries):
+            terms.caption(QUICK)
         for place, (document, own) in enumerate(by_document({e.preset.name: e.preset for e in entries}).items()):
             st.header("Not from a paper" if document == OURS else plain(document), anchor=False)
             with st.container(key=f"gallery_{place}"):
@@ -51,8 +57,9 @@ def gallery(entries: Sequence[Entry]) -> None:
 def finding(entries: Iterable[Entry]) -> str:
     """``Of 12 claims about figures without printed numbers, 7 hold in these runs, 4 do not and 1 is not clear.``
 
-    A claim that several presets test counts once, at the larger scale.
+    A claim that several presets test counts once, at the larger scale, and the sentence says so.
     """
+    entries = list(entries)
     states: dict[str, State] = {}
     for entry in sorted(entries, key=lambda entry: list(SCALES).index(entry.scale)):
         states |= entry.card.claims
@@ -63,7 +70,8 @@ def finding(entries: Iterable[Entry]) -> str:
     parts = [f"{counts['holds']} {'holds' if counts['holds'] == 1 else 'hold'} in these runs"]
     parts += [f"{counts['fails']} {'does' if counts['fails'] == 1 else 'do'} not"] if counts["fails"] else []
     parts += [f"{counts['unclear']} {'is' if counts['unclear'] == 1 else 'are'} not clear"] if counts["unclear"] else []
-    return f"Of {plural(tested, 'claim')} about figures without printed numbers, {names(parts)}."
+    once = " (each counted once)" if tested < sum(len(entry.card.claims) for entry in entries) else ""
+    return f"Of {plural(tested, 'claim')} about figures without printed numbers{once}, {names(parts)}."
 
 
 def shown(presets: Mapping[str, Preset]) -> list[Entry]:
@@ -117,8 +125,15 @@ def _draw(entry: Entry) -> None:
             scale=None if entry.scale == next(iter(preset.scales)) else entry.scale,
         )
         if verdict:
-            mark = f'<span class="mark">{card.mark}</span> ' if card.mark else ""
-            st.html(f'<p class="verdict">{mark}{escape(verdict)}</p>')
+            st.html(f'<p class="verdict">{_mark(card)}{escape(verdict)}</p>')
+
+
+def _mark(card: Card) -> str:
+    """The mark as an image with its meaning in words."""
+    if not card.mark:
+        return ""
+    words = MARKS_IN_WORDS[card.mark]
+    return f'<span class="mark" role="img" aria-label="{words}" title="{words}">{card.mark}</span> '
 
 
 def _standings(presets: Mapping[str, Preset]) -> dict[tuple[str, str], Standing]:

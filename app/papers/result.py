@@ -6,7 +6,7 @@ import streamlit as st
 
 from app.components import page, terms
 from app.data.preset_catalog import SCALE_WORDS
-from app.papers.claim import HEADS, Verdict, verdicts
+from app.papers.claim import Verdict, verdicts
 from app.papers.figures import PANELS, panels_of, printed
 from app.papers.paper_numbers import compared_numbers
 from app.papers.results import Results
@@ -47,7 +47,7 @@ def _claim(verdict: Verdict) -> str:
     return (
         f'<div class="claim {state}"><p class="says">{terms.marked(claim.says)} '
         f'<span class="where">{escape(claim.where[:1].upper() + claim.where[1:])}.{reading}</span></p>'
-        f"<p><strong>{HEADS[state]}:</strong> {escape(verdict.sentence()).replace(' %', '&nbsp;%')}</p></div>"
+        f"<p><strong>{verdict.head}:</strong> {escape(verdict.sentence()).replace(' %', '&nbsp;%')}</p></div>"
     )
 
 

@@ -11,8 +11,8 @@ from app.data.preset_catalog import PresetRun, experiments, known, preset_runs
 from app.data.shipped import Shipped
 from app.papers import claims as folder
 from app.papers import gallery
-from app.papers.card import Card, of_claims
-from app.papers.claim import HEADS, Check, Claim, State, Verdict, above, below, claims, verdicts
+from app.papers.card import Card, in_words, of_claims
+from app.papers.claim import Check, Claim, State, Verdict, above, below, claims, verdicts
 from app.papers.gallery import Entry
 from app.papers.preset_progress import Standing
 from app.papers.results import Measure, Results, Setting
@@ -108,9 +108,16 @@ def test_one_comparison_that_disagrees_makes_the_claim_fail() -> None:
 
 def test_the_sentence_has_the_count_the_numbers_and_how_many_seeds() -> None:
     one = verdict(check(0.1), check(-0.2), check(0.3))
-    assert one.sentence() == "2 of 3 comparisons agree. Furthest off: A 2 %, B 1 %. Only one seed: too few to tell."
-    assert verdict(check(0.1, 0.2)).sentence() == "A 2 %, B 1 %. Only two seeds: too few to tell."
+    assert one.sentence() == "2 of 3 comparisons agree. Furthest off: A 2 %, B 1 %."
+    assert verdict(check(0.1, 0.2)).sentence() == "A 2 %, B 1 %."
     assert verdict(check(0.1, 0.11, 0.12)).sentence().endswith("By 95 % intervals over 3 seeds.")
+
+
+def test_a_verdict_that_is_not_tested_says_so_next_to_it() -> None:
+    assert verdict(check(0.1)).head == "Holds in one seed (not tested)"
+    assert verdict(check(0.1, 0.2), check(-0.1, -0.2)).head == "Does not hold in two seeds (not tested)"
+    assert verdict(check(0.0)).head == "Not clear in one seed (not tested)"
+    assert verdict(check(0.1, 0.11, 0.12)).head == "Holds here"
 
 
 def test_methods_are_compared_seed_by_seed() -> None:
@@ -249,22 +256,32 @@ def test_a_claim_of_several_presets_counts_once_at_the_larger_scale() -> None:
     preset = known()["fedprox-fig1"]
     quick = Entry(preset, "quick", Card(claims={"a": "holds", "b": "holds"}), "", "")
     full = Entry(preset, "paper", Card(claims={"a": "fails"}), "", "")
-    expected = "Of 2 claims about figures without printed numbers, 1 holds in these runs and 1 does not."
+    expected = (
+        "Of 2 claims about figures without printed numbers (each counted once), 1 holds in these runs and 1 does not."
+    )
     assert gallery.finding([full, quick]) == gallery.finding([quick, full]) == expected
 
 
 def test_a_card_says_how_many_claims_hold() -> None:
-    assert of_claims(["holds", "holds"]) == "2 of 2 claims hold here" and of_claims(["fails"]) == HEADS["fails"]
+    assert of_claims(["holds", "holds"]) == "2 of 2 claims hold here" and of_claims(["fails"]) == "Does not hold here"
     assert of_claims(["fails"], is_alone=False) == "Claim: does not hold here" and of_claims([]) == ""
-    assert Card(claims={"a": "holds", "b": "unclear"}).mark == "~"
+    assert of_claims(["holds", "fails"], 1) == "1 of 2 claims holds in one seed"
+    assert of_claims(["holds", "holds"], 2) == "2 of 2 claims hold in two seeds"
+    assert of_claims(["fails"], 1) == "Does not hold in one seed"
+
+
+@pytest.mark.parametrize(
+    ("states", "mark"),
+    [(["holds", "unclear"], "◐"), (["holds", "fails"], "◐"), (["holds"], "✓"), (["fails", "unclear"], "✗")],
+)
+def test_a_card_of_which_some_claims_hold_has_a_mark_of_its_own(states: list[State], mark: str) -> None:
+    assert Card(claims=dict(zip("ab", states, strict=False))).mark == mark
 
 
 def test_a_claim_does_not_hold_while_a_comparison_lacks_results() -> None:
     found = Verdict(Claim("A is ahead.", "section 1", lambda results: ()), (check(0.1),), (check(), check()))
     assert found.state == "unclear"
-    assert found.sentence() == (
-        "A 2 %, B 1 %. 2 more comparisons lack results: A 2 %, B 1 %; A 2 %, B 1 %. Only one seed: too few to tell."
-    )
+    assert found.sentence() == "A 2 %, B 1 %. 2 more comparisons lack results: A 2 %, B 1 %; A 2 %, B 1 %."
 
 
 def test_the_best_rival_is_best_on_the_seeds_that_all_have() -> None:
@@ -323,3 +340,9 @@ def test_a_preset_whose_other_runs_diverged_is_complete() -> None:
     now = Standing((done, *others))
     assert now.is_complete and not now.unfinished
     assert not Standing(tuple(others)).is_complete
+
+
+def test_a_card_at_quick_scale_does_not_count_numbers_that_match_the_paper() -> None:
+    preset = known()["cgpfl-table1"]
+    quick, full = (underway(preset, scale, planned(preset, scale), lambda want: True) for scale in ("quick", "paper"))
+    assert in_words(quick).verdict == "" and in_words(full).verdict.endswith("within 1 point")

@@ -9,7 +9,9 @@ import pytest
 import yaml
 
 from app.data import preset_catalog
+from app.papers.card import Card
 from app.papers.compare_section import of_runs
+from app.papers.gallery import QUICK
 from app.papers.result import PANELS
 from engine.config.presets import presets as presets_of_the_product
 from storage import Store
@@ -177,3 +179,13 @@ def test_an_unknown_figure_is_reported_above_the_list(empty_store: Store) -> Non
     page = opened(preset="tiny-tabel")
     assert "No figure or table named “tiny-tabel”" in words(page) and len(page.header) == 2
     assert not opened().warning
+
+
+def test_the_gallery_says_that_quick_scale_is_not_expected_to_match_the_papers() -> None:
+    assert QUICK in words(opened())
+
+
+def test_the_mark_of_a_card_has_its_meaning_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = Card(verdict="1 of 2 claims holds here", claims={"a": "holds", "b": "fails"})
+    monkeypatch.setattr("app.papers.gallery.card_of", lambda results: card)
+    assert 'role="img" aria-label="Holds in part"' in words(opened())
