@@ -219,7 +219,8 @@ def _forget_plugins() -> None:
     for name in plugins:
         del sys.modules[name]
     for registry in REGISTRIES if plugins else ():
-        registry._entries = {e.name: e for e in registry._entries.values() if e.make.__module__ not in plugins}
+        for name in plugins:
+            registry.forget(name)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from multiprocessing.forkserver import ensure_running
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from engine.core.paths import plugin_files
 from engine.worker import process
 from engine.worker.executor import AnalysisTicket, Ended, Machine, Ticket, Work
 from engine.worker.heartbeat import Heartbeat
@@ -23,6 +24,7 @@ from engine.worker.slots import Slot, analysis_slot, device_name, num_cores, num
 from engine.worker.watchdog import MAX_CHECK_S, Watchdog
 
 Context = ForkServerContext | SpawnContext
+Plugins = tuple[tuple[str, int, int], ...]  # their files, see ``plugin_files``
 
 PRELOADED = "engine.worker.preloaded"  # only the fork server imports it
 CHECK_S = 0.25  # how often heartbeats are checked
@@ -79,14 +81,15 @@ class LocalExecutor:
         return len(_idle(self._workers))
 
     def submit(self, *tickets: Work) -> None:
+        plugins = plugin_files()
         if isinstance(tickets[0], AnalysisTicket) and not self._for_analyses.tickets:
             worker = self._for_analyses
         else:
             idle = _idle(self._for_runs)
-            worker = next((w for w in idle if w.is_alive), idle[0])
-        if not worker.is_alive:
+            worker = next((w for w in idle if w.is_ready(plugins)), idle[0])
+        if not worker.is_ready(plugins):
             with self._using_fork_server():
-                worker.start()
+                worker.start(plugins)
         worker.send(tickets)
 
     def poll(self, wait_s: float = 0.0) -> list[Ended]:
@@ -161,18 +164,21 @@ class _Worker:
         self.tickets: tuple[Work, ...] = ()  # that have not ended; several if runs are trained together
         self.connection: Connection | None = None
         self._process: BaseProcess | None = None
+        self._plugins: Plugins = ()  # when the process started
         self._counters = context.RawArray(ctypes.c_uint64, 2)
         self.heartbeat = Heartbeat(self._counters)
         self._why_killed = ""
         self._changing = threading.Lock()  # ``kill_hung`` is called from another thread
 
-    @property
-    def is_alive(self) -> bool:
-        return self._process is not None and self._process.is_alive()
+    def is_ready(self, plugins: Plugins) -> bool:
+        """Whether the process is alive and has loaded the plugins as they are now."""
+        return self._process is not None and self._process.is_alive() and self._plugins == plugins
 
-    def start(self) -> None:
+    def start(self, plugins: Plugins) -> None:
+        """Starts a process, which loads the ``plugins``, instead of the present one."""
         self.kill()
         self.heartbeat.reset()
+        self._plugins = plugins
         for pause_s in RESTART_PAUSES_S:
             try:
                 return self._start()

@@ -119,6 +119,27 @@ def test_a_running_run_yields_to_pages_and_obeys_a_request_without_being_killed(
     assert store.events.list(run_id) == []
 
 
+CONSTANT = """
+from engine.core.registry import METRICS
+
+
+@METRICS.register("constant", title="Constant", paper="of a test")
+class Constant:
+    def __call__(self, values, weights):
+        return {value}
+"""
+
+
+@pytest.mark.slow
+def test_runs_that_start_after_a_plugin_was_edited_use_its_new_code(store, stopping: Stopping):
+    with Dispatcher(store, LocalExecutor(slots=1), store.try_dispatcher_lock()) as dispatcher:
+        for value in (0.25, 0.75):
+            (stopping.folder / "constant.py").write_text(CONSTANT.format(value=value))
+            (run_id,) = queue(store)
+            dispatcher.run(threading.Event(), until_idle=True)
+            assert store.queue.get(run_id).summary["personalized"]["constant"] == value
+
+
 SLOW = """
 import os
 import time
