@@ -251,7 +251,7 @@ class Task:
 
     def plan(self, cohort: Cohort, stream: str, steps: int) -> Plan:
         """Extra batches for the same participants from a separate stream, ``steps`` for each."""
-        return self._plan(cohort.clients, cohort.numbers, [steps] * cohort.size, stream, cohort.round)
+        return self._plan(cohort.clients, cohort.client_ids, [steps] * cohort.size, stream, cohort.round)
 
     def steps(self, plans: Sequence[Plan]) -> Iterator[tuple[Batch, ...]]:
         """Yields the batches of each local step, one of each plan."""

@@ -100,7 +100,7 @@ class Afl(OneGlobalModel):
         total = own.sum()
         shares = torch.where(total > 0, own / total.where(total > 0, 1.0), 1 / cohort.size)
         values: dict[str, float | Tensor] = {"weights": state.client_weights, "max_loss": losses.max()}
-        arrived = task.channel.deliver(local.params, received, cohort, shares, beside=1)
+        arrived = task.channel.deliver(local.params, received, cohort, shares, num_extra=1)
         if not arrived.size:
             return state, Diagnostics(local.loss, local.gradient_evaluations, values)
         last = task.channel.combine(arrived, state.last_params, cohort)

@@ -177,22 +177,22 @@ class FedAla(PersonalModels):
         h, names, earlier = self.hparams, self._mixed_names(task), state.participations[cohort.clients]
         received = broadcast(state.global_params, cohort.size)
         own, weights = gather(part(state.personal_params, names), cohort.clients), gather(state.weights, cohort.clients)
-        place = {client: s for s, client in enumerate(cohort.numbers)}
-        times = dict(zip(cohort.numbers, earlier.tolist(), strict=True))
-        losses: dict[int, list[float]] = {client: [] for client in cohort.numbers}
-        left = [client for client in cohort.numbers if times[client] and names and h.weight_lr]
+        place = {client: s for s, client in enumerate(cohort.client_ids)}
+        times = dict(zip(cohort.client_ids, earlier.tolist(), strict=True))
+        losses: dict[int, list[float]] = {client: [] for client in cohort.client_ids}
+        left = [client for client in cohort.client_ids if times[client] and names and h.weight_lr]
         passes, cost = task.passes(left, cohort.round, stream, h.share) if left else None, 0
         while passes is not None:
-            rows = sent([place[client] for client in passes.numbers], task.device)
+            rows = sent([place[client] for client in passes.client_ids], task.device)
             out = self._one_pass(state, gather(own, rows), gather(weights, rows), passes, task)
             weights, cost = scatter(weights, out.weights, rows), cost + passes.plan.gradient_evaluations
-            for client, loss in zip(passes.numbers, out.loss.tolist(), strict=True):
+            for client, loss in zip(passes.client_ids, out.loss.tolist(), strict=True):
                 losses[client].append(loss)
-            left = [client for client in passes.numbers if times[client] == 1 and not self._is_settled(losses[client])]
+            left = [c for c in passes.client_ids if times[c] == 1 and not self._is_settled(losses[c])]
             if len(left) < passes.size:
                 passes = task.passes(left, cohort.round, stream, h.share) if left else None
         mixture = {n: p.lerp(received[n], weights[n]) for n, p in own.items()}  # exactly w where the weights are 1
-        count = sent([len(losses[client]) for client in cohort.numbers], task.device)
+        count = sent([len(losses[client]) for client in cohort.client_ids], task.device)
         return Mixed(received | mixture, weights, count, cost)
 
     def _one_pass(self, state: State, own: ClientParams, weights: ClientParams, passes: Cohort, task: Task) -> Outcome:

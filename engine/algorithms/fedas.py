@@ -113,7 +113,7 @@ class FedAs:
             fisher = _fisher(trained.params, cohort, task)
             total = fisher.sum()
             weights = torch.where((total > 0) & total.isfinite(), fisher / total, weights)
-            cost += sum(task.train_sizes[client] for client in cohort.numbers)
+            cost += sum(task.train_sizes[client] for client in cohort.client_ids)
         bodies = part(trained.params, task.model.body)
         body, counted = self._averaged(state.shared_params, bodies, weights, cohort, task)
         new = State(
@@ -128,12 +128,12 @@ class FedAs:
         """The received body, aligned with the features of clients that have trained before, and own heads."""
         h, start = self.hparams, own | broadcast(state.shared_params, cohort.size)
         earlier = state.participations[cohort.clients].tolist()
-        place = {client: s for s, (client, times) in enumerate(zip(cohort.numbers, earlier, strict=True)) if times}
+        place = {client: s for s, (client, times) in enumerate(zip(cohort.client_ids, earlier, strict=True)) if times}
         if h.align_steps == 0 or not place:
             return Trained(start, torch.zeros(cohort.size, dtype=task.dtype, device=task.device), 0)
         steps = None if isinstance(h.align_steps, str) else h.align_steps
         again = task.cohort_of(list(place), cohort.round, "align", steps)
-        rows = sent([place[client] for client in again.numbers], task.device)
+        rows = sent([place[client] for client in again.client_ids], task.device)
         means = stacked_features(task, gather(own, rows), task.data.train, again.clients).class_means
         sgd, extras = SGD.of(task, h.align_lr), {"means": means}
         out = local_sgd(
@@ -145,8 +145,8 @@ class FedAs:
         self, received: SharedParams, bodies: ClientParams, weights: Float[Tensor, "S"], cohort: Cohort, task: Task
     ) -> tuple[SharedParams, Float[Tensor, "N"]]:
         """The bodies' mean, and the share of each; t_i is sent with each body."""
-        beside = int(self.hparams.weights == "fisher")
-        arrived = task.channel.deliver(bodies, broadcast(received, cohort.size), cohort, weights, beside=beside)
+        num_extra = int(self.hparams.weights == "fisher")
+        arrived = task.channel.deliver(bodies, broadcast(received, cohort.size), cohort, weights, num_extra=num_extra)
         counted = by_client(arrived.weights, cohort.clients[arrived.rows], task.num_clients)
         return task.channel.combine(arrived, received, cohort) if arrived.size else received, counted
 
@@ -176,9 +176,9 @@ def _gap(model: Model, params: ClientParams, features: Tensor, y: Tensor, weight
 
 def _fisher(models: ClientParams, cohort: Cohort, task: Task) -> Float[Tensor, "S"]:
     """t_i: the squared norms of the gradients at ``models``, summed over one pass."""
-    passes = task.passes(cohort.numbers, cohort.round, "fisher")
-    place = {client: s for s, client in enumerate(cohort.numbers)}
-    rows = sent([place[client] for client in passes.numbers], task.device)
+    passes = task.passes(cohort.client_ids, cohort.round, "fisher")
+    place = {client: s for s, client in enumerate(cohort.client_ids)}
+    rows = sent([place[client] for client in passes.client_ids], task.device)
 
     def step(c: Live, batch: Batch) -> Tensor:
         loss, g = c.task.grad(c.models, batch)

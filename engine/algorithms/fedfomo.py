@@ -128,7 +128,7 @@ class FedFomo(PersonalModels):
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
         kept, measured = split(task, cohort.clients, self.hparams.val_share)
-        own = kept.cohort_of(list(cohort.numbers), cohort.round, cohort.stream)
+        own = kept.cohort_of(list(cohort.client_ids), cohort.round, cohort.stream)
         clients = own.clients
         known = state.has_uploaded.nonzero()[:, 0]
         affinity = state.affinity.index_select(0, clients)
@@ -160,7 +160,7 @@ class FedFomo(PersonalModels):
         h = self.hparams
         chance = max(0.0, h.epsilon - h.epsilon_decay * (cohort.round - 1))
         chosen: list[list[int]] = []
-        for client, values in zip(cohort.numbers, affinity, strict=True):
+        for client, values in zip(cohort.client_ids, affinity, strict=True):
             others = [k for k, n in enumerate(known) if n != client]
             is_first = len(others) == len(known)
             stream = numpy_stream(task.seed, "fomo", client, cohort.round)
@@ -182,11 +182,11 @@ class FedFomo(PersonalModels):
 
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:
         kept, measured = split(task, newcomers.clients, self.hparams.val_share)
-        own = kept.cohort_of(list(newcomers.numbers), newcomers.round, newcomers.stream)
+        own = kept.cohort_of(list(newcomers.client_ids), newcomers.round, newcomers.stream)
         known: list[int] = state.has_uploaded.nonzero()[:, 0].tolist()
         no_affinity = np.zeros(len(known))
         chosen = []
-        for client in own.numbers:
+        for client in own.client_ids:
             stream = numpy_stream(task.seed, "fomo", client, own.round)
             chosen.append([known[k] for k in choose(stream, no_affinity, self.hparams.models, 1.0)])
         asked, base = _stacked(chosen, task.device), broadcast(task.initial_model(), own.size)
@@ -244,7 +244,7 @@ def gains_of(
     task: Task, base: ClientParams, last: ClientParams, uploads: ClientParams, asked: Asked, cohort: Cohort
 ) -> Float[Tensor, "S tried"]:
     """c_n on the training data of ``task``: of a participant's ``last`` model [S, ...], and of those it asked for."""
-    sizes, starts = [task.train_sizes[c] for c in cohort.numbers], task.data.train.offsets[cohort.clients]
+    sizes, starts = [task.train_sizes[c] for c in cohort.client_ids], task.data.train.offsets[cohort.clients]
     once = make_plan(BatchRequest(sizes, starts, cohort.clients, [1] * cohort.size, "full", task.seed, "fomo", 0))
 
     def losses(params: ClientParams, batch: Batch) -> Float[Tensor, "A"]:

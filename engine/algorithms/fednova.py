@@ -79,7 +79,7 @@ class FedNova(OneGlobalModel):
         local = local_sgd(task, received, cohort)
         lengths = path_lengths(sent(cohort.plan.steps, task.device, torch.float64), task.training.momentum)
         per_step = cohort.weights / lengths  # p_i / a_i
-        arrived = task.channel.deliver(local.params, received, cohort, per_step / per_step.sum(), beside=1)
+        arrived = task.channel.deliver(local.params, received, cohort, per_step / per_step.sum(), num_extra=1)
         if not arrived.size:
             return state, Diagnostics(local.loss, local.gradient_evaluations)
         mean = task.channel.combine(arrived, state.global_params, cohort)

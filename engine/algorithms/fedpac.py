@@ -174,7 +174,7 @@ def _combined(
 ) -> tuple[ClientParams, Float[Tensor, "N"]]:
     """h_i of the cohort after the combination, and a_ii, NaN for others; ``own`` are the heads before the round."""
     statistics = features.class_means[0].numel() + 1  # H_i and V_i
-    arrived = task.channel.deliver(heads, own, cohort, cohort.uniform, beside=statistics)
+    arrived = task.channel.deliver(heads, own, cohort, cohort.uniform, num_extra=statistics)
     shares = head_shares(features, arrived.rows).to(task.device, task.dtype)
     combined = {n: torch.tensordot(shares, p, dims=1) for n, p in arrived.params.items()}
     own_shares = by_client(shares.diagonal(), cohort.clients[arrived.rows], task.num_clients)

@@ -103,8 +103,8 @@ class FedProto:
         trained = self._local(state, gather(state.personal_params, cohort.clients), cohort, task)
         features = training_features_by_class(task, trained.params, cohort.clients)
         num_classes = (features.counts > 0).sum(1)  # each client sends the means of its own classes
-        numbers = num_classes * state.prototypes.shape[1]
-        prototypes, is_known = averaged(task, features, state.prototypes, state.is_known, cohort, numbers)
+        num_values = num_classes * state.prototypes.shape[1]
+        prototypes, is_known = averaged(task, features, state.prototypes, state.is_known, cohort, num_values)
         new = State(prototypes, is_known, scatter(state.personal_params, trained.params, cohort.clients))
         one = prototypes[0].nbytes
         diagnostics = Diagnostics(

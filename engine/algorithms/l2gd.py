@@ -142,7 +142,7 @@ class L2gd(PersonalModels):
         return State(task.initial_model(), task.initial_clients(), tuple(range(task.num_clients)))
 
     def round(self, state: State, cohort: Cohort, task: Task) -> tuple[State, Diagnostics]:
-        clients, coins = tuple(sorted(cohort.numbers)), self._coins(task, cohort)
+        clients, coins = tuple(sorted(cohort.client_ids)), self._coins(task, cohort)
         start, rates = gather(state.personal_params, cohort.clients), self._rates(task, task.num_clients)
         server = _Server(task, cohort, state.global_params, (state.level == clients, *coins))
         x = self._walk(task, start, cohort, coins, rates, server.mean)

@@ -109,7 +109,7 @@ class PerFedAvg(OneGlobalModel):
 
     def _train(self, start: ClientParams, cohort: Cohort, task: Task) -> Trained:
         """E meta-steps of each participant. The loss is of the adapted model, on the common batch B_2."""
-        h, sgd, clients = self.hparams, SGD.of(task, float(self.hparams.beta)), list(cohort.numbers)
+        h, sgd, clients = self.hparams, SGD.of(task, float(self.hparams.beta)), list(cohort.client_ids)
         plans = [task.cohort_of(clients, cohort.round, "adaptation batches").plan, cohort.plan]  # B_1, B_2
         if h.variant == "hf":
             plans.append(task.cohort_of(clients, cohort.round, "Hessian batches").plan)  # B_3

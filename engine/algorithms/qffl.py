@@ -92,7 +92,7 @@ class QFfl(OneGlobalModel):
         values: dict[str, float | Tensor] = {
             "losses": by_client(losses, cohort.clients, task.num_clients),
         }
-        arrived = task.channel.deliver(local.params, received, cohort, shares, beside=1)
+        arrived = task.channel.deliver(local.params, received, cohort, shares, num_extra=1)
         values["weights"] = by_client(arrived.weights, cohort.clients[arrived.rows], task.num_clients)
         if not arrived.size:
             return state, Diagnostics(local.loss, local.gradient_evaluations, values)

@@ -115,10 +115,10 @@ class Backend(Protocol):
         """This backend without ``training.clip_norm``."""
         return self
 
-    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, beside: int = 0) -> int:
+    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, extra_bytes: int = 0) -> int:
         """Clients to train together so that their live state stays in the cache (CPU) or memory (GPU).
 
-        ``beside``: bytes that a client's steps use beside a model and its batch.
+        ``extra_bytes``: what the steps of a client use in addition to a model and its batch.
         """
 
     def accumulate(

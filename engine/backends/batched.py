@@ -38,8 +38,8 @@ class Batched(Backend):
     def is_repeatable(self) -> bool:
         return True
 
-    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, beside: int = 0) -> int:
-        return live_chunk(model, batch_bytes, device, beside)
+    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, extra_bytes: int = 0) -> int:
+        return live_chunk(model, batch_bytes, device, extra_bytes)
 
     def accumulate(
         self,
@@ -130,13 +130,13 @@ class Batched(Backend):
         return loss
 
 
-def live_chunk(model: Model, batch_bytes: int, device: torch.device, beside: int = 0, copies: int = 3) -> int:
+def live_chunk(model: Model, batch_bytes: int, device: torch.device, extra_bytes: int = 0, copies: int = 3) -> int:
     """The number of clients to compute at once.
 
-    On a CPU their ``copies`` of the parameters, batches and ``beside`` bytes fit the cache. On a GPU three copies and
-    the batches fit a share of the free memory; ``copies`` and ``beside`` are ignored.
+    On a CPU their ``copies`` of the parameters, batches and ``extra_bytes`` fit the cache. On a GPU three copies and
+    the batches fit a share of the free memory; ``copies`` and ``extra_bytes`` are ignored.
     """
     if device.type == "cuda":
         per_client = 4 * 3 * model.num_parameters + 2 * batch_bytes
         return max(1, int(_GPU_SHARE * free_bytes(device) / (8 * per_client)))
-    return max(1, _LIVE_BYTES // (4 * copies * model.num_parameters + 2 * batch_bytes + beside))
+    return max(1, _LIVE_BYTES // (4 * copies * model.num_parameters + 2 * batch_bytes + extra_bytes))

@@ -73,8 +73,8 @@ class Fused(Backend):
     def is_repeatable(self) -> bool:
         return True
 
-    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, beside: int = 0) -> int:
-        return live_chunk(model, batch_bytes, device, beside, copies=1)  # steps write no gradients
+    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, extra_bytes: int = 0) -> int:
+        return live_chunk(model, batch_bytes, device, extra_bytes, copies=1)  # steps write no gradients
 
     def accumulate(
         self,

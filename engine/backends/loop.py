@@ -52,7 +52,7 @@ class Loop(Backend):
         """The model for outputs and gradients; second derivatives are faster with ``model``."""
         return self._alone if x.device.type == "cpu" else self.model
 
-    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, beside: int = 0) -> int:
+    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, extra_bytes: int = 0) -> int:
         return 1
 
     def accumulate(

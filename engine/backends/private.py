@@ -38,9 +38,9 @@ class Private(Wrapped):
 
         return undo
 
-    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, beside: int = 0) -> int:
-        of_inner = self.inner.chunk_size(model, batch_bytes, device, beside)
-        return min(of_inner, live_chunk(model, batch_bytes, device, beside))
+    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, extra_bytes: int = 0) -> int:
+        of_inner = self.inner.chunk_size(model, batch_bytes, device, extra_bytes)
+        return min(of_inner, live_chunk(model, batch_bytes, device, extra_bytes))
 
     def accumulate(
         self,
@@ -52,19 +52,19 @@ class Private(Wrapped):
         objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> Float[Tensor, "A"]:
-        drawn = batch.drawn
+        sampling = batch.sampling
         if batch.rows is None:  # public samples
             return self.inner.accumulate(out, params, batch, alpha, beta, objective, extras)
-        if drawn is None:
+        if sampling is None:
             raise Unsupported("privacy: unit: sample requires batches of the task; use Task.cohort_of or Task.plan")
         l2_of = dict(self.model.l2_of)
         if isinstance(objective, OnFeatures):
             l2_of, objective = objective.l2_with(l2_of), replace(objective, l2={})
         found = self.inner.clipped_sum(tuple(out), params, batch, self.clip, objective, extras)
         signal = flatten(found.gradient)
-        numbers = self.releases.count(drawn.numbers, drawn.stream, drawn.round, drawn.step)
-        z = torch.from_numpy(self.releases.noise[list(drawn.numbers)]).to(signal)
-        scale = z * self.clip / sent(drawn.expected, signal.device, signal.dtype)
+        numbers = self.releases.count(sampling.client_ids, sampling.stream, sampling.round, sampling.step)
+        z = torch.from_numpy(self.releases.noise[list(sampling.client_ids)]).to(signal)
+        scale = z * self.clip / sent(sampling.expected, signal.device, signal.dtype)
         noise = self.releases.draw(numbers, signal.shape[1], signal).mul_(scale[:, None])
         is_sample = (
             torch.arange(found.norms.shape[1], device=signal.device) < sent(batch.counts, signal.device)[:, None]

@@ -145,7 +145,7 @@ class _Recording:
 
 def _copy_of(batch: Batch) -> Batch:
     weight = None if batch.weight is None else batch.weight.clone()
-    return replace(batch, x=batch.x.clone(), y=batch.y.clone(), weight=weight, rows=None, drawn=None)
+    return replace(batch, x=batch.x.clone(), y=batch.y.clone(), weight=weight, rows=None, sampling=None)
 
 
 def _copy(target: Batch, source: Batch) -> None:

@@ -30,8 +30,8 @@ class Wrapped(Backend):
     def undo_counts(self) -> Callable[[], None]:
         return self.inner.undo_counts()
 
-    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, beside: int = 0) -> int:
-        return self.inner.chunk_size(model, batch_bytes, device, beside)
+    def chunk_size(self, model: Model, batch_bytes: int, device: torch.device, extra_bytes: int = 0) -> int:
+        return self.inner.chunk_size(model, batch_bytes, device, extra_bytes)
 
     def clipped_sum(
         self,

@@ -45,16 +45,16 @@ class Channel(Protocol):
         reference: ClientParams | None,
         cohort: Cohort,
         weights: Float[Tensor, "S"],
-        numbers: Int[Tensor, "S"] | None = None,
+        num_values: Int[Tensor, "S"] | None = None,
         *,
         is_change: bool = True,
-        beside: int = 0,
+        num_extra: int = 0,
     ) -> Arrived:
         """One exchange, client by client: [S, ...] -> what arrives of it.
 
-        ``numbers`` is how many numbers each participant sends, if not all. ``is_change``: what a compressor leaves out
-        may be added to the next upload; see ``engine.algorithms.no_feedback``. ``beside`` is how many numbers each
-        participant sends besides, which arrive as they are. If nothing arrives, the caller keeps its state.
+        ``num_values``: how many values each participant sends, if not all. ``is_change``: what a compressor leaves out
+        may be added to the next upload; see ``engine.algorithms.no_feedback``. ``num_extra``: how many other values
+        each participant sends, which arrive as they are. If nothing arrives, the caller keeps its state.
         """
 
     def combine(self, arrived: Arrived, reference: SharedParams | None, cohort: Cohort) -> SharedParams:

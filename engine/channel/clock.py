@@ -74,7 +74,7 @@ class Clock:
     def arrives(self, cohort: Cohort, bytes_up: Float[np.ndarray, "S"]) -> Bool[np.ndarray, "S"]:
         """Which participants' uploads the server uses; ``bytes_up`` are the bytes of each."""
         group = self._groups[-1]
-        if not group.messages or not np.array_equal(group.clients, cohort.numbers):
+        if not group.messages or not np.array_equal(group.clients, cohort.client_ids):
             group = self._next_group(cohort)
         group.bytes_up += bytes_up
         if group.at != self.gradients:  # a new message
@@ -101,14 +101,14 @@ class Clock:
             samples[group.clients] += group.samples
             up[group.clients] += group.bytes_up
             down[group.clients] += group.messages * self.bytes_down[group.clients]
-        clients, after = np.array(cohort.numbers), self._samples(cohort, self.gradients - self._sent)
+        clients, after = np.array(cohort.client_ids), self._samples(cohort, self.gradients - self._sent)
         compute = self.systems.compute_s(clients, samples[clients] + after)
         return compute + self.systems.send_s(clients, down[clients], up[clients])
 
     def duration(self, cohort: Cohort) -> float:
         """The seconds of the round, ``cohort`` being the one that trained. Training after the last message counts."""
         after = self._samples(cohort, self.gradients - self._sent)
-        rest = self.systems.compute_s(np.array(cohort.numbers), after)
+        rest = self.systems.compute_s(np.array(cohort.client_ids), after)
         return self._ends + float(rest.max(initial=0.0))
 
     def values(self, cohort: Cohort) -> dict[str, float | Tensor]:
@@ -117,7 +117,7 @@ class Clock:
         arrived = torch.zeros(self.systems.num_clients)
         arrived[torch.from_numpy(last.clients[last.is_kept])] = float(last.messages > 0)
         dropped = int(np.isin(last.lost, self.systems.dropped(self.round)).sum())
-        own = self._samples(cohort, self.gradients - last.before)[np.isin(np.array(cohort.numbers), last.lost)]
+        own = self._samples(cohort, self.gradients - last.before)[np.isin(np.array(cohort.client_ids), last.lost)]
         return {
             "arrived": arrived,
             "late": float(len(last.lost) - dropped),
@@ -127,7 +127,7 @@ class Clock:
         }
 
     def _next_group(self, cohort: Cohort) -> _Group:
-        self._groups.append(_group(cohort.numbers, self._sent))
+        self._groups.append(_group(cohort.client_ids, self._sent))
         return self._groups[-1]
 
     def _charge(self, group: _Group, cohort: Cohort) -> None:
@@ -136,7 +136,7 @@ class Clock:
 
     def _keep(self, cohort: Cohort) -> Bool[np.ndarray, "S"]:
         """Of those that report in time, the first ones; equal times go to the lower client."""
-        clients, t = np.array(cohort.numbers), self.seconds(cohort)
+        clients, t = np.array(cohort.client_ids), self.seconds(cohort)
         may_arrive = ~np.isin(clients, self.systems.dropped(self.round)) & ~np.isin(clients, list(self._out))
         may_arrive &= t <= self._deadline
         first = np.lexsort((clients, t))

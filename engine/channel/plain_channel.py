@@ -21,10 +21,10 @@ class PlainChannel(Channel):
         reference: ClientParams | None,
         cohort: Cohort,
         weights: Float[Tensor, "S"],
-        numbers: Int[Tensor, "S"] | None = None,
+        num_values: Int[Tensor, "S"] | None = None,
         *,
         is_change: bool = True,
-        beside: int = 0,
+        num_extra: int = 0,
     ) -> Arrived:
         return Arrived(uploads, torch.arange(cohort.size, device=cohort.clients.device), weights)
 

@@ -68,16 +68,16 @@ class RoundChannel(Channel):
         reference: ClientParams | None,
         cohort: Cohort,
         weights: Float[Tensor, "S"],
-        numbers: Int[Tensor, "S"] | None = None,
+        num_values: Int[Tensor, "S"] | None = None,
         *,
         is_change: bool = True,
-        beside: int = 0,
+        num_extra: int = 0,
     ) -> Arrived:
         if self.dials.privacy is not None and uploads:
             raise RuntimeError("the server reads single uploads: client-level privacy does not hold for this method")
         if reference is None:
             reference = map_params(torch.zeros_like, uploads)
-        return self._exchange(uploads, reference, cohort, weights, numbers, is_change=is_change, beside=beside)
+        return self._exchange(uploads, reference, cohort, weights, num_values, is_change=is_change, num_extra=num_extra)
 
     def combine(self, arrived: Arrived, reference: SharedParams | None, cohort: Cohort) -> SharedParams:
         return self._combined(arrived, _zero(arrived.params) if reference is None else reference, cohort)
@@ -153,27 +153,27 @@ class RoundChannel(Channel):
         reference: ClientParams,
         cohort: Cohort,
         weights: Float[Tensor, "S"],
-        numbers: Int[Tensor, "S"] | None = None,
+        num_values: Int[Tensor, "S"] | None = None,
         is_recorded: bool = True,
         is_change: bool = True,
-        beside: int = 0,
+        num_extra: int = 0,
     ) -> Arrived:
         self.exchanges += 1
         before = self.bytes_up
         sent = self._attacked(uploads, reference, cohort)
         if sent:
-            self.bytes_up += beside * cohort.size * next(iter(sent.values())).element_size()
-            sent = self._compressed(sent, reference, cohort, numbers, is_recorded, is_change)
+            self.bytes_up += num_extra * cohort.size * next(iter(sent.values())).element_size()
+            sent = self._compressed(sent, reference, cohort, num_values, is_recorded, is_change)
             if is_recorded:
                 self._record("update_norm", cohort.clients, _norms(sent, reference), torch.nan)
         whole = Arrived(sent, torch.arange(cohort.size, device=cohort.clients.device), weights)
-        return self._in_time(whole, cohort, self.bytes_up - before, numbers) if sent else whole
+        return self._in_time(whole, cohort, self.bytes_up - before, num_values) if sent else whole
 
-    def _in_time(self, sent: Arrived, cohort: Cohort, num_bytes: int, numbers: Int[Tensor, "S"] | None) -> Arrived:
+    def _in_time(self, sent: Arrived, cohort: Cohort, num_bytes: int, num_values: Int[Tensor, "S"] | None) -> Arrived:
         """The uploads that the server uses, of those sent with this many bytes in all."""
         if self.clock is None:
             return sent
-        parts = np.ones(cohort.size) if numbers is None else numbers.cpu().numpy()
+        parts = np.ones(cohort.size) if num_values is None else num_values.cpu().numpy()
         is_kept = self.clock.arrives(cohort, num_bytes * parts / max(parts.sum(), 1))
         if is_kept.all():
             return sent
@@ -192,7 +192,7 @@ class RoundChannel(Channel):
             return uploads
 
         def draw(place: int) -> torch.Generator:
-            return torch_stream(self.dials.seed, "attack", self.round, self.exchanges, cohort.numbers[place])
+            return torch_stream(self.dials.seed, "attack", self.round, self.exchanges, cohort.client_ids[place])
 
         delta = flatten(map_params(torch.sub, uploads, reference))
         changed = attack.corrupt(Exchange(delta, is_malicious, draw))
@@ -207,16 +207,16 @@ class RoundChannel(Channel):
         uploads: ClientParams,
         reference: ClientParams,
         cohort: Cohort,
-        numbers: Int[Tensor, "S"] | None,
+        num_values: Int[Tensor, "S"] | None,
         is_recorded: bool,
         is_change: bool,
     ) -> ClientParams:
         """What the server can read of the uploads. Counts the bytes, and keeps what clients have yet to send."""
         compressor, size = self.dials.compressor, sum(p[0].numel() for p in uploads.values())
-        if numbers is None:
-            numbers = torch.full_like(cohort.clients, size)
+        if num_values is None:
+            num_values = torch.full_like(cohort.clients, size)
         if isinstance(compressor, Uncompressed):
-            self.bytes_up += int(numbers.sum()) * next(iter(uploads.values())).element_size()
+            self.bytes_up += int(num_values.sum()) * next(iter(uploads.values())).element_size()
             return uploads
         kind = f"{_MODELS if is_recorded else _CHANGES}:{','.join(uploads)}"
         wanted = flatten(map_params(torch.sub, uploads, reference))
@@ -225,9 +225,9 @@ class RoundChannel(Channel):
         delta = wanted if residual is None else wanted + gather(residual, cohort.clients)["residual"]
         tensors = [p[0].numel() for p in uploads.values()]
         stream = key(self.dials.seed, "quantize", self.round, self.exchanges)
-        found = compressor.compress(Updates(delta, tensors, numbers, cohort.clients, stream))
+        found = compressor.compress(Updates(delta, tensors, num_values, cohort.clients, stream))
         if found is None:
-            self.bytes_up += int(numbers.sum()) * wanted.element_size()
+            self.bytes_up += int(num_values.sum()) * wanted.element_size()
             return uploads
         self.bytes_up += int(((found.bits + 7) // 8).sum())
         lengths = torch.linalg.vector_norm(wanted, dim=1)

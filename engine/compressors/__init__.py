@@ -19,8 +19,8 @@ class Updates:
     """The Deltas of A clients before they are sent."""
 
     delta: Float[Tensor, "A P"]
-    tensors: Sequence[int]  # numbers in each tensor of an upload, in order: they sum to P
-    numbers: Int[Tensor, "A"]  # numbers that each client sends, P where it sends all
+    tensors: Sequence[int]  # values in each tensor of an upload, in order: they sum to P
+    num_values: Int[Tensor, "A"]  # that each client sends, P where it sends all
     clients: Int[Tensor, "A"]
     stream: int  # key of the random choices of this exchange
 

@@ -29,4 +29,4 @@ class Cast(Compressor):
     def compress(self, updates: Updates) -> Compressed:
         delta, half = updates.delta, getattr(torch, self.options.to)
         largest = torch.finfo(half).max
-        return Compressed(delta.clamp(-largest, largest).to(half).to(delta.dtype), 16 * updates.numbers)
+        return Compressed(delta.clamp(-largest, largest).to(half).to(delta.dtype), 16 * updates.num_values)

@@ -50,7 +50,7 @@ class Qsgd(Compressor):
             updates.delta.split(list(updates.tensors), dim=1), chance.split(list(updates.tensors), dim=1), strict=True
         )
         received = torch.cat([self._quantized(v, u, levels) for v, u in pieces], dim=1)
-        bits = updates.value_bits * len(updates.tensors) + self.options.bits * updates.numbers
+        bits = updates.value_bits * len(updates.tensors) + self.options.bits * updates.num_values
         return Compressed(received, bits)
 
     def _quantized(self, v: Float[Tensor, "A p"], u: Float[Tensor, "A p"], levels: int) -> Float[Tensor, "A p"]:

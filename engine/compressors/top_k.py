@@ -43,11 +43,11 @@ class TopK(Compressor):
         return self.options.feedback
 
     def compress(self, updates: Updates) -> Compressed | None:
-        delta, numbers, device = updates.delta, updates.numbers.tolist(), updates.delta.device
+        delta, num_values, device = updates.delta, updates.num_values.tolist(), updates.delta.device
         count = delta.shape[1]
         entry = updates.value_bits + ceil(log2(max(count, 1)))
-        kept = [min(n, count, max(1, round(self.options.share * n))) for n in numbers]
-        sparse, dense = [k * entry for k in kept], [n * updates.value_bits for n in numbers]
+        kept = [min(n, count, max(1, round(self.options.share * n))) for n in num_values]
+        sparse, dense = [k * entry for k in kept], [n * updates.value_bits for n in num_values]
         if all(few >= many for few, many in zip(sparse, dense, strict=True)):
             return None
         kept = [count if few >= many else k for k, few, many in zip(kept, sparse, dense, strict=True)]

@@ -28,14 +28,14 @@ from engine.federation.clients import ClientData
 class PoissonSampling:
     """The clients, stream and step of batches whose samples are drawn independently, as sample-level privacy needs."""
 
-    numbers: tuple[int, ...]  # the clients
+    client_ids: tuple[int, ...]
     expected: tuple[int, ...]  # q_i m_i, which gradients are divided by
     stream: str
     round: int
     step: int = 0
 
     def part(self, start: int, stop: int) -> "PoissonSampling":
-        return replace(self, numbers=self.numbers[start:stop], expected=self.expected[start:stop])
+        return replace(self, client_ids=self.client_ids[start:stop], expected=self.expected[start:stop])
 
 
 _READ_AHEAD = 64  # steps
@@ -52,7 +52,7 @@ class Batch:
     weight: Float[Tensor, "A B"] | None  # 1/count (or 1/expected) on samples, 0 on padding; None: all full, 1/B
     counts: tuple[int, ...]
     rows: Int[Tensor, "A B"] | None = None  # places in the training data, padding's included; None for other samples
-    drawn: PoissonSampling | None = None
+    sampling: PoissonSampling | None = None
 
     @property
     def size(self) -> int:
@@ -72,7 +72,7 @@ class Plan:
     steps: tuple[int, ...]  # [S], descending
     is_full: bool
     augmentation: CropFlip | None = None
-    drawn: PoissonSampling | None = None
+    sampling: PoissonSampling | None = None
 
     @property
     def num_steps(self) -> int:
@@ -96,7 +96,7 @@ class Plan:
         for step in range(self.num_steps):
             counts = self.counts[0 if self.is_full else step][: self.live(step)]
             width = max(1, *counts)
-            yield len(counts), width, self.drawn is not None or min(counts) < width
+            yield len(counts), width, self.sampling is not None or min(counts) < width
 
     def live(self, step: int) -> int:
         """The number of clients that train in this step."""
@@ -109,8 +109,8 @@ class Plan:
         counts = tuple(row[start:stop] for row in self.counts[:width])
         rows = self.rows[start:stop, :width, : max(1, *map(max, counts))]
         augmentation = self.augmentation.part(start, stop) if self.augmentation else None
-        drawn = self.drawn and self.drawn.part(start, stop)
-        return replace(self, rows=rows, counts=counts, steps=steps, augmentation=augmentation, drawn=drawn)
+        sampling = self.sampling and self.sampling.part(start, stop)
+        return replace(self, rows=rows, counts=counts, steps=steps, augmentation=augmentation, sampling=sampling)
 
     def between(self, begin: int, end: int) -> "Plan":
         """Steps ``begin`` to ``end - 1``, for the clients that have any of them."""
@@ -119,9 +119,9 @@ class Plan:
         width = slice(1) if self.is_full else slice(begin, end)
         counts = tuple(row[:live] for row in self.counts[width])
         moved = self.augmentation and replace(self.augmentation, begin=self.augmentation.begin + begin)
-        drawn = self.drawn and replace(self.drawn.part(0, live), step=self.drawn.step + begin)
+        sampling = self.sampling and replace(self.sampling.part(0, live), step=self.sampling.step + begin)
         rows = self.rows[:live, width]
-        return replace(self, rows=rows, counts=counts, steps=steps, augmentation=moved, drawn=drawn)
+        return replace(self, rows=rows, counts=counts, steps=steps, augmentation=moved, sampling=sampling)
 
     def repeat(self, times: int) -> "Plan":
         """Each client ``times`` times in a row: the same batches for several models of its own."""
@@ -132,12 +132,12 @@ class Plan:
         augmentation = self.augmentation
         if augmentation is not None:
             augmentation = replace(augmentation, clients=augmentation.clients.repeat_interleave(times))
-        drawn = self.drawn
-        if drawn is not None:
-            drawn = replace(drawn, numbers=repeated(drawn.numbers), expected=repeated(drawn.expected))
+        sampling = self.sampling
+        if sampling is not None:
+            sampling = replace(sampling, client_ids=repeated(sampling.client_ids), expected=repeated(sampling.expected))
         rows, counts = self.rows.repeat_interleave(times, 0), tuple(map(repeated, self.counts))
         steps = repeated(self.steps)
-        return replace(self, rows=rows, counts=counts, steps=steps, augmentation=augmentation, drawn=drawn)
+        return replace(self, rows=rows, counts=counts, steps=steps, augmentation=augmentation, sampling=sampling)
 
     def batches(self, data: ClientData) -> Iterator[Batch]:
         """Yields one batch per step."""
@@ -163,10 +163,10 @@ class Plan:
         live = len(rows)
         counts = self.counts[0 if self.is_full else step][:live]
         width = max(1, *counts)
-        drawn = self.drawn and replace(self.drawn.part(0, live), step=self.drawn.step + step)
-        weight = _weight(counts, data) if drawn is None else _weight_of(counts, drawn.expected, width, data)
+        sampling = self.sampling and replace(self.sampling.part(0, live), step=self.sampling.step + step)
+        weight = _weight(counts, data) if sampling is None else _weight_of(counts, sampling.expected, width, data)
         x = data.pool_features(of_pool[:, :width])
-        return Batch(x, labels[:, :width], weight, counts, rows[:, :width], drawn)
+        return Batch(x, labels[:, :width], weight, counts, rows[:, :width], sampling)
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class Cohort:
 
     round: int
     clients: Int[Tensor, "S"]
-    numbers: tuple[int, ...]  # the same, for code that runs on the host
+    client_ids: tuple[int, ...]  # ``clients`` as integers on the host
     weights: Float[Tensor, "S"]  # m_i over the participants' sum
     plan: Plan
     stream: str = "batches"  # the random stream of the plan's batches
@@ -301,7 +301,7 @@ def poisson_plan(
         client, sample = is_in.nonzero(as_tuple=True)
         rows[client, step, is_in.cumsum(1)[client, sample] - 1] = sample
     of_clients = PoissonSampling(tuple(clients), tuple(expected), stream, round)
-    return Plan(rows.to(starts.device) + starts[:, None, None], tuple(counts), tuple(steps), False, drawn=of_clients)
+    return Plan(rows.to(starts.device) + starts[:, None, None], tuple(counts), tuple(steps), False, sampling=of_clients)
 
 
 def _weight_of(counts: tuple[int, ...], expected: tuple[int, ...], width: int, data: ClientData) -> Tensor:

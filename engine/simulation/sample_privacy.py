@@ -65,9 +65,9 @@ class _Rehearsed(Wrapped):
         objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> Float[Tensor, "A"]:
-        drawn = batch.drawn
-        if self.releases is not None and drawn is not None:
-            self.releases.count(drawn.numbers, drawn.stream, drawn.round, drawn.step)
+        sampling = batch.sampling
+        if self.releases is not None and sampling is not None:
+            self.releases.count(sampling.client_ids, sampling.stream, sampling.round, sampling.step)
         scale_out(out, params, alpha, beta, {})
         return next(iter(params.values())).new_zeros(batch.size)
 

@@ -359,7 +359,7 @@ class Simulation:
             unseen_arrays, unseen_scalars = self._measure_unseen()
             arrays, scalars = arrays | unseen_arrays, scalars | unseen_scalars
         clusters = diagnostics.clusters if diagnostics else None
-        participants = np.zeros(0, np.int32) if cohort is None else np.sort(np.array(cohort.numbers, np.int32))
+        participants = np.zeros(0, np.int32) if cohort is None else np.sort(np.array(cohort.client_ids, np.int32))
         return RoundResult(
             round,
             participants,
@@ -384,7 +384,7 @@ class Simulation:
         scalars["bytes_down"] = float(down + diagnostics.extra_bytes_down)
         scalars["gradient_evaluations"] = float(diagnostics.gradient_evaluations)
         loss = np.full(self.task.num_clients, np.nan, stored_dtype(self.task))
-        loss[list(cohort.numbers)] = diagnostics.train_loss.cpu().numpy()
+        loss[list(cohort.client_ids)] = diagnostics.train_loss.cpu().numpy()
         arrays = {"train_loss": loss}
         for name, value in diagnostics.values.items():
             if isinstance(value, Tensor) and value.dim():
@@ -453,7 +453,7 @@ class Simulation:
             return None
         bad = torch.nonzero(~train_loss.isfinite())
         if len(bad) and cohort is not None:
-            return f"the training loss of client {cohort.numbers[int(bad[0, 0])]} is not finite"
+            return f"the training loss of client {cohort.client_ids[int(bad[0, 0])]} is not finite"
         return None if all_finite(models) else "the server's model is not finite"
 
     def _evaluation_failed(self, values: dict[str, np.ndarray]) -> str | None:

@@ -124,7 +124,7 @@ def cohort_losses(task: Task, params: SharedParams, cohort: Cohort) -> Float[Ten
     """Mean loss of one model on all training data of each participant, in double; nothing is augmented."""
     data, clients = task.data.train, cohort.clients
     totals = torch.zeros(cohort.size, dtype=torch.float64, device=task.device)
-    total = sum(task.train_sizes[c] for c in cohort.numbers)
+    total = sum(task.train_sizes[c] for c in cohort.client_ids)
     for owner, losses in _losses(task, broadcast(params, 1), clients, total):
         totals.index_add_(0, owner, losses[:, 0])
     return totals / data.sizes[clients]

@@ -122,9 +122,9 @@ def _train_cohort(
 ) -> tuple[dict[str, Any], Float[Tensor, "S"]]:
     """The values and losses of ``for_each_client``, of one task."""
     model_bytes = task.model.num_parameters * torch.finfo(task.dtype).bits // 8
-    beside = max(0, _bytes_of_client(start) + _bytes_of_client(fixed) - model_bytes)
+    extra_bytes = max(0, _bytes_of_client(start) + _bytes_of_client(fixed) - model_bytes)
     count, begin = len(plans[0].steps), 0
-    size = even(count, chunk_size(task, plans[0], beside))
+    size = even(count, chunk_size(task, plans[0], extra_bytes))
     values = {n: _room_for(v) for n, v in start.items()}
     loss = torch.zeros(count, dtype=task.dtype, device=task.device)
     graphs = task.graphs if is_repeatable and task.backend.is_repeatable else None
@@ -153,13 +153,13 @@ def even(count: int, most: int) -> int:
     return -(-count // max(1, chunks))
 
 
-def chunk_size(task: Task, plan: Plan, beside: int = 0) -> int:
+def chunk_size(task: Task, plan: Plan, extra_bytes: int = 0) -> int:
     """Clients to train together: the backend's estimate, or less where that did not fit.
 
-    ``beside``: bytes that a client's steps use beside a model and its batch.
+    ``extra_bytes``: what the steps of a client use in addition to a model and its batch.
     """
     size = _batch_bytes(task, plan)
-    estimate = task.backend.chunk_size(task.model, size, task.device, beside)
+    estimate = task.backend.chunk_size(task.model, size, task.device, extra_bytes)
     return min(estimate, task.fitting.get(size, estimate))
 
 

@@ -32,17 +32,17 @@ def averaged(
     prototypes: Float[Tensor, "C F"],
     is_known: Bool[Tensor, "C"],
     cohort: Cohort,
-    numbers: Int[Tensor, "S"] | None = None,
+    num_values: Int[Tensor, "S"] | None = None,
 ) -> tuple[Float[Tensor, "C F"], Bool[Tensor, "C"]]:
     """The prototypes from the class means that the participants send, and for which classes there are some.
 
-    The means of a class are weighted by its samples; a class that nobody sends keeps its prototype. ``numbers`` is how
-    many numbers each participant sends, if not those of all classes.
+    The means of a class are weighted by its samples; a class that nobody sends keeps its prototype. ``num_values``: how
+    many values each participant sends, if not those of all classes.
     """
     means, counts = features.means, features.counts
     reference = prototypes.where((counts > 0)[..., None], 0)  # a class that the client lacks is not sent
     uploads, received = {"prototypes": means}, {"prototypes": reference}
-    arrived = task.channel.deliver(uploads, received, cohort, cohort.weights, numbers, is_change=False)
+    arrived = task.channel.deliver(uploads, received, cohort, cohort.weights, num_values, is_change=False)
     rows = arrived.rows
     off = (arrived.params["prototypes"] - means[rows]) * counts[rows][..., None]  # 0 for means that arrive as sent
     seen = counts[rows].sum(0)

@@ -52,7 +52,7 @@ def train(task: Task, plans: Sequence[Plan], values: Values, compute: Train, sam
 
 def _is_plain(plan: Plan) -> bool:
     """Whether its batches are rows of the training data, unchanged."""
-    return type(plan) is Plan and not plan.augmentation and not plan.drawn
+    return type(plan) is Plan and not plan.augmentation and not plan.sampling
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,7 @@ def test_batches_are_drawn_without_values() -> None:
     for stream in ("batches", "head"):
         found, expected = task.cohort_of([0, 2], 1, stream), run.task.cohort_of([0, 2], 1, stream)
         assert found.plan.rows.is_meta and found.plan.rows.shape == expected.plan.rows.shape
-        assert found.plan.counts == expected.plan.counts and found.numbers == expected.numbers
+        assert found.plan.counts == expected.plan.counts and found.client_ids == expected.client_ids
 
 
 @pytest.mark.parametrize(

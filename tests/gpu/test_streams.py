@@ -21,7 +21,7 @@ def test_cohorts_and_batches(device: str) -> None:
     found, expected = (run.task for run in (simulation("fedavg", "mlr", device), reference("fedavg", "mlr")))
     for number in (1, 2, 3):
         ours, theirs = found.cohort(number), expected.cohort(number)
-        assert ours.clients.tolist() == list(ours.numbers) == theirs.clients.tolist()
+        assert ours.clients.tolist() == list(ours.client_ids) == theirs.clients.tolist()
         assert ours.plan.rows.tolist() == theirs.plan.rows.tolist() and ours.plan.counts == theirs.plan.counts
         assert torch.equal(ours.weights.cpu(), theirs.weights)
         for a, b in zip(ours.plan.batches(found.data.train), theirs.plan.batches(expected.data.train), strict=True):

@@ -22,12 +22,12 @@ class Lossy(PlainChannel):
         reference: ClientParams | None,
         cohort: Cohort,
         weights: Tensor,
-        numbers: Tensor | None = None,
+        num_values: Tensor | None = None,
         *,
         is_change: bool = True,
-        beside: int = 0,
+        num_extra: int = 0,
     ) -> Arrived:
-        kept = [row for row, client in enumerate(cohort.numbers) if client not in self.lost]
+        kept = [row for row, client in enumerate(cohort.client_ids) if client not in self.lost]
         rows = torch.tensor(kept, dtype=torch.int64)
         return Arrived(gather(uploads, rows), rows, weights[rows] / weights[rows].sum())
 

@@ -82,7 +82,7 @@ def test_afl_rounds_follow_the_paper(average):
 def test_a_cohort_without_weight_is_averaged_equally():
     run = simulation(afl(0.1), participation=0.5)
     cohort = run.task.cohort(1)
-    outside = next(i for i in range(4) if i not in cohort.numbers)
+    outside = next(i for i in range(4) if i not in cohort.client_ids)
     weightless = type(run.state)(
         run.state.last_params, run.state.global_params, torch.eye(4, dtype=torch.float64)[outside], 0
     )

@@ -85,7 +85,7 @@ def test_rounds_equal_a_loop_over_clients_with_plain_autograd(use):
         assert results[round].scalars["diagnostics.passes"] == pytest.approx(np.mean(passed))
         share = results[round].arrays["diagnostics.share_of_global"]
         for i in range(4):
-            expected = torch.cat([p.flatten() for p in W[i].values()]).mean() if i in cohort.numbers else np.nan
+            expected = torch.cat([p.flatten() for p in W[i].values()]).mean() if i in cohort.client_ids else np.nan
             assert share[i] == pytest.approx(float(expected), nan_ok=True)
         counted |= set(passed)
     assert {0, 1, 11, 12} <= counted  # none, one, settled, and the limit
@@ -156,7 +156,7 @@ def test_absent_clients_keep_their_weights():
     before = run.state
     half = simulation("fedala", participation=0.5).task.cohort(5)
     after, _ = run.algorithm.round(before, half, run.task)
-    present, absent = half.clients, [i for i in range(4) if i not in half.numbers]
+    present, absent = half.clients, [i for i in range(4) if i not in half.client_ids]
     for n, share in after.weights.items():
         assert torch.equal(share[absent], before.weights[n][absent])
         assert not torch.equal(share[present], before.weights[n][present])

@@ -52,11 +52,11 @@ def test_rounds_equal_a_loop_over_clients_with_plain_autograd(align_steps, train
     for round in (1, 2, 3):
         cohort = task.cohort(round)
         steps = {"steps": 4} if align_steps == 4 else {}
-        extra = task.cohort_of(list(cohort.numbers), round, "align", **steps)
-        passes = task.passes(cohort.numbers, round, "fisher")
+        extra = task.cohort_of(list(cohort.client_ids), round, "align", **steps)
+        passes = task.passes(cohort.client_ids, round, "fisher")
         batches, aligning, whole = (samples_of(task, c.clients, c.plan) for c in (cohort, extra, passes))
         models, t, cost = {}, {}, cohort.plan.gradient_evaluations
-        for i in cohort.numbers:
+        for i in cohort.client_ids:
             start = own[i] | phi
             if times[i]:
                 means = class_means(own[i], *task.data.train.of_client(i))

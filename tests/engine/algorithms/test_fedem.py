@@ -145,7 +145,7 @@ def test_the_recorded_loss_is_that_of_all_components_by_their_shares():
     components = [row_of(run.state.components, k) for k in range(2)]
     cohort = run.task.cohort(1)
     _, diagnostics = run.algorithm.round(run.state, cohort, run.task)
-    for i, found in zip(cohort.numbers, diagnostics.train_loss, strict=True):
+    for i, found in zip(cohort.client_ids, diagnostics.train_loss, strict=True):
         x, y = run.task.data.train.of_client(i)
         losses = [F.cross_entropy(plain.logits(w, x), y, reduction="none") for w in components]
         expected = (shares(components, run.state.pi[i], x, y) * torch.stack(losses, 1)).sum(1).mean()

@@ -147,9 +147,9 @@ class Reference:
         task = self.run.task
         cohort = task.cohort(round)
         kept, measured = split(task, cohort.clients, self.val_share)
-        batches = steps_of(kept, kept.cohort_of(list(cohort.numbers), round))
+        batches = steps_of(kept, kept.cohort_of(list(cohort.client_ids), round))
         theta, base = list(self.theta), list(self.base)
-        for i in cohort.numbers:
+        for i in cohort.client_ids:
             start = base[i]
             if i in self.uploaded:
                 x, y = (part.numpy() for part in measured.data.train.of_client(i))
@@ -165,7 +165,7 @@ class Reference:
                         start = start + value / good * (self.theta[n] - base[i])
             base[i], theta[i] = start, reference.sgd(start, batches[i], self.lr)
         self.theta, self.base = theta, base
-        self.uploaded |= set(cohort.numbers)
+        self.uploaded |= set(cohort.client_ids)
 
 
 @pytest.mark.parametrize(

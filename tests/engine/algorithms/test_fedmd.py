@@ -54,7 +54,7 @@ def test_rounds_equal_a_loop_over_clients_with_plain_autograd(kind, momentum):
     for round in (2, 3):
         cohort, x = run.task.cohort(round), alignment_of(run, round, 6)
         state, diagnostics = run.algorithm.round(state, cohort, run.task)
-        scores = torch.stack([plain.logits(theta[i], x) for i in cohort.numbers])
+        scores = torch.stack([plain.logits(theta[i], x) for i in cohort.client_ids])
         goal = scores.mean(0)
         losses = []
         for i, batches in samples_of(run.task, cohort.clients, cohort.plan).items():
@@ -122,7 +122,7 @@ def test_a_lost_upload_does_not_count_in_the_average():
     run.state = replace(run.state, personal_params=personalized(trained("local_train", model=DNN, rounds=1)))
     cohort, x = run.task.cohort(2), alignment_of(run, 2, 6)
     state, _ = run.algorithm.round(run.state, cohort, run.task)
-    heard = [i for place, i in enumerate(cohort.numbers) if place != 1]
+    heard = [i for place, i in enumerate(cohort.client_ids) if place != 1]
     goal = torch.stack([plain.logits(row_of(run.state.personal_params, i), x) for i in heard]).mean(0)
     torch.testing.assert_close(state.consensus, goal, rtol=EXACT, atol=EXACT)
 

@@ -88,7 +88,7 @@ def test_rounds_equal_a_loop_over_clients_with_plain_autograd(known):
         cohort = task.cohort(round)
         own_batches, extra = (samples_of(task, cohort.clients, p) for p in (cohort.plan, task.plan(cohort, "head", 4)))
         fitted, bodies, found = {}, {}, {}
-        for i in cohort.numbers:
+        for i in cohort.client_ids:
             x, y = task.data.train.of_client(i)
             received = plain.hidden(phi, x)
             found[i] = statistics(received.numpy(), y.numpy())
@@ -97,16 +97,16 @@ def test_rounds_equal_a_loop_over_clients_with_plain_autograd(known):
             loss = pulled(goals) if prototypes else plain.cross_entropy
             bodies[i] = plain.descend(fitted[i], own_batches[i], loss=loss, trained=["body."])
         sums: dict[int, list[torch.Tensor]] = {}
-        for i in cohort.numbers:
+        for i in cohort.client_ids:
             x, y = task.data.train.of_client(i)
             for row, c in zip(plain.hidden(bodies[i], x), y.tolist(), strict=True):
                 sums.setdefault(c, []).append(row)
         prototypes = prototypes | {c: torch.stack(rows).mean(0) for c, rows in sums.items()}
         phi = plain.average(bodies, SIZES, "body.")
-        means, variances = ([found[i][k] for i in cohort.numbers] for k in (0, 1))
-        for place, i in enumerate(cohort.numbers):
+        means, variances = ([found[i][k] for i in cohort.client_ids] for k in (0, 1))
+        for place, i in enumerate(cohort.client_ids):
             shares = best_shares(place, means, variances)
-            heads[i] = {n: sum(a * fitted[j][n] for a, j in zip(shares, cohort.numbers, strict=True)) for n in head}
+            heads[i] = {n: sum(a * fitted[j][n] for a, j in zip(shares, cohort.client_ids, strict=True)) for n in head}
             assert results[round].arrays["diagnostics.own_share"][i] == pytest.approx(shares[place], rel=1e-8)
             assert 0 < shares[place] < 1
     assert_close(run.state.shared_params, phi, 1e-8)
@@ -175,13 +175,13 @@ def test_a_single_participant_keeps_its_head():
 def test_a_client_whose_head_is_lost_keeps_it_and_the_others_combine_theirs():
     run, alone = (simulation(FEDPAC | {"collaborate": chosen}, model=DNN) for chosen in (True, False))
     cohort = run.task.cohort(1)
-    lost, *_ = cohort.numbers
+    lost, *_ = cohort.client_ids
     found, diagnostics = run.algorithm.round(run.state, cohort, losing(run, 0).task)
     kept, _ = alone.algorithm.round(alone.state, cohort, alone.task)
     assert_equal(row_of(found.personal_params, lost), row_of(kept.personal_params, lost))
-    others = run.task.cohort_of([i for i in cohort.numbers if i != lost], 1)
+    others = run.task.cohort_of([i for i in cohort.client_ids if i != lost], 1)
     combined, _ = run.algorithm.round(run.state, others, alone.task)
-    for i in others.numbers:
+    for i in others.client_ids:
         assert_close(row_of(found.personal_params, i), row_of(combined.personal_params, i), 1e-12)
     assert bool(diagnostics.values["own_share"][lost].isnan())
 

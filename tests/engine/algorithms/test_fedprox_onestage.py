@@ -150,7 +150,7 @@ def test_the_estimate_takes_the_time_of_all_clients_and_a_round_that_of_its_coho
     rounds, seconds = list(run.rounds()), []
     for cohort in (run.task.everyone(stream="estimate", steps=5), run.task.cohort(1)):
         of_each = np.zeros(4)
-        of_each[list(cohort.numbers)] = cohort.plan.samples
+        of_each[list(cohort.client_ids)] = cohort.plan.samples
         seconds.append(of_each / rounds[0].arrays["diagnostics.speed"])
     expected = max(seconds[0].max(), (seconds[0] + seconds[1])[rounds[1].cohort].max())
     assert rounds[1].scalars["diagnostics.simulated_s"] == pytest.approx(expected)

@@ -80,7 +80,7 @@ def test_rounds_equal_a_loop_over_clients_with_plain_autograd(momentum):
     for round in (2, 3):
         cohort, x = run.task.cohort(round), alignment_of(run, round, 6)
         state, diagnostics = run.algorithm.round(state, cohort, run.task)
-        present = sorted(cohort.numbers)
+        present = sorted(cohort.client_ids)
         s = [scores_of(theta[i], x) for i in present]
         losses, moved = {}, c.clone()
         batches = samples_of(run.task, cohort.clients, cohort.plan)
@@ -99,7 +99,7 @@ def test_rounds_equal_a_loop_over_clients_with_plain_autograd(momentum):
         assert torch.equal(diagnostics.values["coefficients"], state.coefficients)
         torch.testing.assert_close(state.mean_scores, sum(s) / len(s), rtol=EXACT, atol=EXACT)
         assert_close(state.personal_params, plain.stack(theta), EXACT)
-        assert diagnostics.train_loss.tolist() == pytest.approx([losses[i] for i in cohort.numbers], rel=EXACT)
+        assert diagnostics.train_loss.tolist() == pytest.approx([losses[i] for i in cohort.client_ids], rel=EXACT)
         # Five batches of six samples by four: 4, 2, 4, 2, 4.
         assert diagnostics.gradient_evaluations == cohort.plan.gradient_evaluations + 16 * cohort.size
 
@@ -198,9 +198,9 @@ def test_a_federation_without_public_samples_is_refused():
 def test_a_client_whose_scores_are_lost_trains_alone_and_the_others_learn_as_without_it():
     run, without = losing(with_models_that_differ(KT_PFL, C), 1), with_models_that_differ(KT_PFL, C)
     cohort = run.task.cohort(2)
-    lost = cohort.numbers[1]
+    lost = cohort.client_ids[1]
     found, _ = run.algorithm.round(run.state, cohort, run.task)
-    others = [i for i in cohort.numbers if i != lost]
+    others = [i for i in cohort.client_ids if i != lost]
     expected, _ = without.algorithm.round(without.state, without.task.cohort_of(others, 2), without.task)
     for i in others:
         assert_close(row_of(found.personal_params, i), row_of(expected.personal_params, i), 1e-12)

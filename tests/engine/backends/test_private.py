@@ -40,11 +40,11 @@ def expected_sum(gradients: torch.Tensor, batch: Batch, clip: float) -> torch.Te
     return ((weight * (clip / norms).clamp(max=1))[..., None] * gradients).sum(1)
 
 
-def drawn_batch(counts: tuple[int, ...], **options) -> Batch:
+def sampled_batch(counts: tuple[int, ...], **options) -> Batch:
     """A batch with the sizes that were expected, as a round would draw it."""
     batch = batch_of(counts, **options)
     return dataclasses.replace(
-        batch, rows=batch.y, drawn=PoissonSampling((4, 1, 7)[: len(counts)], counts, "batches", 1)
+        batch, rows=batch.y, sampling=PoissonSampling((4, 1, 7)[: len(counts)], counts, "batches", 1)
     )
 
 
@@ -97,7 +97,7 @@ def scaled(model, params, features, y, weight, extras):
 
 def test_an_objective_is_clipped_by_sample_and_its_l2_term_comes_after():
     model = model_of("dnn", hidden=4)
-    params, batch, clip = stacked(model, 2), drawn_batch((4, 2)), 0.4
+    params, batch, clip = stacked(model, 2), sampled_batch((4, 2)), 0.4
     extras = {"scale": torch.tensor([2.0, 0.5], dtype=torch.float64)}
     gradients = extras["scale"][:, None, None] * gradients_by_sample(model, params, batch, model.names)
     expected = expected_sum(gradients, batch, clip)
@@ -113,7 +113,7 @@ def test_an_objective_is_clipped_by_sample_and_its_l2_term_comes_after():
 @pytest.mark.parametrize("options", [{}, {"l2": 0.3}])
 def test_without_noise_and_with_a_large_norm_a_step_is_plain_sgd(backend, options):
     model = model_of("mlr", **options)
-    params, batch = stacked(model, 3), drawn_batch((5, 3, 1))
+    params, batch = stacked(model, 3), sampled_batch((5, 3, 1))
     plain, stepped = clone(params), clone(params)
     loss = choose_backend(backend, model, CPU).accumulate(plain, plain, batch, -0.1, 0.9)
     found = private(model, 1e300, backend=backend).accumulate(stepped, stepped, batch, -0.1, 0.9)
@@ -144,14 +144,14 @@ def noise_of(backend: Private, model: Model, batch: Batch) -> torch.Tensor:
 
 def test_noise_has_the_standard_deviation_z_C_over_the_expected_size():
     model = model_of("mlr", shape=(4000,))
-    found = noise_of(private(model, clip=0.5, noise=3.0), model, drawn_batch((5, 2), shape=(4000,)))
+    found = noise_of(private(model, clip=0.5, noise=3.0), model, sampled_batch((5, 2), shape=(4000,)))
     assert found.std(1).tolist() == pytest.approx([3 * 0.5 / 5, 3 * 0.5 / 2], rel=0.03)
     assert abs(float(torch.corrcoef(found)[0, 1])) < 0.05 and found.mean().abs() < 0.02
 
 
 def test_an_empty_batch_is_noise_alone():
     model = model_of("mlr")
-    batch = drawn_batch((3, 3))
+    batch = sampled_batch((3, 3))
     batch = dataclasses.replace(batch, weight=torch.zeros(2, 3, dtype=torch.float64), counts=(0, 0))
     made = private(model, noise=1.0)
     params, out = stacked(model, 2), {n: torch.empty_like(p) for n, p in stacked(model, 2).items()}
@@ -161,11 +161,11 @@ def test_an_empty_batch_is_noise_alone():
 
 
 def test_noise_is_that_of_the_client_its_release_and_the_seed_for_any_backend_and_chunk():
-    model, batch = model_of("mlr"), drawn_batch((3, 3, 3))
+    model, batch = model_of("mlr"), sampled_batch((3, 3, 3))
     together = noise_of(private(model, noise=1.0, backend="fused"), model, batch)
     assert torch.allclose(noise_of(private(model, noise=1.0, backend="loop"), model, batch), together)
     x, y = batch.x[1:2], batch.y[1:2]
-    alone = Batch(x, y, None, (3,), rows=y, drawn=batch.drawn.part(1, 2))
+    alone = Batch(x, y, None, (3,), rows=y, sampling=batch.sampling.part(1, 2))
     made = private(model, noise=1.0)
     assert torch.allclose(noise_of(made, model, alone)[0], together[1])
     again = noise_of(made, model, alone)[0]
@@ -192,7 +192,7 @@ def test_batches_that_were_not_drawn_sample_by_sample_are_refused():
 
 
 def test_inner_steps_are_releases_from_the_same_batch():
-    model, batch = model_of("mlr"), drawn_batch((3, 2))
+    model, batch = model_of("mlr"), sampled_batch((3, 2))
     made, params = private(model), stacked(model, 2)
     made.proximal_steps(clone(params), params, batch, 0.1, 1.0, 5)
     assert made.releases.made == {4: 5, 1: 5}

@@ -31,7 +31,7 @@ def trained(times=1, **options) -> Clock:
 
 
 def by_client(values: np.ndarray) -> list:
-    return values[np.argsort(COHORT.numbers)].tolist()
+    return values[np.argsort(COHORT.client_ids)].tolist()
 
 
 NOTHING = np.zeros(4)
@@ -139,7 +139,7 @@ def two_cohorts(second: list[int], **options) -> tuple[Clock, Cohort]:
 def test_clients_take_the_time_of_the_trainings_that_they_take_part_in():
     for second, seconds, duration in (([0, 3], [2, 2.5], 4), ([0, 2], [2, 8], 8)):  # client 2 takes 4 for the first one
         found, few = two_cohorts(second)
-        assert dict(zip(few.numbers, found.seconds(few), strict=True)) == dict(zip(second, seconds, strict=True))
+        assert dict(zip(few.client_ids, found.seconds(few), strict=True)) == dict(zip(second, seconds, strict=True))
         assert found.duration(few) == duration
 
 
@@ -157,7 +157,7 @@ def test_training_without_a_message_is_charged_to_the_clients_that_trained():
     assert not found.values(COHORT)["arrived"].any() and found.duration(COHORT) == 4
     found.count(few.plan.gradient_evaluations)
     assert found.arrives(few, np.zeros(2)).all() and found.messages == 1
-    assert dict(zip(few.numbers, found.seconds(few), strict=True)) == {0: 2, 3: 2.5} and found.duration(few) == 4
+    assert dict(zip(few.client_ids, found.seconds(few), strict=True)) == {0: 2, 3: 2.5} and found.duration(few) == 4
 
 
 def test_training_after_the_last_message_takes_time():
@@ -181,7 +181,7 @@ def test_weights_of_uploads_in_time_sum_to_one_again():
     channel = RoundChannel(Dials(0, 4), ChannelState(), 1, clock=trained(deadline_s=2.0))
     uploads = {"w": torch.arange(4, dtype=torch.float64)[:, None]}
     arrived = channel.deliver(uploads, {"w": torch.zeros(4, 1)}, COHORT, COHORT.weights)
-    assert [COHORT.numbers[row] for row in arrived.rows] == [c for c in COHORT.numbers if c != 2]
+    assert [COHORT.client_ids[row] for row in arrived.rows] == [c for c in COHORT.client_ids if c != 2]
     kept = COHORT.weights[arrived.rows]
     assert arrived.weights.tolist() == pytest.approx((kept / kept.sum()).tolist())
     nothing = channel.deliver(uploads, {"w": torch.zeros(4, 1)}, COHORT, torch.zeros(4, dtype=torch.float64))
@@ -190,8 +190,8 @@ def test_weights_of_uploads_in_time_sum_to_one_again():
 
 def test_only_what_a_client_sends_takes_its_time():
     channel = RoundChannel(Dials(0, 4), ChannelState(), 1, clock=clock(compute_s=0, up_mbit=8e-6))
-    numbers = torch.tensor([0, 1, 2, 3])
-    channel.deliver({"w": torch.zeros(4, 9)}, {"w": torch.zeros(4, 9)}, COHORT, COHORT.weights, numbers)
+    num_values = torch.tensor([0, 1, 2, 3])
+    channel.deliver({"w": torch.zeros(4, 9)}, {"w": torch.zeros(4, 9)}, COHORT, COHORT.weights, num_values)
     assert channel.clock.seconds(COHORT).tolist() == pytest.approx([0, 4, 8, 12])
 
 

@@ -37,7 +37,7 @@ def test_what_was_sent_and_what_is_left_are_all_updates_of_a_client():
     state, sent, wanted = ChannelState(), torch.zeros(4, 3), torch.zeros(4, 3)
     zero = {"w": torch.zeros(2, 3)}
     for cohort, rows in zip(cohorts, ([[1.0, -3.0, 2.0], [5.0, 1.0, 1.0]], [[0.0] * 3, [4.0, 0.0, 0.0]]), strict=True):
-        at = {client: row for row, client in enumerate(cohort.numbers)}
+        at = {client: row for row, client in enumerate(cohort.client_ids)}
         delta = torch.tensor(rows)
         channel = RoundChannel(dials, state, cohort.round)
         arrived = channel.deliver({"w": delta}, zero, cohort, cohort.uniform)

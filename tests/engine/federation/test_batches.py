@@ -131,11 +131,11 @@ def test_a_plan_knows_the_shapes_of_its_batches(training):
 def test_a_pass_takes_a_share_of_the_batches_of_one_permutation():
     task = simulation("fedavg").task  # batches of 4 of 6, 9, 4 and 7 samples: 2, 3, 1 and 2 a pass
     whole, part = (task.passes([3, 2, 1, 0], 5, "a pass", share) for share in (1.0, 0.5))
-    assert whole.numbers == (1, 0, 3, 2) and whole.plan.steps == (3, 2, 2, 1)
-    assert part.numbers == (1, 0, 2, 3) and part.plan.steps == (2, 1, 1, 1)
+    assert whole.client_ids == (1, 0, 3, 2) and whole.plan.steps == (3, 2, 2, 1)
+    assert part.client_ids == (1, 0, 2, 3) and part.plan.steps == (2, 1, 1, 1)
     assert whole.plan.gradient_evaluations == sum(SIZES)
-    for s, client in enumerate(part.numbers):
-        place = whole.numbers.index(client)
+    for s, client in enumerate(part.client_ids):
+        place = whole.client_ids.index(client)
         assert all(rows_of(part.plan, s, t) == rows_of(whole.plan, place, t) for t in range(part.plan.steps[s]))
 
 

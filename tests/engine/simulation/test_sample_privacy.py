@@ -44,7 +44,7 @@ def plan_of(sizes: tuple[int, ...], steps: int, batch_size: int = 4, seed: int =
 
 def test_a_batch_takes_each_sample_independently_with_the_same_chance():
     task, plan = plan_of((10, 4, 40), 200)
-    counts = np.array(plan.counts)[:, np.argsort(task.cohort(1).numbers)]
+    counts = np.array(plan.counts)[:, np.argsort(task.cohort(1).client_ids)]
     assert counts.mean(0).tolist() == pytest.approx([4, 4, 4], rel=0.12)
     assert counts[:, 0].var() == pytest.approx(10 * 0.4 * 0.6, rel=0.3) and (counts[:, 1] == 4).all()
     batches = [b.rows[0, : b.counts[0]].tolist() for b in plan.batches(task.data.train)]
@@ -65,7 +65,7 @@ def test_weights_are_one_over_the_expected_size_and_empty_batches_exist():
 def test_batches_depend_on_the_client_alone():
     task, plan = plan_of((6, 9, 4, 7), 5)
     alone = task.cohort_of([1], 1).plan
-    place = task.cohort(1).numbers.index(1)
+    place = task.cohort(1).client_ids.index(1)
     for step, count in enumerate(counts[place] for counts in plan.counts):
         assert alone.counts[step] == (count,)
         assert alone.rows[0, step, :count].tolist() == plan.rows[place, step, :count].tolist()

@@ -151,7 +151,7 @@ def test_a_clock_runs_by_the_slowest_client_and_counts_two_models_twice():
 def test_the_consensus_of_feddbe_takes_the_time_of_all_clients_and_a_round_that_of_its_cohort():
     run, rounds = finished("feddbe", {"compute_s": 1.0}, model=SPLIT, participation=0.5, batch_size=4)
     everyone, once = run.task.cohort_of([*range(8)], 0), np.zeros(8)
-    once[list(everyone.numbers)] = everyone.plan.samples
+    once[list(everyone.client_ids)] = everyone.plan.samples
     once /= rounds[0].arrays["diagnostics.speed"]
     first, second = (once[r.cohort].max() for r in rounds[1:])
     expected = max(once.max(), 2 * first)
