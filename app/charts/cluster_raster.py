@@ -17,9 +17,12 @@ from sklearn.metrics import adjusted_rand_score
 from app.charts.plot.annotations import annotate
 from app.charts.plot.palette import base_layout, cluster_colors, ground, translucent
 from app.data.thinning import evenly
+from app.data.true_contexts import are_groups
 from app.wording import plural
 
 MAX_ROUNDS, MAX_CLIENTS, MAX_LETTERS = 300, 200, 60
+RASTER = 0.7  # of the height of the figure
+LABEL_PX = 15  # from one number of a context to the next
 VEIL = 0.75  # over clients that are not chosen
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -28,7 +31,7 @@ def data(rounds: np.ndarray, labels: np.ndarray, contexts: np.ndarray | None = N
     """Rounds [R], labels [R, N], true contexts [N] -> [round, client, row, cluster, letter, moved, context, ari].
 
     ``row`` orders clients by final cluster, then by true context; ``moved`` compares with the previous stored round;
-    ``ari`` is the adjusted Rand index of the round's clusters against the contexts, NaN where those are not known.
+    ``ari`` is the adjusted Rand index of the round's clusters against the contexts, NaN where those are no groups.
     """
     stable = match_rounds(labels)
     num_clients = labels.shape[1]
@@ -36,7 +39,7 @@ def data(rounds: np.ndarray, labels: np.ndarray, contexts: np.ndarray | None = N
     row = np.empty(num_clients, int)
     row[np.lexsort((np.arange(num_clients), truth, stable[-1]))] = np.arange(num_clients)
     moved = np.vstack([np.zeros((1, num_clients), bool), stable[1:] != stable[:-1]])
-    ari = np.full(len(rounds), np.nan) if contexts is None else _agreement(truth, stable)
+    ari = _agreement(truth, stable) if are_groups(contexts) else np.full(len(rounds), np.nan)
     return pd.DataFrame(
         {
             "round": np.repeat(rounds, num_clients),
@@ -98,9 +101,9 @@ def finding(df: pd.DataFrame) -> str:
 
 
 def figure(df: pd.DataFrame, at: int | None = None, chosen: Sequence[int] = ()) -> go.Figure:
-    """The raster: a letter where a client joins a cluster, the final clusters named on the right, moves below.
+    """The raster: a letter where clients join a cluster, the final clusters named on the right, moves below.
 
-    If the true contexts are known, their numbers are on the left. Round ``at`` is marked. If clients are ``chosen``,
+    If the true contexts are groups, their numbers are on the left. Round ``at`` is marked. If clients are ``chosen``,
     the others fade.
     """
     num_clusters, num_clients = int(df["cluster"].max()) + 1, df["client"].nunique()
@@ -198,13 +201,18 @@ def _name_groups(fig: go.Figure, grid: pd.DataFrame, sizes: pd.Series, num_clust
 
 
 def _name_contexts(fig: go.Figure, df: pd.DataFrame, client_of: pd.Series) -> None:
-    """``2`` next to the rows of neighboring clients of true context 2; in a high raster only for large groups."""
-    truth = df.drop_duplicates("client").set_index("client")["context"].loc[client_of].to_numpy()
-    if (truth < 0).all():
+    """``2`` next to the rows of neighboring clients of true context 2, for as many groups as fit, the largest first."""
+    if df["ari"].isna().all():
         return
+    truth = df.drop_duplicates("client").set_index("client")["context"].loc[client_of].to_numpy()
     begins = np.flatnonzero(np.diff(truth, prepend=truth[0] - 1))
-    ends = [*begins[1:], len(truth)]
-    fits = [(b, e) for b, e in zip(begins, ends, strict=True) if e - b >= len(truth) / MAX_LETTERS]
+    groups = sorted(zip(begins, [*begins[1:], len(truth)], strict=True), key=lambda group: group[0] - group[1])
+    room = LABEL_PX * len(truth) / (RASTER * (fig.layout.height - fig.layout.margin.t - fig.layout.margin.b))
+    fits: list[tuple[int, int]] = []
+    for begin, end in groups:
+        if all(abs(begin + end - b - e) / 2 >= room for b, e in fits):
+            fits.append((begin, end))
+    fits.sort()
     fig.update_yaxes(
         title_text="clients, by final cluster; numbers: true contexts",
         showticklabels=True,
@@ -259,10 +267,12 @@ def _joined(clients: np.ndarray, letters: np.ndarray) -> np.ndarray:
 
 
 def _starts(clusters: np.ndarray, letters: np.ndarray) -> np.ndarray:
-    """Letters where a row begins or changes, else empty."""
+    """Letters where a row begins or changes, else empty; one for neighboring rows that change alike."""
     begins = np.ones(clusters.shape, bool)
     begins[:, 1:] = clusters[:, 1:] != clusters[:, :-1]
-    return np.where(begins, letters, "")
+    is_repeated = np.zeros(clusters.shape, bool)
+    is_repeated[1:] = begins[:-1] & (clusters[1:] == clusters[:-1])
+    return np.where(begins & ~is_repeated, letters, "")
 
 
 def _by_size(labels: np.ndarray) -> np.ndarray:

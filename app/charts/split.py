@@ -10,6 +10,7 @@ from plotly.subplots import make_subplots
 
 from app.charts.plot.palette import base_layout, cluster_colors, ground, translucent
 from app.data.thinning import MAX_MARKS, quantile_note, quantiles
+from app.data.true_contexts import are_groups
 from app.wording import plural
 
 BUBBLES = 60  # clients; more are drawn as a heat map
@@ -81,8 +82,8 @@ def sentence(df: pd.DataFrame) -> str:
     classes = [c for c in df.columns if c.startswith("class ")]
     held = (df[classes] > 0).sum(axis=1)
     sizes = df[["train", "val", "test"]].sum(axis=1)
-    known = df["context"].dropna().nunique()
-    contexts = f", in {plural(known, 'true context')}" if 0 < known < len(df) / 2 else ""
+    known = _known_contexts(df)
+    contexts = f", in {plural(len(known), 'true context')}" if known else ""
     samples = plural(int(sizes.max()), "sample") if sizes.min() == sizes.max() else f"{_span(sizes)} samples"
     of = plural(len(classes), "class", "classes")
     return f"{plural(len(df), 'client')} with {samples} and {_span(held)} of {of} each{contexts}."
@@ -108,7 +109,7 @@ def _bubbles(fig: go.Figure, df: pd.DataFrame, counts: np.ndarray) -> None:
     y, x = np.nonzero(counts)
     values = counts[y, x]
     largest = values.max() if len(values) else 1.0
-    context = df["context"].to_numpy()[x]
+    context = df["context"].to_numpy()[x] if _known_contexts(df) else np.full(len(x), None)
     color = _context_colors(df)
     fig.add_trace(
         go.Scatter(
@@ -156,8 +157,13 @@ def _context_colors(df: pd.DataFrame) -> dict[int, str]:
 
 
 def _shown_contexts(df: pd.DataFrame) -> list[int]:
-    known = sorted(df["context"].dropna().unique())
-    return known if len(known) <= min(COLORS, len(df) - 1) else []
+    known = _known_contexts(df)
+    return known if len(known) <= COLORS else []
+
+
+def _known_contexts(df: pd.DataFrame) -> list[int]:
+    known = df["context"].dropna()
+    return sorted(known.unique()) if are_groups(known.to_numpy()) else []
 
 
 def _axis_title(df: pd.DataFrame) -> str:

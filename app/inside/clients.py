@@ -15,6 +15,7 @@ from app.components import page, terms
 from app.data.averages import malicious_of
 from app.data.column_heads import Head, Heads, in_percent
 from app.data.glossary import definition
+from app.data.true_contexts import are_groups
 from app.inside import client
 from app.inside.tab import Tab
 from app.inside.view import REFERENCES, RunView, at_round
@@ -120,7 +121,7 @@ def listing(view: RunView, now: np.ndarray) -> None:
     key = f"{KEY}_{view.client}"
     st.subheader("All clients", anchor=False)
     st.dataframe(
-        table,
+        table if are_groups(view.partition.get("contexts")) else table.drop(columns="context", errors="ignore"),
         hide_index=True,
         key=key,
         placeholder=MISSING,

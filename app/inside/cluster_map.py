@@ -7,6 +7,7 @@ from app.charts import client_map
 from app.charts.plot.palette import is_presenting
 from app.components import page
 from app.data import queries
+from app.data.true_contexts import are_groups
 from app.inside.analysis import findings
 from app.inside.view import RunView
 from app.state import url_state, widgets
@@ -38,15 +39,16 @@ def drawn(view: RunView, cells: pd.DataFrame, found: Findings) -> None:
     table = client_map.data(found.arrays, cells, contexts, view.malicious)
     by, trails = "cluster" if len(cells) else "context", False
     with st.container(horizontal=True, vertical_alignment="bottom", key="map_controls"):
-        if len(cells) and contexts is not None:
+        if len(cells) and are_groups(contexts):
             by = widgets.switch("Groups", {"cluster": "Clusters", "context": "True contexts"}, "by", "cluster")
         if not is_presenting():
             trails = widgets.switch("Trails", TRAILS, "trails", "off") == "on"
+    drawn_table = table if are_groups(contexts) else table.assign(context="")
     centers = client_map.shared(found.arrays, table)
     page.finding_chart(
-        client_map.figure(table, centers, found.arrays, by=by, at=view.round, trails=trails),
+        client_map.figure(drawn_table, centers, found.arrays, by=by, at=view.round, trails=trails),
         table,
-        client_map.finding(table, found.arrays, by=by, at=view.round),
+        client_map.finding(drawn_table, found.arrays, by=by, at=view.round),
         key="client_map",
         name="client-map",
         title="Personalized models in one plane",

@@ -19,6 +19,7 @@ from app.charts import (
 from app.charts.plot import figure_cache
 from app.components import page, terms
 from app.data import queries
+from app.data.true_contexts import are_groups
 from app.inside import cluster_number
 from app.inside.cluster_map import clients_on_a_map
 from app.inside.cluster_splits import splitting
@@ -30,8 +31,8 @@ STEPS = {"round": "previous round", "evaluated": "previous evaluated round", "fi
 
 
 def applies(view: RunView) -> bool:
-    """Whether the method has clusters, or the data has contexts that a map of the clients may show."""
-    return bool(len(queries.clusters(view.run.id)[0])) or view.partition.get("contexts") is not None
+    """Whether the method has clusters, or the data has groups of clients that a map may show."""
+    return bool(len(queries.clusters(view.run.id)[0])) or are_groups(view.partition.get("contexts"))
 
 
 def panel(view: RunView) -> None:
@@ -116,7 +117,11 @@ def agreement(view: RunView, cells: pd.DataFrame) -> None:
     if found.empty:
         st.header("Cluster sizes", anchor=False)
         sizes(view, cells)
-        terms.caption("The true contexts of these clients are unknown, so the clusters cannot be compared with them.")
+        if view.partition.get("contexts") is None:
+            why = "The true contexts of these clients are unknown, so the clusters cannot be compared with them."
+        else:
+            why = "Nearly every client has its own context, so there are no true groups to compare the clusters with."
+        terms.caption(why)
         return
     st.header("Do they match the true contexts?", anchor=False)
     left, right = st.columns(2)

@@ -206,6 +206,30 @@ def test_the_raster_marks_the_round_and_labels_true_contexts() -> None:
     assert cluster_raster.figure(cluster_raster.data(ROUNDS, LABELS)).layout.yaxis.ticktext is None
 
 
+def test_contexts_of_which_nearly_every_client_has_its_own_are_not_compared_with_clusters() -> None:
+    own = cluster_raster.data(ROUNDS, LABELS, np.array([0, 1, 2, 3, 3]))
+    assert own["context"].tolist()[:5] == [0, 1, 2, 3, 3]
+    assert cluster_agreement.data(own).empty and "Rand" not in cluster_raster.finding(own)
+    assert cluster_raster.figure(own).layout.yaxis.ticktext is None
+    assert "adjusted Rand index with the true contexts 1.00" in cluster_raster.finding(cells())
+
+
+def test_in_a_high_raster_only_as_many_contexts_are_numbered_as_fit() -> None:
+    contexts = np.repeat(np.arange(20), 2)
+    contexts[:6] = 0
+    fig = cluster_raster.figure(cluster_raster.data(np.array([1]), np.zeros((1, 40), int), contexts))
+    assert np.diff(fig.layout.yaxis.tickvals).min() >= 2
+    assert "0" in fig.layout.yaxis.ticktext, "the largest group"
+    few = cluster_raster.figure(cluster_raster.data(np.array([1]), np.zeros((1, 40), int), np.repeat(np.arange(4), 10)))
+    assert list(few.layout.yaxis.ticktext) == ["0", "1", "2", "3"]
+
+
+def test_neighboring_clients_that_join_a_cluster_together_share_a_letter() -> None:
+    drawn = cluster_raster.figure(cells()).data[0]
+    assert drawn.z.tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 0], [1, 1, 1], [1, 1, 1]]
+    assert drawn.text.tolist() == [["B", "A", ""], ["A", "", ""], ["", "", ""], ["B", "", ""], ["", "", ""]]
+
+
 def cgpfl(name: str, participation: float = 1.0, **options: object) -> list[RoundResult]:
     """The rounds of a tiny run. With partial participation a client moves when it first participates."""
     raw = {

@@ -326,6 +326,15 @@ def test_the_table_has_true_contexts_by_number() -> None:
     assert client_rows({"contexts": [1, 0]}, np.array([0.5, 0.6]), {})["context"].tolist() == [1, 0]
 
 
+@pytest.mark.slow
+def test_contexts_are_not_shown_if_each_client_has_its_own_but_their_file_is_unchanged(read_store: Store) -> None:
+    (run,) = read_store.queue.runs(run_ids=[DITTO])
+    assert run.partition is not None and run.partition["contexts"] == list(range(10))
+    page = opened(id=DITTO)
+    assert "context" not in page.dataframe[0].value
+    assert "Clusters" not in tabs(page), "a map by context would have a group for each client"
+
+
 def test_a_queued_run_shows_its_configuration_and_status(filled_store: Store) -> None:
     run = filled_store.queue.rerun([DITTO])[0]
     page = opened(id=run.id)

@@ -57,6 +57,12 @@ def test_true_contexts_have_numbers_and_colors():
     assert figure.layout.xaxis2.title.text == "client, colored by true context (0 to 1)"
 
 
+def test_contexts_of_which_each_client_has_its_own_are_not_named():
+    own = split.data(PARTITION | {"contexts": (1, 0)})
+    assert {about for _, about in split.figure(own).data[-1].customdata} == {""}
+    assert "context" not in split.sentence(own)
+
+
 def test_many_clients_are_a_heat_map():
     n = split.BUBBLES + 1
     many = {
