@@ -7,6 +7,7 @@ import streamlit as st
 
 from app.data import queries
 from app.data.comparison import Method, methods_of
+from app.data.own_first import own_or_examples
 from app.state import url_state, widgets
 from app.wording import plural
 from storage import ExperimentRecord, RunRecord
@@ -41,8 +42,8 @@ def unnamed(runs: Sequence[RunRecord]) -> list[RunRecord]:
 
 
 def newest(runs: Sequence[RunRecord]) -> set[int]:
-    """The newest experiment with two methods that are done, else with two, else all experiments."""
-    groups = _by_experiment(runs)
+    """The newest experiment with two methods that are done, else with two, else all; examples if nothing else."""
+    groups = _by_experiment(own_or_examples(runs))
     for counts in (lambda run: run.status == "done", lambda run: True):
         for experiment_id, own in groups.items():
             if len({run.label for run in own if counts(run)}) > 1:

@@ -96,12 +96,19 @@ def tags_of(run: RunRecord) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*run.tags, *run.experiment_tags)))
 
 
+def _origin(run: RunRecord) -> str:
+    """Tells experiments of one name apart that were computed here, imported, or shipped."""
+    if run.example:
+        return " (example)"
+    return " (imported)" if (run.provenance or {}).get("imported") else ""
+
+
 def _row(run: RunRecord) -> dict[str, object]:
     last, best = summary_at(run.summary, "personalized"), summary_at(run.summary, "personalized", "best")
     dataset = dataset_of(run)
     return {
         "run": run.id,
-        "experiment": run.experiment_name + (" (example)" if run.example else ""),
+        "experiment": run.experiment_name + _origin(run),
         "method": method_name(run.label, run.algorithm),
         "seed": run.seed,
         "status": wording.STATUS.get(run.status, run.status),

@@ -26,11 +26,12 @@ class Offer:
 
 @dataclass(frozen=True)
 class Notice:
-    """A sentence in Markdown, and follow-up actions."""
+    """A sentence in Markdown, and follow-up actions. ``problems``: what did not work, beside what did."""
 
     text: str
     kind: Kind = "success"
     offers: tuple[Offer, ...] = ()
+    problems: str = ""
 
 
 def attempt(what: Callable[..., Notice], *arguments: Any) -> None:
@@ -55,6 +56,8 @@ def bar() -> None:
     notice = st.session_state.get(KEY)
     if notice is None:
         return
+    if notice.problems:
+        st.error(notice.problems)
     with st.container(key="library_notice", horizontal=True, vertical_alignment="center"):
         {"success": st.success, "info": st.info, "error": st.error}[notice.kind](notice.text)
         for i, offer in enumerate(notice.offers):

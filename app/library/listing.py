@@ -1,6 +1,6 @@
 """The table of the runs that match the filters. Selected rows select their runs."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pandas as pd
@@ -25,17 +25,25 @@ def panel(passing: Sequence[RunRecord], of: int) -> list[int]:
     with st.container(horizontal=True, vertical_alignment="bottom", key="library_order"):
         group = widgets.pick("Group by", run_table.GROUPS, "group", "none")
         sort = widgets.pick("Sort by", run_table.SORTS, "sort", "newest")
+        examples = {run.id for run in passing if run.example} if sort == "newest" else set[int]()
         found = f"{wording.plural(len(passing), 'run')}" + (f" of {wording.count(of)}" if of > len(passing) else "")
-        st.caption(found)
+        are_both = 0 < len(examples) < len(passing)
+        st.caption(f"{found}; {wording.plural(len(examples), 'example')} at the end" if are_both else found)
     if not passing:
         nothing(of)
         return []
-    table = run_table.ordered(run_table.data(passing), sort)
+    table = examples_last(run_table.ordered(run_table.data(passing), sort), examples)
     if group != "none":
         table = run_table.grouped(table, group, sort)
     table = paged(table)
     rows(table, f"{group}.{sort}")
     return [run_id for ids in table["runs"] for run_id in ids]
+
+
+def examples_last(table: pd.DataFrame, examples: Collection[int]) -> pd.DataFrame:
+    """Moves the rows of these runs to the end: loading an example does not push away the reader's own runs."""
+    is_example = table["run"].isin(examples)
+    return pd.concat([table[~is_example], table[is_example]], ignore_index=True)
 
 
 def nothing(of: int) -> None:

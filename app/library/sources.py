@@ -12,6 +12,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from app import wording
 from app.access import permits
 from app.actions import exchange
+from app.data import queries
 from app.library import flash
 from app.library.file_kinds import what_else
 from app.library.flash import Notice, attempt
@@ -82,13 +83,22 @@ def load_examples() -> Notice:
 def _summary(found: Sequence[Imported], problems: Sequence[str]) -> Notice:
     notes = [note for each in found for note in each.notes]
     new = [(e.name, len(each.new_runs[e.id])) for each in found for e in each.experiments]
-    return outcome(new, sum(len(each.known) for each in found), [*problems, *notes])
+    return outcome(new, sum(len(each.known) for each in found), [*problems, *notes], _copies(found))
 
 
-def outcome(new: Sequence[tuple[str, int]], known: int = 0, problems: Sequence[str] = ()) -> Notice:
+def _copies(found: Sequence[Imported]) -> list[str]:
+    """The names of imported experiments that others have, too."""
+    names = {experiment.id: experiment.name for each in found for experiment in each.experiments}
+    others = {e.name for e in queries.experiments(include_archived=True) if e.id not in names}
+    return [name for name in dict.fromkeys(names.values()) if name in others]
+
+
+def outcome(
+    new: Sequence[tuple[str, int]], known: int = 0, problems: Sequence[str] = (), copies: Sequence[str] = ()
+) -> Notice:
     """A summary of what was imported, what already existed, and the problems with the rest.
 
-    ``new``: (name, number of new runs) of each experiment.
+    ``new``: (name, number of new runs) of each experiment; ``copies``: the names that another experiment has, too.
     """
     sentences = []
     if new:
@@ -97,11 +107,20 @@ def outcome(new: Sequence[tuple[str, int]], known: int = 0, problems: Sequence[s
             num_runs[name] += runs
         several = wording.names(f"“{name}” ({wording.plural(runs, 'run')})" for name, runs in num_runs.items())
         sentences.append(f"Imported {several}.")
+        if copies:
+            which = wording.names(f"“{name}”" for name in copies)
+            sentences.append(
+                f"An experiment named {which} existed already; the new one is marked (imported)."
+                if len(copies) == 1
+                else f"Experiments named {which} existed already; the new ones are marked (imported)."
+            )
         if known:
             sentences.append(f"{wording.plural(known, 'run was', 'runs were')} already imported.")
     elif not problems:
         sentences.append("Everything was already imported." if known else "The file has no runs.")
-    return Notice(wording.lines([*problems, *sentences]), "error" if problems else "success")
+    if not sentences:
+        return Notice(wording.lines(problems), "error")
+    return Notice(wording.lines(sentences), problems=wording.lines(problems))
 
 
 def _show_progress(bar: DeltaGenerator, name: str, file: int, files: int, number: int, of: int) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from app.data import queries
+from app.data.own_first import own_or_examples
 from app.state import url_state
 from app.state.choice import Choice
 from app.study.study import Study
@@ -18,17 +19,22 @@ def studies() -> list[ExperimentRecord]:
 
 
 def named(found: Sequence[ExperimentRecord]) -> ExperimentRecord | None:
-    """``?experiment=5``, also if it is archived; else the newest of ``found``."""
+    """``?experiment=5``, also if it is archived; else the newest of ``found``, an example if there are no others."""
     for experiment_id in url_state.ids("experiment"):
         experiment = queries.experiment(experiment_id)
         if experiment is not None and experiment.config.get("tune") is not None:
             return experiment
-    return found[0] if found else None
+    return newest(found)
+
+
+def newest(found: Sequence[ExperimentRecord]) -> ExperimentRecord | None:
+    own = own_or_examples(found)
+    return own[0] if own else None
 
 
 def control(found: Sequence[ExperimentRecord], shown: ExperimentRecord) -> Choice:
     titles = {str(one.id): one.name for one in [shown, *found]}
-    return Choice("Study", titles, "experiment", str(found[0].id if found else shown.id))
+    return Choice("Study", titles, "experiment", str((newest(found) or shown).id))
 
 
 def study_of(experiment: ExperimentRecord) -> Study:

@@ -6,6 +6,7 @@ from app.charts.plot.palette import is_presenting
 from app.components import page
 from app.components.examples import examples_button
 from app.data import queries
+from app.data.own_first import own_or_examples
 from app.data.pulse import silences
 from app.data.thinning import evenly
 from app.inside import chooser
@@ -54,7 +55,9 @@ def chosen() -> RunRecord | None:
 
 
 def newest() -> RunRecord | None:
-    return next((run for run in queries.runs(newest_first=True) if run.round >= 0), None)
+    """Of an example only if there are no others."""
+    found = own_or_examples([run for run in queries.runs(newest_first=True) if run.round >= 0])
+    return found[0] if found else None
 
 
 def nothing_here() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from app.actions import exchange
+from app.compare.selection import newest
 from app.library import sources
 from app.library.export import IF_IT_FAILS
 from app.library.file_kinds import what_else
@@ -23,6 +24,7 @@ from tests.support.forging import models
 from tests.support.presses import press_during, reported
 
 opened = partial(open_page, "library")
+COPY = "An experiment named “four methods on digits” existed already; the new one is marked (imported)."
 
 
 def a_zip(version: int = 20) -> bytes:
@@ -174,10 +176,10 @@ def test_valid_files_are_imported_next_to_an_invalid_one(filled_store: Store) ->
         (
             "read",
             2,
-            "two.json: not imported, because something else was pressed.  \nImported “four methods on digits” (1 run).",
+            "two.json: not imported, because something else was pressed.",
             9,
         ),
-        ("outcome", 1, "Imported “four methods on digits” (2 runs).", 10),
+        ("outcome", 1, f"Imported “four methods on digits” (2 runs).  \n{COPY}", 10),
     ],
 )
 def test_an_import_that_another_press_stops_says_what_was_imported_and_what_not(
@@ -193,9 +195,32 @@ def test_an_import_that_another_press_stops_says_what_was_imported_and_what_not(
         press_during(patch, sources, during, call, widget_states=states)
         page.run()
     assert [*page.error, *page.success][0].value.replace("\\", "") == words
+    imported = f"Imported “four methods on digits” ({runs - 8} run{'s' if runs > 9 else ''}).  \n{COPY}"
+    assert [one.value.replace("\\", "") for one in page.success] == ([imported] if runs > 8 else [])
     assert filled_store.queue.counts() == {"done": runs}
     page.button(key="import_now").click().run()
     assert filled_store.queue.counts() == {"done": 10}
+
+
+def test_an_import_that_worked_in_part_is_a_success_beside_an_error() -> None:
+    found = sources.outcome([("a", 2)], problems=["bad.json: no export."])
+    assert (found.kind, found.text, found.problems) == ("success", "Imported “a” (2 runs).", r"bad.json\: no export.")
+    assert sources.outcome([], problems=["bad.json: no export."]).kind == "error"
+
+
+def test_copies_of_experiments_that_exist_are_announced() -> None:
+    one, two = (sources.outcome([("a", 2), ("b", 1)], copies=names).text for names in (["b"], ["a", "b"]))
+    assert one.endswith("An experiment named “b” existed already; the new one is marked (imported).")
+    assert two.endswith("Experiments named “a” and “b” existed already; the new ones are marked (imported).")
+
+
+def test_an_imported_experiment_is_marked_in_the_list(filled_store: Store) -> None:
+    exchange.import_bytes("runs.json", exchange.json_of([1, 3]))
+    assert list(opened().dataframe[0].value["experiment"])[:3] == [
+        "four methods on digits (imported)",
+        "four methods on digits (imported)",
+        "four methods on digits",
+    ]
 
 
 def test_known_runs_are_reported(read_store: Store) -> None:
@@ -212,3 +237,20 @@ def test_examples_are_loaded_once_and_marked(
     assert [e.example for e in exchange.load_examples()] == [True]
     assert exchange.load_examples() == []
     assert sources.load_examples().text == "The examples were already loaded."
+
+
+def test_examples_are_listed_last_and_chosen_only_where_there_are_no_own_runs(
+    filled_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "first.json").write_bytes(exchange.json_of([1, 3]))
+    monkeypatch.setattr(exchange, "EXAMPLES", tmp_path)
+    (example,) = exchange.load_examples()
+    page = opened()
+    assert list(page.dataframe[0].value["run"]) == [8, 7, 6, 5, 4, 3, 2, 1, 10, 9]
+    assert "10 runs; 2 examples at the end" in [caption.value for caption in page.caption]
+    assert list(opened(sort="oldest").dataframe[0].value["run"])[-1] == 10
+    assert newest(filled_store.queue.runs()) == {1}
+    assert open_page("run").title[0].value == "What happened inside CGPFL K=3, seed 1?"
+    filled_store.queue.archive(range(1, 9))
+    assert newest(filled_store.queue.runs()) == {example.id}
+    assert "An example result" in str([one.value for one in open_page("run").caption])
