@@ -19,8 +19,8 @@ from app.charts.plot.point_labels import Point, name_points
 from app.data.comparison import doubt, per_method, ranking, unit_of
 from app.wording import capital, count, names, number, plural
 
-Spent = Literal["rounds", "megabytes", "simulated_s"]
-TITLES: dict[Spent, str] = {
+CommunicationCost = Literal["rounds", "megabytes", "simulated_s"]
+TITLES: dict[CommunicationCost, str] = {
     "rounds": "rounds",
     "megabytes": "megabytes, both ways",
     "simulated_s": "simulated seconds",
@@ -38,18 +38,18 @@ def reached(series: pd.DataFrame, target: float, falls: bool = False) -> dict[in
     return {int(run): int(at) for run, at in there.groupby("run")["round"].min().items()}
 
 
-def data(runs: pd.DataFrame, until: Mapping[int, int], spent: pd.DataFrame) -> pd.DataFrame:
+def data(runs: pd.DataFrame, until: Mapping[int, int], costs: pd.DataFrame) -> pd.DataFrame:
     """A row per method: the mean cost to reach the target, over the ``seeds`` of all ``seeds_run`` that reached it.
 
     If the data have seeds of their own, the ``unit`` is ``split``: both count runs, and ``splits`` the splits of these.
 
-    ``runs`` [run, method, algorithm, split, seed, options]; ``spent`` [run, megabytes, gradient_evaluations], with
+    ``runs`` [run, method, algorithm, split, seed, options]; ``costs`` [run, megabytes, gradient_evaluations], with
     simulated_s if runs record it; it counts only if all do.
 
     ``is_complete``: every seed reached it. ``path`` is equal for methods that differ only in local work per round, and
     sorted by it. ``few_<cost>``: the complete methods that may need the least of this cost (``comparison.ranking``).
     """
-    there = runs.merge(spent, on="run").assign(rounds=lambda rows: rows["run"].map(until))
+    there = runs.merge(costs, on="run").assign(rounds=lambda rows: rows["run"].map(until))
     known = [cost for cost in COSTS if cost in there and there[cost].notna().all()]
     rows = per_method(there, known)
     given = runs.drop_duplicates("method").set_index("method")["options"]
@@ -68,14 +68,14 @@ def data(runs: pd.DataFrame, until: Mapping[int, int], spent: pd.DataFrame) -> p
     return rows[columns].sort_values(["path", "gradient_evaluations"], kind="stable").reset_index(drop=True)
 
 
-def figure(df: pd.DataFrame, spent: Spent, target: str) -> go.Figure:
+def figure(df: pd.DataFrame, cost: CommunicationCost, target: str) -> go.Figure:
     """A marker per method, joined if they differ only in local work per round; hollow if a run missed the target."""
     fig, look = go.Figure(), looks(df)
     for _, own in df.groupby("path", sort=False):
         style, whole = look[own["method"].iloc[0]], own[own["is_complete"]]
         fig.add_scatter(
             x=whole["gradient_evaluations"],
-            y=whole[spent],
+            y=whole[cost],
             mode="lines",
             hoverinfo="skip",
             cliponaxis=False,
@@ -83,7 +83,7 @@ def figure(df: pd.DataFrame, spent: Spent, target: str) -> go.Figure:
         )
         fig.add_scatter(
             x=own["gradient_evaluations"],
-            y=own[spent],
+            y=own[cost],
             mode="markers",
             text=own["method"],
             cliponaxis=False,
@@ -93,29 +93,29 @@ def figure(df: pd.DataFrame, spent: Spent, target: str) -> go.Figure:
                 "color": [look[m].color for m in own["method"]],
             },
             customdata=[f"{r.seeds} of {plural(r.seeds_run, _counted(df))}" for r in own.itertuples()],
-            hovertemplate=f"%{{text}}<br>%{{y:,.4g}} {TITLES[spent]}, %{{x:,.4g}} gradient evaluations<br>"
+            hovertemplate=f"%{{text}}<br>%{{y:,.4g}} {TITLES[cost]}, %{{x:,.4g}} gradient evaluations<br>"
             "mean of %{customdata}<extra></extra>",
         )
     base_layout(fig, height=370)
-    is_log = {axis: bool(len(df) and (df[axis] > 0).all()) for axis in ("gradient_evaluations", spent)}
+    is_log = {axis: bool(len(df) and (df[axis] > 0).all()) for axis in ("gradient_evaluations", cost)}
     scaled = {axis: np.log10(df[axis]) if is_log[axis] else df[axis] for axis in is_log}
-    nearest = set(df.sort_values(spent, kind="stable")["method"][:MAX_NAMED])
+    nearest = set(df.sort_values(cost, kind="stable")["method"][:MAX_NAMED])
     name_points(
         fig,
         [
-            Point(m if m in nearest else "", scaled["gradient_evaluations"][i], scaled[spent][i], look[m].color)
+            Point(m if m in nearest else "", scaled["gradient_evaluations"][i], scaled[cost][i], look[m].color)
             for i, m in df["method"].items()
         ],
     )
     fig.update_xaxes(title_text=f"gradient evaluations until {target}", rangemode="tozero")
-    fig.update_yaxes(title_text=f"{TITLES[spent]} until {target}", rangemode="tozero")
-    for axis, name in ((fig.layout.xaxis, "gradient_evaluations"), (fig.layout.yaxis, spent)):
+    fig.update_yaxes(title_text=f"{TITLES[cost]} until {target}", rangemode="tozero")
+    for axis, name in ((fig.layout.xaxis, "gradient_evaluations"), (fig.layout.yaxis, cost)):
         if is_log[name]:
             log_axis.apply(axis, df[name].min(), df[name].max())
     return fig.update_layout(showlegend=False)
 
 
-def finding(df: pd.DataFrame, spent: Spent, target: str, is_ranked: bool = True) -> str:
+def finding(df: pd.DataFrame, cost: CommunicationCost, target: str, is_ranked: bool = True) -> str:
     """Name the method with the least of each cost, among those that reach the target with every run.
 
     Methods that are not ranked are listed.
@@ -126,9 +126,9 @@ def finding(df: pd.DataFrame, spent: Spent, target: str, is_ranked: bool = True)
     if whole.empty:
         return f"No method reaches {target} with every {_counted(df)}."
     if not is_ranked:
-        each = names((f"{m} ({number(v)})" for m, v in zip(whole["method"], whole[spent], strict=True)), MAX_NAMED)
-        return f"{capital(TITLES[spent])} to {target}: {each}."
-    fewest = f"Fewest {TITLES[spent]} to {target}: {_least(whole, spent, number)}"
+        each = names((f"{m} ({number(v)})" for m, v in zip(whole["method"], whole[cost], strict=True)), MAX_NAMED)
+        return f"{capital(TITLES[cost])} to {target}: {each}."
+    fewest = f"Fewest {TITLES[cost]} to {target}: {_least(whole, cost, number)}"
     return f"{fewest}. Fewest gradient evaluations: {_least(whole, 'gradient_evaluations', count)}."
 
 

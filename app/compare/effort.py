@@ -48,9 +48,9 @@ def effort(view: View, first: str = "accuracy") -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="effort_controls"):
         if len(goals.titles) > 1:
             goals.switch()
-        spent = cast(communication.Spent, spent_of(view).switch())
+        cost = cast(communication.CommunicationCost, cost_of(view).switch())
         chosen = goal.target.slide()
-    found = figure(view, goal, spent, chosen)
+    found = figure(view, goal, cost, chosen)
     if isinstance(found, str):
         st.info(plain(found))
     else:
@@ -61,12 +61,12 @@ def part(view: View, choices: Choices, first: str = "accuracy") -> Part | None:
     goal = goal_of(view, goal_choice(view, first).made_in(choices))
     if goal is None:
         return None
-    spent = cast(communication.Spent, spent_of(view).made_in(choices))
-    found = figure(view, goal, spent, goal.target.made_in(choices))
+    cost = cast(communication.CommunicationCost, cost_of(view).made_in(choices))
+    found = figure(view, goal, cost, goal.target.made_in(choices))
     return None if isinstance(found, str) else Part(HEADING, (found,))
 
 
-def spent_of(view: View) -> Choice:
+def cost_of(view: View) -> Choice:
     """What is counted until the target."""
     titles = {str(name): AXIS_CHOICES.get(name, "Rounds") for name in communication.TITLES}
     return Choice("Counted in", offered(titles, view.is_simulated), "count", "rounds")
@@ -88,16 +88,16 @@ def goal_of(view: View, name: str) -> Goal | None:
     return Goal(name, series, Choice("Target", titles, "target", default_target(best, list(titles), name)))
 
 
-def figure(view: View, goal: Goal, spent: communication.Spent, target: str) -> Shown | str:
+def figure(view: View, goal: Goal, cost: communication.CommunicationCost, target: str) -> Shown | str:
     """The costs of each method to reach the target; a sentence if none reaches it."""
     shown = goal.target.titles[target]
     points = view.keep(("effort", goal.name, target), lambda: points_of(view, goal, target))
     words = f"{'a mean accuracy of' if goal.name == 'accuracy' else 'an error of'} {shown}"
-    finding = communication.finding(points, spent, words, view.is_ranked)
+    finding = communication.finding(points, cost, words, view.is_ranked)
     if points.empty:
         return finding
     return with_finding(
-        figure_cache.figure(communication.figure, points, spent, shown),
+        figure_cache.figure(communication.figure, points, cost, shown),
         tables.for_download(points),
         finding,
         key="effort",

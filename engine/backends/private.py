@@ -62,10 +62,10 @@ class Private(Wrapped):
             l2_of, objective = objective.l2_with(l2_of), replace(objective, l2={})
         found = self.inner.clipped_sum(tuple(out), params, batch, self.clip, objective, extras)
         signal = flatten(found.gradient)
-        numbers = self.releases.count(sampling.client_ids, sampling.stream, sampling.round, sampling.step)
+        release_ids = self.releases.count(sampling.client_ids, sampling.stream, sampling.round, sampling.step)
         z = torch.from_numpy(self.releases.noise[list(sampling.client_ids)]).to(signal)
         scale = z * self.clip / sent(sampling.expected, signal.device, signal.dtype)
-        noise = self.releases.draw(numbers, signal.shape[1], signal).mul_(scale[:, None])
+        noise = self.releases.draw(release_ids, signal.shape[1], signal).mul_(scale[:, None])
         is_sample = (
             torch.arange(found.norms.shape[1], device=signal.device) < sent(batch.counts, signal.device)[:, None]
         )

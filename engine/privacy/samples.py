@@ -29,21 +29,21 @@ _AUTO_EXPONENT = -1.1  # delta = m_i^-1.1
 
 
 @dataclass(frozen=True)
-class Spent:
-    """The releases of each client so far."""
+class ReleaseCounts:
+    """How much each client has released so far."""
 
-    batches: Int[np.ndarray, "N"]  # different ones
+    batches: Int[np.ndarray, "N"]  # batches with a release
     most: Int[np.ndarray, "N"]  # the most releases from one batch
 
     @classmethod
-    def nothing(cls, num_clients: int) -> "Spent":
+    def zero(cls, num_clients: int) -> "ReleaseCounts":
         return cls(np.zeros(num_clients, np.int64), np.zeros(num_clients, np.int64))
 
     def to_dict(self) -> dict[str, list[int]]:
         return {"batches": self.batches.tolist(), "most": self.most.tolist()}
 
     @classmethod
-    def from_dict(cls, stored: dict[str, list[int]]) -> "Spent":
+    def from_dict(cls, stored: dict[str, list[int]]) -> "ReleaseCounts":
         return cls(*(np.array(stored[name], np.int64) for name in ("batches", "most")))
 
 
@@ -60,14 +60,14 @@ class Releases:
 
     def count(self, clients: tuple[int, ...], stream: str, round: int, step: int) -> Int[Tensor, "A"]:
         """One more release of each client, from this batch; returns what identifies them among all of the round."""
-        numbers = []
+        release_ids = []
         for client in clients:
             number = self.made.get(client, 0)
             self.made[client] = number + 1
             batch = (client, stream, round, step)
             self.of_batch[batch] = self.of_batch.get(batch, 0) + 1
-            numbers.append(client << 32 | number)
-        return torch.tensor(numbers)
+            release_ids.append(client << 32 | number)
+        return torch.tensor(release_ids)
 
     def undo_counts(self) -> Callable[[], None]:
         """Returns a function that takes back all releases since this call: their noise is drawn again."""
@@ -78,9 +78,9 @@ class Releases:
 
         return undo
 
-    def draw(self, numbers: Int[Tensor, "A"], count: int, like: Tensor) -> Float[Tensor, "A P"]:
+    def draw(self, release_ids: Int[Tensor, "A"], count: int, like: Tensor) -> Float[Tensor, "A P"]:
         """Standard normal noise of these releases."""
-        return normals(key(self.seed, "privacy", self.round), numbers.to(like.device), count, like.dtype)
+        return normals(key(self.seed, "privacy", self.round), release_ids.to(like.device), count, like.dtype)
 
     def record(self, **values: Tensor) -> None:
         """Adds values of single releases [A], or of samples, to the sums of the round."""
@@ -97,13 +97,13 @@ class Releases:
             found |= {f"privacy.{n}": float(self.sums[n] / releases) for n in ("noise_norm", "signal_norm")}
         return found
 
-    def after(self, spent: Spent) -> Spent:
+    def after(self, counts: ReleaseCounts) -> ReleaseCounts:
         """All releases so far, this round's included."""
-        batches, most = spent.batches.copy(), spent.most.copy()
+        batches, most = counts.batches.copy(), counts.most.copy()
         for (client, *_), releases in self.of_batch.items():
             batches[client] += 1
             most[client] = max(most[client], releases)
-        return Spent(batches, most)
+        return ReleaseCounts(batches, most)
 
 
 @dataclass(frozen=True)
@@ -124,12 +124,12 @@ class SampleLevel:
     def open(self, round: int) -> Releases:
         return Releases(self.seed, round, self.noise)
 
-    def epsilon(self, spent: Spent) -> Float[np.ndarray, "N"]:
+    def epsilon(self, counts: ReleaseCounts) -> Float[np.ndarray, "N"]:
         """Epsilon of each client so far; 0 where nothing was released. Equal clients share a computation."""
-        pairs = zip(self._costs(spent), self.noise.tolist(), strict=True)
+        pairs = zip(self._costs(counts), self.noise.tolist(), strict=True)
         return np.array([_epsilon(*cost, noise) for cost, noise in pairs])
 
-    def calibrated(self, planned: Spent) -> "SampleLevel":
+    def calibrated(self, planned: ReleaseCounts) -> "SampleLevel":
         """With the z_i at which the ``planned`` releases of a run cost each client ``epsilon``. Raises Unsupported."""
         target, noise = self.options.epsilon, {}
         assert target is not None
@@ -140,9 +140,9 @@ class SampleLevel:
                 raise Unsupported(f"privacy.{error}; give a larger epsilon or delta, or fewer rounds") from error
         return replace(self, noise=np.array([noise[cost] for cost in self._costs(planned)]))
 
-    def _costs(self, spent: Spent) -> list[tuple[float, float, int, int]]:
-        """What epsilon depends on beside the noise: q_i, delta, batches and releases from one."""
-        columns = (self.rate, self.delta, spent.batches, spent.most)
+    def _costs(self, counts: ReleaseCounts) -> list[tuple[float, float, int, int]]:
+        """What epsilon depends on besides the noise: q_i, delta, ``batches`` and ``most``."""
+        columns = (self.rate, self.delta, counts.batches, counts.most)
         return list(zip(*(values.tolist() for values in columns), strict=True))
 
 

@@ -18,7 +18,7 @@ from engine.config.schema import RunConfig
 from engine.core.client_rows import RowMemory
 from engine.core.params import ClientParams
 from engine.federation.batches import Batch
-from engine.privacy.samples import Releases, SampleLevel, Spent, sample_level
+from engine.privacy.samples import ReleaseCounts, Releases, SampleLevel, sample_level
 from engine.task import Shared, Task
 
 
@@ -72,19 +72,19 @@ class _Rehearsed(Wrapped):
         return next(iter(params.values())).new_zeros(batch.size)
 
 
-def planned(algorithm: Algorithm, task: Task, level: SampleLevel) -> Spent:
+def planned(algorithm: Algorithm, task: Task, level: SampleLevel) -> ReleaseCounts:
     """The releases of the whole run, by a rehearsal of all rounds without gradients.
 
     Who takes part and how many steps a method takes does not depend on the models, with the exception of methods that
     stop when something has converged; their true releases are counted as they happen.
     """
     task = replace(task, memory=RowMemory(), notes=[], draws_samples=True)
-    state, spent = algorithm.init(task), Spent.nothing(task.num_clients)
+    state, counts = algorithm.init(task), ReleaseCounts.zero(task.num_clients)
     for round in range(1, task.training.rounds + 1):
         releases = level.open(round)
         unprotected = None if level.options.covers == "all" else _Rehearsed(task.backend, None)
         rehearsal = replace(task, backend=_Rehearsed(task.backend, releases), unprotected_backend=unprotected)
         with torch.no_grad():
             state, _ = algorithm.round(state, rehearsal.cohort(round), rehearsal)
-        spent = releases.after(spent)
-    return spent
+        counts = releases.after(counts)
+    return counts

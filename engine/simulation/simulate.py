@@ -35,7 +35,7 @@ from engine.federation.clients import Federation, build
 from engine.metrics import best_round_score, of_benign, summarize_clients
 from engine.models import Model, build_model
 from engine.models.tokens import require_fitting_tokens
-from engine.privacy.samples import Releases, Spent
+from engine.privacy.samples import ReleaseCounts, Releases
 from engine.simulation import checkpoint_codec as states
 from engine.simulation import dial_settings, newcomers, option_notes, sample_privacy
 from engine.simulation.evaluation import evaluated_clients, score, stored_dtype
@@ -175,7 +175,7 @@ class Simulation:
         for note in dial_settings.notes(config, data, shared, self._bytes_down(), self.dials, reason):
             self.task.note(note)
         self.samples = sample_privacy.mechanism(config, self.algorithm, shared, self.task)
-        self.spent = Spent.nothing(self.task.num_clients)
+        self.release_counts = ReleaseCounts.zero(self.task.num_clients)
         self.evaluated = _sample(config, self.task)
         self._parts = states.Parts()
         self.round = -1  # the last yielded round
@@ -199,7 +199,7 @@ class Simulation:
             seconds = time.perf_counter() - started
             self.state = state
             if releases is not None and self.samples is not None:
-                self.spent = releases.after(self.spent)
+                self.release_counts = releases.after(self.release_counts)
                 diagnostics.values.update(releases.values(self.samples.clip))
             result = self._finish(cohort.round, diagnostics.cohort or cohort, diagnostics, seconds)
             yield result
@@ -291,7 +291,7 @@ class Simulation:
         if self.dials is not None:
             whole["channel"] = self.channel_state.to_dict()
         if self.samples is not None:
-            whole["spent"] = self.spent.to_dict()
+            whole["spent"] = self.release_counts.to_dict()
         return states.to_bytes(whole, self._parts, write)
 
     @property
@@ -309,12 +309,12 @@ class Simulation:
             round, state, last, notes = (whole[name] for name in ("round", "state", "last", "notes"))
             best = {model: Best(**whole["best"][model]) for model in MODEL_KINDS}
             channel_state = ChannelState() if self.dials is None else ChannelState(**whole["channel"])
-            spent = self.spent if self.samples is None else Spent.from_dict(whole["spent"])
+            release_counts = self.release_counts if self.samples is None else ReleaseCounts.from_dict(whole["spent"])
         except (KeyError, TypeError) as error:
             message = f"the checkpoint was written by another version ({error!r} does not fit); rerun the run"
             raise CheckpointInvalid(message) from error
         self.round, self.state, self.last, self.best, self._parts = round, state, last, best, parts
-        self.channel_state, self.spent = channel_state, spent
+        self.channel_state, self.release_counts = channel_state, release_counts
         self.task = dataclasses.replace(self.task, memory=memory)
         self.task, self.algorithm = self._with_round_rates(round)
         for note in notes:
@@ -411,7 +411,8 @@ class Simulation:
         """Each client's epsilon so far, where samples are private."""
         if self.samples is None:
             return {}
-        return {f"{DIAGNOSTICS}.privacy.epsilon": self.samples.epsilon(self.spent).astype(stored_dtype(self.task))}
+        epsilon = self.samples.epsilon(self.release_counts)
+        return {f"{DIAGNOSTICS}.privacy.epsilon": epsilon.astype(stored_dtype(self.task))}
 
     def _evaluate(self) -> dict[str, np.ndarray]:
         """Arrays of the current models of all clients that are evaluated; NaN for the others."""

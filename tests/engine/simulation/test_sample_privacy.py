@@ -105,7 +105,7 @@ def test_training_alone_is_bit_identical_and_costs_nothing_unless_all_models_are
 
 @pytest.mark.slow
 def test_a_second_model_on_the_same_batches_costs_only_where_it_is_covered():
-    sent, all_models = (finished("ditto", SAMPLE | {"covers": c}, EQUAL)[0].spent for c in ("sent", "all"))
+    sent, all_models = (finished("ditto", SAMPLE | {"covers": c}, EQUAL)[0].release_counts for c in ("sent", "all"))
     assert sent.batches.tolist() == all_models.batches.tolist() == [6] * 4
     assert sent.most.tolist() == [1] * 4 and all_models.most.tolist() == [2] * 4
 
@@ -150,7 +150,7 @@ def test_the_norm_of_an_update_is_its_distance_from_the_model_that_was_received(
 def test_a_rehearsal_counts_the_releases_of_the_run(method):
     run, _ = finished(method, SAMPLE, EQUAL, participation=0.5)
     planned = sample_privacy.planned(run.algorithm, run.task, run.samples)
-    assert planned.to_dict() == run.spent.to_dict() and planned.batches.max() > 0
+    assert planned.to_dict() == run.release_counts.to_dict() and planned.batches.max() > 0
 
 
 @pytest.mark.slow
@@ -175,9 +175,9 @@ def test_a_resumed_run_equals_an_uninterrupted_one():
 
 def test_training_outside_of_rounds_is_not_private():
     run, _ = finished({"name": "fedavg", "finetune_steps": 2}, SAMPLE, EQUAL)
-    spent = run.spent.batches.copy()
+    counts = run.release_counts.batches.copy()
     run.algorithm.personalized(run.state, run.task)
-    assert run.spent.batches.tolist() == spent.tolist()
+    assert run.release_counts.batches.tolist() == counts.tolist()
     assert not run.task.draws_samples and run.task.unprotected_backend is None
 
 
