@@ -15,7 +15,7 @@ from engine.core.params import ClientParams, SharedParams, broadcast, concat, ro
 from engine.federation.batches import Cohort
 from engine.federation.clients import ClientData
 from engine.task import Predictor, Task
-from engine.training import together
+from engine.training import joint_seeds
 
 _SLAB_BYTES = 4 * 2**20  # bytes of the samples that are evaluated together on a CPU: they stay in its cache
 _SLAB_BYTES_GPU = 512 * 2**20
@@ -31,7 +31,7 @@ def evaluate(task: Task, predictor: Predictor, data: ClientData) -> tuple[np.nda
     lockstep = task.lockstep
     if lockstep is None or predictor.forward or predictor.clients is not None or task.evaluated is not None:
         return _evaluate(task, predictor, data)
-    key = "evaluate", predictor.is_per_client, type(task.backend), together.kind(predictor.params)
+    key = "evaluate", predictor.is_per_client, type(task.backend), joint_seeds.kind(predictor.params)
     return lockstep.meet(key, _Evaluation(task, predictor, data), _evaluate_all)
 
 
@@ -56,7 +56,7 @@ def _evaluate_all(runs: Sequence[_Evaluation]) -> list[tuple[np.ndarray, np.ndar
     if len(runs) == 1:
         return [_evaluate(runs[0].task, runs[0].predictor, runs[0].data)]
     tasks, numbers = [run.task for run in runs], [run.data.num_clients for run in runs]
-    data, task = together.joined_data(tasks, [run.data for run in runs]), together.joined(tasks)
+    data, task = joint_seeds.joined_data(tasks, [run.data for run in runs]), joint_seeds.joined(tasks)
     if runs[0].predictor.is_per_client:
         models = Predictor(concat([run.predictor.params for run in runs]), is_per_client=True)
         sums = _per_client(task, models, data, torch.arange(data.num_clients, device=task.device))

@@ -22,7 +22,7 @@ from engine.core.params import ClientParams, each, map_params
 from engine.core.registry import Options
 from engine.federation.batches import Batch, Cohort, Plan
 from engine.task import Task
-from engine.training import together
+from engine.training import joint_seeds
 
 Proximal = tuple[float | Tensor, ClientParams]
 """(lam, anchor): the term lam/2 ||p - anchor||^2. ``lam`` is a number, or [S], one for each client."""
@@ -78,7 +78,7 @@ def for_each_client(
     start: Mapping[str, ClientParams | Tensor],
     step: Callable[..., Tensor],
     *,
-    fixed: together.Values | None = None,
+    fixed: joint_seeds.Values | None = None,
     same: Hashable = None,
     is_repeatable: bool = False,
 ) -> Outcome:
@@ -103,20 +103,20 @@ def for_each_client(
     assert all(plan.steps == plans[0].steps for plan in plans), "the plans have the same steps"
     hash(same)  # or it fails only where seeds train together
 
-    def train(task: Task, plans: Sequence[Plan], given: together.Values) -> together.Values:
+    def train(task: Task, plans: Sequence[Plan], given: joint_seeds.Values) -> joint_seeds.Values:
         values, loss = _train_cohort(task, plans, given["start"], given["fixed"], step, is_repeatable)
         return {"values": values, "loss": loss}
 
     given = {"start": start, "fixed": fixed}
-    out = train(task, plans, given) if same is None else together.train(task, plans, given, train, same)
+    out = train(task, plans, given) if same is None else joint_seeds.train(task, plans, given, train, same)
     return Outcome(out["values"], out["loss"])
 
 
 def _train_cohort(
     task: Task,
     plans: Sequence[Plan],
-    start: together.Values,
-    fixed: together.Values,
+    start: joint_seeds.Values,
+    fixed: joint_seeds.Values,
     step: Callable[..., Tensor],
     is_repeatable: bool,
 ) -> tuple[dict[str, Any], Float[Tensor, "S"]]:
@@ -196,7 +196,7 @@ class SGD:
         at: ClientParams | None = None,
         trained: Sequence[str] | None = None,
         prox: tuple[float, ClientParams] | None = None,
-        terms: together.Values = MappingProxyType({}),
+        terms: joint_seeds.Values = MappingProxyType({}),
         objective: Objective | None = None,
         extras: Extras | None = None,
     ) -> Float[Tensor, "A"]:
@@ -318,7 +318,7 @@ def local_sgd(
         return sgd.step(c, "w", batch, terms=c.terms, trained=trained, objective=objective, extras=c.extras)
 
     fixed = {"terms": sgd.terms, "extras": dict(extras or {})}
-    same = "sgd", sgd.options, None if trained is None else tuple(trained), together.identity(objective)
+    same = "sgd", sgd.options, None if trained is None else tuple(trained), joint_seeds.identity(objective)
     out = for_each_client(task, plan, {"w": start}, step, fixed=fixed, same=same, is_repeatable=True)
     return Trained(out.w, out.loss, plan.gradient_evaluations)
 
@@ -374,7 +374,7 @@ class _Chunk:
     """The values of clients that are computed at once, as views of the cohort's."""
 
     values: dict[str, Any]
-    fixed: together.Values  # of the whole cohort
+    fixed: joint_seeds.Values  # of the whole cohort
     velocity: dict[str, ClientParams]
     loss: Float[Tensor, "S"]
 

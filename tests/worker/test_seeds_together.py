@@ -13,7 +13,7 @@ import sqlalchemy as sa
 import torch
 
 from engine.core.lockstep import Lockstep
-from engine.training import together
+from engine.training import joint_seeds
 from engine.worker import Dispatcher, LocalExecutor, Ticket
 from engine.worker.dispatcher import STOP_GRACE_S
 from engine.worker.executor import Key
@@ -52,13 +52,13 @@ def statuses(store: Store, run_ids: Sequence[int]) -> list[str]:
 def joint(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many runs each joint local training had."""
     sizes: list[int] = []
-    train_all = together._train_all
+    train_all = joint_seeds._train_all
 
     def counted(runs: Sequence[Any]) -> list[Any]:
         sizes.append(len(runs))
         return train_all(runs)
 
-    monkeypatch.setattr(together, "_train_all", counted)
+    monkeypatch.setattr(joint_seeds, "_train_all", counted)
     return sizes
 
 

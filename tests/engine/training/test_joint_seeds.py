@@ -11,7 +11,8 @@ from engine.core.lockstep import Lockstep
 from engine.core.registry import ALGORITHMS
 from engine.core.results import RoundResult
 from engine.simulation.simulate import Simulation
-from engine.training import together
+from engine.training import joint_seeds
+from engine.training.joint_seeds import identity
 from tests.support.builders import config
 from tests.support.seeds import SEEDS, alone, assert_same_runs, at_once, data
 
@@ -51,8 +52,8 @@ def test_batches_are_padded_with_samples_of_the_same_client() -> None:
 def joint(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many runs each joint local training had."""
     sizes: list[int] = []
-    train_all = together._train_all
-    monkeypatch.setattr(together, "_train_all", lambda runs: [sizes.append(len(runs)), train_all(runs)][1])
+    train_all = joint_seeds._train_all
+    monkeypatch.setattr(joint_seeds, "_train_all", lambda runs: [sizes.append(len(runs)), train_all(runs)][1])
     return sizes
 
 
@@ -133,25 +134,23 @@ def test_objectives_are_the_same_if_their_code_and_their_numbers_are() -> None:
     def weighted(share: float) -> Any:
         return lambda model, params, x, y, weight, extras: share * x.sum()
 
-    assert together.identity(weighted(0.5)) == together.identity(weighted(0.5)) != together.identity(weighted(0.6))
-    assert together.identity(None) is None
+    assert identity(weighted(0.5)) == identity(weighted(0.5)) != identity(weighted(0.6))
+    assert identity(None) is None
 
     def by_default(share: float) -> Any:
         return lambda x, share=share: share * x.sum()
 
-    assert (
-        together.identity(by_default(0.5)) == together.identity(by_default(0.5)) != together.identity(by_default(0.6))
-    )
+    assert identity(by_default(0.5)) == identity(by_default(0.5)) != identity(by_default(0.6))
 
 
 def test_joined_data_has_the_clients_of_all_parts_and_shares_a_common_pool() -> None:
     first = data(0).train
     parts = [first, replace(first, rows=first.rows.flip(0)), data(1).train]
     task = replace(Simulation(config("fedavg"), data=data(0)).task, lockstep=Lockstep())
-    joined = together.joined_data([task] * 3, parts)
+    joined = joint_seeds.joined_data([task] * 3, parts)
     assert joined.sizes.tolist() == [size for part in parts for size in part.sizes.tolist()]
     assert len(joined.pool.y) == len(first.pool.y) + len(parts[2].pool.y)
     expected = [part.of_client(i) for part in parts for i in range(part.num_clients)]
     for i, (x, y) in enumerate(expected):
         torch.testing.assert_close(joined.of_client(i), (x, y), rtol=0, atol=0)
-    assert together.joined_data([task] * 3, parts) is joined
+    assert joint_seeds.joined_data([task] * 3, parts) is joined
