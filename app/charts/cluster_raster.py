@@ -211,7 +211,7 @@ def _name_contexts(fig: go.Figure, df: pd.DataFrame, client_of: pd.Series) -> No
     fits: list[tuple[int, int]] = []
     for begin, end in groups:
         if all(abs(begin + end - b - e) / 2 >= room for b, e in fits):
-            fits.append((begin, end))
+            fits.append((int(begin), int(end)))
     fits.sort()
     fig.update_yaxes(
         title_text="clients, by final cluster; numbers: true contexts",

@@ -68,7 +68,7 @@ def _notes(fig: go.Figure, points: np.ndarray, samples: float, a: str, b: str) -
     median, muted = float(np.median(points)), ground().muted
     fig.add_hline(y=median, line={"color": muted, "width": 1, "dash": "dot"})
     label = {"showarrow": False, "font": {"color": muted}, "xref": "paper"}
-    text = f"median {signed_points(median / 100, samples)}"
+    text = f"median {paired.median_in_words(median / 100, samples)}"
     fig.add_annotation(x=1, y=median, text=text, xanchor="right", yanchor="bottom", **label)
     above, below = int((points > 0).sum()), int((points < 0).sum())
     if above:

@@ -36,44 +36,74 @@ class Verdict:
     effect: float  # rank-biserial correlation, from -1 to 1
     samples: float = np.nan
     are_benign: bool = False  # malicious clients are left out
+    draws: int = 1  # of the data: a client of another one is another client
+    are_alike: bool = True  # each has as many clients
+    unit: str = "seed"  # or "split": what the data were drawn by
 
     def heading(self, a: str, b: str) -> str:
         """``31 of 40 clients do better with CGPFL K=4 than with Ditto, 9 worse``, with a note if it may be chance."""
-        n = self.better + self.worse + self.equal
         if self.better + self.worse == 0:
-            return f"{a} and {b} are equally accurate for each of {clients(n, self.are_benign)}"
+            return f"{a} and {b} are equally accurate for each of {self._in_all}"
         does = "does" if self.better == 1 else "do"
-        counts = (
-            f"{self.better} of {clients(n, self.are_benign)} {does} better with {a} than with {b}, "
-            f"{self.worse or 'none'} worse"
-        )
+        counts = f"{self.better} of {self._in_all} {does} better with {a} than with {b}, {self.worse or 'none'} worse"
         if not np.isfinite(self.p):
             return f"{counts}; too few differ to tell"
         return counts if self.p < SIGNIFICANT else f"{counts}, which may be chance"
 
     def sentence(self, a: str, b: str, seeds: int = 1) -> str:
-        """``31 better, 9 worse with CGPFL K=4 than with Ditto, median +2.10 points (...)``."""
-        counts = f"{self.better} better, {self.worse} worse" + (f", {self.equal} equal" if self.equal else "")
-        n = self.better + self.worse + self.equal
-        over = clients(n, self.are_benign) + (f", each averaged over {seeds} seeds" if seeds > 1 else "")
-        median = signed_points(self.median, self.samples)
-        return f"{counts} with {a} than with {b}, median {median} points ({over})."
+        """``With Ditto, 11 clients do better than with pFedMe, 6 worse and 103 the same (...); median difference ...``.
+
+        ``seeds``: how many are averaged for each client.
+        """
+        better = f"{clients(self.better) if self.better else 'no client'} {'do' if self.better > 1 else 'does'} better"
+        rest = f", {self.worse or 'none'} worse and {self.equal} the same" if self.equal else f" and {self.worse} worse"
+        over = self._who + (f", each averaged over {seeds} seeds" if seeds > 1 else "")
+        median = median_in_words(self.median, self.samples)
+        return f"With {a}, {better} than with {b}{rest} ({over}); median difference {median} points."
 
     def test(self) -> str:
-        """The test in words, and the meaning of its p-value."""
+        """The p-value with its meaning, then the test in words."""
         if not np.isfinite(self.p):
             return f"No test: fewer than {MIN_DIFFERENCES} clients differ."
         n = self.better + self.worse
         p = "p < 0.001" if self.p < 0.001 else f"p = {self.p:.3f}"
         r = f"{self.effect:+.2f}".replace("-", "−")
         how = "exact" if n <= EXACT_UP_TO else "normal approximation"
-        left = f", {self.equal} equal excluded" if self.equal else ""
-        ties = f", {self.tied} tied share their ranks" if self.tied else ""
+        left = [f"{self.equal} equal excluded"] if self.equal else []
+        ties = [f"{self.tied} tied share their ranks"] if self.tied else []
+        notes = f" ({', '.join(left + ties)})" if left or ties else ""
         return (
-            f"Wilcoxon signed-rank {p}, effect r = {r} (two-sided, {how}, n = {n}{left}{ties}): the chance of a "
-            "difference at least this large if the methods were equal. Clients share training runs, so this holds for "
+            f"{p}: the chance of a difference at least this large if the methods were equal. Wilcoxon signed-rank "
+            f"test, two-sided, {how}; n = {n}{notes}; effect r = {r}. Clients share training runs, so this holds for "
             "these runs, not for new ones."
         )
+
+    @property
+    def _num(self) -> int:
+        return self.better + self.worse + self.equal
+
+    @property
+    def _who(self) -> str:
+        """``40 clients``, or ``40 clients × 3 seeds``."""
+        if self.draws == 1:
+            return clients(self._num, self.are_benign)
+        if not self.are_alike:
+            return f"{clients(self._num, self.are_benign)} of {self.draws} {self.unit}s"
+        return f"{clients(self._num // self.draws, self.are_benign)} × {self.draws} {self.unit}s"
+
+    @property
+    def _in_all(self) -> str:
+        """``40 clients``, or ``120 clients (40 × 3 seeds)``."""
+        everyone = clients(self._num, self.are_benign)
+        if self.draws == 1 or not self.are_alike:
+            return everyone
+        return f"{everyone} ({self._num // self.draws} × {self.draws} {self.unit}s)"
+
+
+def median_in_words(median: float, samples: float) -> str:
+    """``+2.10``; no difference has no sign: ``0``."""
+    text = signed_points(median, samples)
+    return text if any(digit in text for digit in "123456789") else text.lstrip("+")
 
 
 def data(clients: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
@@ -101,7 +131,7 @@ def who(df: pd.DataFrame) -> list[str]:
     return [f"{one} of split {s}" for one, s in zip(clients, df["split"], strict=True)] if several else clients
 
 
-def verdict(df: pd.DataFrame, are_benign: bool = False) -> Verdict:
+def verdict(df: pd.DataFrame, are_benign: bool = False, unit: str = "seed") -> Verdict:
     """Zero differences count as equal and are excluded from the test, as in Wilcoxon's."""
     difference = df["difference"].to_numpy(float)
     better, worse = int((difference > 0).sum()), int((difference < 0).sum())
@@ -111,7 +141,21 @@ def verdict(df: pd.DataFrame, are_benign: bool = False) -> Verdict:
     median = float(np.median(difference)) if len(df) else float("nan")
     samples = float(df["samples"].min()) if len(df) else float("nan")
     equal, tied = len(difference) - better - worse, int(counts[counts > 1].sum())
-    return Verdict(better, worse, equal, median, p, tied, effect(difference), samples, are_benign)
+    draws = df.groupby("split").size()
+    return Verdict(
+        better,
+        worse,
+        equal,
+        median,
+        p,
+        tied,
+        effect(difference),
+        samples,
+        are_benign,
+        max(1, len(draws)),
+        draws.nunique() < 2,
+        unit,
+    )
 
 
 def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame, chosen: Sequence[int] = ()) -> go.Figure:

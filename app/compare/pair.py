@@ -14,7 +14,7 @@ from app.compare.view import View
 from app.components import page
 from app.components.shown import Shown
 from app.data import column_heads
-from app.data.comparison import Method
+from app.data.comparison import Method, unit_of
 from app.state.choice import Choice, Choices
 from app.state.links import parse_ids
 from app.wording import names, plain, signed_points
@@ -29,7 +29,7 @@ def draw(view: View) -> None:
     a = method_a(view).value()
     b = method_b(view, a).value()
     pairs = pairs_of(view, a, b)
-    page.section(title(pairs, a, b, view.has_malicious))
+    page.section(title(view, pairs, a, b))
     with st.container(horizontal=True, key="pair_controls"):
         method_a(view).pick()
         method_b(view, a).pick()
@@ -45,8 +45,8 @@ def draw(view: View) -> None:
     with right:
         choose = chosen_clients.by_selection("differences", lambda who: [int(who[0])])
         page.show(sorted_bars, on_select=choose, has_frame=True)
-    verdict = paired.verdict(pairs)
-    st.caption(plain(f"{sentence(pairs, a, b, view.has_malicious)} {verdict.test()}{_redrawn(_by_name(view)[a])}"))
+    st.markdown(plain(sentence(view, pairs, a, b)))
+    st.caption(plain(f"{verdict(view, pairs).test()}{_redrawn(_by_name(view)[a])}"))
     if clients:
         st.markdown(plain(_gains(pairs, clients, a, b)))
         open_run.client_links(view, [a, b], clients)
@@ -60,9 +60,7 @@ def part(view: View, choices: Choices) -> Part | None:
     pairs = pairs_of(view, a, b)
     if pairs is None:
         return None
-    return Part(
-        title(pairs, a, b, view.has_malicious), figures(view, pairs, a, b, chosen_clients.chosen(view, choices))
-    )
+    return Part(title(view, pairs, a, b), figures(view, pairs, a, b, chosen_clients.chosen(view, choices)))
 
 
 def method_a(view: View) -> Choice:
@@ -86,22 +84,24 @@ def pairs_of(view: View, a: str, b: str) -> pd.DataFrame | None:
     return None if pairs.empty or not same_clients(of[a], of[b]) else pairs
 
 
-def title(pairs: pd.DataFrame | None, a: str, b: str, are_benign: bool = False) -> str:
-    return UNPAIRED if pairs is None else paired.verdict(pairs, are_benign).heading(a, b)
+def title(view: View, pairs: pd.DataFrame | None, a: str, b: str) -> str:
+    return UNPAIRED if pairs is None else verdict(view, pairs).heading(a, b)
 
 
-def sentence(pairs: pd.DataFrame, a: str, b: str, are_benign: bool = False) -> str:
-    return paired.verdict(pairs, are_benign).sentence(a, b, int(pairs["seeds"].max()))
+def sentence(view: View, pairs: pd.DataFrame, a: str, b: str) -> str:
+    return verdict(view, pairs).sentence(a, b, int(pairs["seeds"].max()))
+
+
+def verdict(view: View, pairs: pd.DataFrame) -> paired.Verdict:
+    return paired.verdict(pairs, view.has_malicious, unit_of(view.clients()))
 
 
 def figures(view: View, pairs: pd.DataFrame, a: str, b: str, clients: Sequence[int]) -> tuple[Shown, Shown]:
     columns = {"a": f"{a} accuracy", "b": f"{b} accuracy"}
     table = pairs.rename(columns=columns)
     heads = {columns["a"]: column_heads.percent(a), columns["b"]: column_heads.percent(b)}
-    finding, methods = (
-        sentence(pairs, a, b, view.has_malicious),
-        view.clients()[["method", "algorithm"]].drop_duplicates(),
-    )
+    finding = sentence(view, pairs, a, b)
+    methods = view.clients()[["method", "algorithm"]].drop_duplicates()
     return (
         Shown(
             figure_cache.figure(paired.figure, pairs, a, b, methods, clients),

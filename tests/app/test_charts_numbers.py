@@ -122,7 +122,7 @@ def test_clients_of_two_splits_are_not_averaged() -> None:
 def test_differences_on_few_test_samples_are_in_whole_points() -> None:
     pairs = paired.data(clients(22, a=[[20 / 22]], b=[[18 / 22]]), "a", "b")
     assert pairs["samples"].tolist() == [22]
-    assert "median +9 points" in paired.verdict(pairs).sentence("A", "B")
+    assert "median difference +9 points" in paired.verdict(pairs).sentence("A", "B")
     marks = [trace.hovertext for trace in paired.figure(pairs, "a", "b", clients(a=[[0.5]], b=[[0.5]])).data[1:]]
     assert marks[0] == ("client 0<br>a 91 %, b 82 %: +9",)
 
@@ -136,19 +136,45 @@ def test_the_finding_counts_clients_that_gain_and_lose() -> None:
     pairs = paired.data(clients(1001, a=[[0.5, 0.6, 0.7]], b=[[0.4, 0.6, 0.9]]), "a", "b")
     found = paired.verdict(pairs)
     assert (found.better, found.worse, found.equal, found.median) == (1, 1, 1, 0.0)
-    assert found.sentence("A", "B") == "1 better, 1 worse, 1 equal with A than with B, median +0.00 points (3 clients)."
+    assert found.sentence("A", "B") == (
+        "With A, 1 client does better than with B, 1 worse and 1 the same (3 clients); median difference 0.00 points."
+    )
     assert "(3 clients, each averaged over 2 seeds)" in found.sentence("A", "B", seeds=2)
+    assert paired.verdict(pairs.assign(difference=[0.2, 0.1, -0.1])).sentence("A", "B") == (
+        "With A, 2 clients do better than with B and 1 worse (3 clients); median difference +10.00 points."
+    )
+    assert (
+        paired.verdict(pairs.assign(difference=[0.0, -0.1, -0.1]))
+        .sentence("A", "B")
+        .startswith(
+            "With A, no client does better than with B, 2 worse and 1 the same (3 clients); median difference −10.00"
+        )
+    )
+
+
+def test_clients_of_several_seeds_are_counted_as_clients_times_seeds() -> None:
+    three = [[0.5, 0.6, 0.7, 0.8]] * 3
+    pairs = paired.data(clients(a=three, b=[[0.4, 0.6, 0.7, 0.9]] * 3), "a", "b")
+    assert "(4 clients × 3 seeds)" in paired.verdict(pairs).sentence("A", "B")
+    assert "(4 benign clients × 3 splits)" in paired.verdict(pairs, True, "split").sentence("A", "B")
+    assert paired.verdict(pairs).heading("A", "B").startswith("3 of 12 clients (4 × 3 seeds) do better with A than")
+    fewer = paired.verdict(pairs.iloc[1:])
+    assert "(11 clients of 3 seeds)" in fewer.sentence("A", "B")
+    assert fewer.heading("A", "B").startswith("2 of 11 clients do better")
 
 
 def test_the_test_is_wilcoxons() -> None:
     a = [0.51, 0.52, 0.53, 0.54, 0.55, 0.56]
     found = paired.verdict(paired.data(clients(a=[a], b=[[0.5] * 6]), "a", "b"))
     assert found.p == pytest.approx(2 / 2**6)  # all six with one sign
-    assert found.test().startswith("Wilcoxon signed-rank p = 0.031, effect r = +1.00 (two-sided, exact, n = 6): ")
+    assert found.test().startswith(
+        "p = 0.031: the chance of a difference at least this large if the methods were equal. Wilcoxon signed-rank "
+        "test, two-sided, exact; n = 6; effect r = +1.00. "
+    )
 
 
 def test_tied_differences_are_counted() -> None:
-    rows = pd.DataFrame({"difference": [1, 1, -1, 2, 2, 3, -2.0], "samples": 10})
+    rows = pd.DataFrame({"split": 0, "difference": [1, 1, -1, 2, 2, 3, -2.0], "samples": 10})
     assert paired.verdict(rows).tied == 6
 
 

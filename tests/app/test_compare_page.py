@@ -150,7 +150,7 @@ def test_different_settings_are_listed(read_store: Store) -> None:
 @pytest.mark.slow
 def test_two_methods_are_paired_client_by_client_with_links_to_runs(read_store: Store) -> None:
     text = words(opened(experiment="1", section="clients", a="Ditto", b="FedAvg", client="3"))
-    assert "with Ditto than with FedAvg" in text and "(20 clients)" in text
+    assert "better with Ditto than with FedAvg" in text and "(10 clients × 2 seeds)" in text
     assert "[Client 3 in Ditto, seed 0](/run?id=5&client=3)" in text
     assert "[Client 3 in FedAvg, seed 0](/run?id=1&client=3)" in text
     assert "3 clusters of 4, 3 and 3 clients" in text and "Rand index" not in text, "each client has its own context"
