@@ -8,6 +8,7 @@ from app.components import page, terms
 from app.data.column_heads import Head, Heads, percent
 from app.data.latex import booktabs, escape, number
 from app.data.table_files import fixed
+from app.statistics.intervals import MIN_BLOCKS
 from app.study import numbers
 from app.study.study import Study
 from app.wording import MISSING, decimals, names, plural, signed_points
@@ -101,14 +102,21 @@ def panel(study: Study, table: pd.DataFrame) -> None:
 
 
 def heading(runs: pd.DataFrame, reference: str | None) -> str:
-    """``With defaults, 9 of 10 methods are below LocalTrain; tuned, 4``, compared on the splits that both have."""
+    """``With defaults, 9 of 10 methods are clearly below LocalTrain; tuned, 4``, compared on the splits that both have.
+
+    With too few splits for a verdict it counts lower means.
+    """
     if reference is None:
         return "Final runs"
-    (before, of), (after, of_tuned) = (numbers.below(runs, reference, name) for name in ("default", numbers.TUNED))
+    settings = ("default", numbers.TUNED)
+    is_clear = min(len(numbers.blocks(runs, "mean", name)) for name in settings) >= MIN_BLOCKS
+    counts = [numbers.below(runs, reference, name, is_clear=is_clear) for name in settings]
+    (before, of), (after, of_tuned) = counts
     if not of or not of_tuned:
         return "Final runs"
     some, others = plural(of, "method is", "methods are"), "" if of == of_tuned else f" of {of_tuned}"
-    return f"With defaults, {before} of {some} below {reference}; tuned, {after}{others}"
+    where = f"clearly below {reference}" if is_clear else f"below {reference} on average"
+    return f"With defaults, {before} of {some} {where}; tuned, {after}{others}"
 
 
 def about(study: Study) -> str:

@@ -43,13 +43,18 @@ def num_splits(study: Study) -> int:
     return len(blocks(study.final_runs, "mean"))
 
 
-def below(runs: pd.DataFrame, reference: str, setting: str) -> tuple[int, int]:
-    """How many methods are below the reference with this setting, of how many that share a split with it."""
+def below(runs: pd.DataFrame, reference: str, setting: str, *, is_clear: bool) -> tuple[int, int]:
+    """How many methods are below the reference with this setting, of how many that share a split with it.
+
+    ``is_clear`` counts the methods that are *behind* it, as in the verdicts.
+    """
     table = blocks(runs, "mean", setting)
     if reference not in table:
         return 0, 0
-    gaps = table.drop(columns=reference).sub(table[reference], axis=0).mean()
-    return int((gaps < -ROUNDING).sum()), int(gaps.count())
+    pairs = to_reference(table.to_numpy(float), list(table.columns).index(reference))
+    known = [pair for pair in pairs if pair.interval.n]
+    lower = [relation(pair) == "behind" if is_clear else pair.interval.mean < -ROUNDING for pair in known]
+    return sum(lower), len(known)
 
 
 def differences(runs: pd.DataFrame, clients: pd.DataFrame, reference: str) -> dict[str, Difference]:

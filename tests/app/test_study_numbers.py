@@ -144,13 +144,25 @@ def test_the_sentences_sort_methods_by_what_their_interval_allows() -> None:
     assert finding.sentences(rows, FIVE, "LocalTrain", 5, "Digits · 20 clients") == [
         "Best (+2.0 ± 1.0 points) leads LocalTrain.",
         "LG-FedAvg is level with LocalTrain, within half a point.",
-        "IFCA (+1.2 ± 1.1 points) differs from LocalTrain, but not significantly after correction for 6 comparisons.",
+        "IFCA is 1.2 ± 1.1 points higher than LocalTrain, but with 6 comparisons this may be chance.",
         "Ditto and CGPFL are not clearly different from LocalTrain (between −1.2 and +1.7 points).",
         "FedAvg (−3.4 ± 2.0 points) is behind LocalTrain.",
         "Tuning raised CGPFL by 42.0 points and LocalTrain by 1.5 points.",
         "Under every method, chance alone could explain how low the lowest 10 % of the clients are.",
         "This generalizes only to new splits of this data set, divided in this way (Digits · 20 clients).",
     ]
+
+
+def test_differences_that_may_be_chance_are_told_apart_from_clear_ones() -> None:
+    two = {name: difference(name, -0.03, -0.01, t_holm=0.06) for name in ("IFCA", "CFL")}
+    one = {"IFCA": two["IFCA"], "Best": difference("Best", 0.01, 0.03)}
+    assert finding.sentences(table(IFCA=0.0), one, "LocalTrain", 5, "Digits")[1] == (
+        "IFCA is 2.0 ± 1.0 points lower than LocalTrain, but with 2 comparisons this may be chance."
+    )
+    assert finding.sentences(table(IFCA=0.0), two, "LocalTrain", 5, "Digits")[0] == (
+        "IFCA (−2.0 ± 1.0 points) and CFL (−2.0 ± 1.0 points) differ from LocalTrain, but with 2 comparisons this may "
+        "be chance."
+    )
 
 
 def test_methods_with_one_split_or_none_in_common_have_no_interval() -> None:
@@ -201,7 +213,7 @@ def test_the_procedure_counts_methods_settings_seeds_and_splits() -> None:
     assert finding.procedure(2, 1, 1, 1, "loss") == "2 methods, defaults only, trained with 1 seed on 1 split."
 
 
-def test_accuracy_at_equal_cost_is_not_yet_known_where_the_first_round_is_too_expensive() -> None:
+def test_accuracy_at_equal_cost_is_over_budget_where_the_first_round_is_too_expensive() -> None:
     per_round = {1: 1e6, 2: 10e6, 3: 0.0}
     rows = [
         {"run": run, "round": at, "name": name, "value": value}
@@ -217,7 +229,7 @@ def test_accuracy_at_equal_cost_is_not_yet_known_where_the_first_round_is_too_ex
     assert by_method.loc["alone"].tolist() == pytest.approx([0.4] * 3) and by_method.loc["dear"].isna().all()
     shown = equal_cost.as_shown(found, "megabytes")
     assert list(shown.columns) == ["Method", "at 4 MB", "at 2 MB", "at 1 MB"]
-    assert shown.set_index("Method").loc["dear"].tolist() == ["not yet"] * 3
+    assert shown.set_index("Method").loc["dear"].tolist() == ["over budget"] * 3
 
 
 def test_accuracy_at_equal_cost_is_over_the_splits_of_all_methods() -> None:
@@ -312,7 +324,7 @@ def test_the_latex_table_has_intervals_and_dashes_for_the_reference() -> None:
 
 def test_the_heading_counts_methods_below_the_reference() -> None:
     runs = runs_of(clients(A=[0.9], B=[0.7], LocalTrain=[0.8]))
-    assert finals.heading(runs, "LocalTrain") == "With defaults, 1 of 2 methods are below LocalTrain; tuned, 1"
+    assert finals.heading(runs, "LocalTrain") == "With defaults, 1 of 2 methods are clearly below LocalTrain; tuned, 1"
     assert finals.heading(runs, None) == finals.heading(runs, "gone") == "Final runs"
 
 
@@ -321,5 +333,16 @@ def test_the_heading_compares_the_splits_that_both_have() -> None:
     hard = (runs["method"] == "B") & (runs["setting"] == "tuned") & (runs["split"] > 0)  # its mean is the highest
     absent = (runs["method"] == "C") & (runs["setting"] == "tuned")
     found = finals.heading(runs[~hard & ~absent], "LocalTrain")
-    assert found == "With defaults, 2 of 3 methods are below LocalTrain; tuned, 1 of 2"
+    assert found == "With defaults, 2 of 3 methods are clearly below LocalTrain; tuned, 0 of 2"  # one shared split
     assert finals.heading(runs[runs["method"].isin(["C", "LocalTrain"]) & ~absent], "LocalTrain") == "Final runs"
+
+
+def test_the_heading_counts_only_clear_differences_unless_there_are_too_few_splits() -> None:
+    runs = runs_of(clients(A=[0.7], B=[0.79], LocalTrain=[0.8]))
+    is_uneven = (runs["method"] == "B") & (runs["setting"] == "tuned") & (runs["split"] == 0)
+    runs.loc[is_uneven, "mean"] += 0.02
+    assert finals.heading(runs, "LocalTrain") == "With defaults, 2 of 2 methods are clearly below LocalTrain; tuned, 1"
+    two = runs[runs["split"] > 0]
+    assert (
+        finals.heading(two, "LocalTrain") == "With defaults, 2 of 2 methods are below LocalTrain on average; tuned, 2"
+    )
