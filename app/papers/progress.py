@@ -87,7 +87,7 @@ def _estimate_button(preset: Preset, scale: str) -> None:
 
 
 def _estimate(costs: list[cost.Cost], slots: int) -> str:
-    whole, unknown = cost.together(costs, slots), sum(one.seconds is None for one in costs)
+    whole, unknown = cost.total_cost(costs, slots), sum(one.seconds is None for one in costs)
     beyond = f", not counting {plural(unknown, 'run')} too slow to time" if unknown else ""
     disk = f"{size_bytes(whole.disk_bytes)} on disk"
     return f"About {duration(whole.seconds)} on {plural(slots, 'slot')}{beyond}; {disk}."

@@ -30,7 +30,7 @@ from engine.federation.clients import Federation
 from engine.models import num_parameters
 from engine.simulation.dial_settings import num_sampled
 from engine.simulation.evaluation import score
-from engine.simulation.preflight import method_notes, num_numbers
+from engine.simulation.preflight import method_notes, num_model_values
 from engine.simulation.simulate import Simulation
 
 BUDGET_S = 1.5  # for timing a method
@@ -101,7 +101,7 @@ def cost_of(run: RunConfig) -> Cost:
     )
 
 
-def together(costs: Iterable[Cost], slots: int) -> Cost:
+def total_cost(costs: Iterable[Cost], slots: int) -> Cost:
     """All runs in sequence on each slot, as far as their times are known; the ``slots`` largest in memory."""
     costs = list(costs)
     largest = sorted((cost.memory_bytes for cost in costs), reverse=True)[:slots]
@@ -129,7 +129,7 @@ def _measured(run: RunConfig) -> Moment:
     pool, split = pool_of(run), split_of(run)
     clients = len(split["train_sizes"])
     parameters = num_parameters(run.model, pool.x.shape[1:], pool.num_classes)
-    if num_numbers(run, clients, parameters) * _itemsize(run.training) > MAX_STATE_BYTES:
+    if num_model_values(run, clients, parameters) * _itemsize(run.training) > MAX_STATE_BYTES:
         return _untimed(parameters)
     try:
         data = federation_of(run)

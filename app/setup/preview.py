@@ -110,7 +110,7 @@ def cost_panel(experiment: ExperimentConfig) -> list[str]:
             planned = _planned(experiment, lambda run: costs.cost_of(run).gradients)
             each = [costs.cost_of(run) for run, _ in planned]
     repeated = [cost for cost, (_, count) in zip(each, planned, strict=False) for _ in range(count)]
-    total = costs.together(repeated, min(slots, len(repeated))) if each else None
+    total = costs.total_cost(repeated, min(slots, len(repeated))) if each else None
     st.html(_facts(planned, total, slots, sum(cost.seconds is None for cost in each)))
     if experiment.tune:
         st.caption(plain(study_size(planned, experiment.tune, all(cost.gradients for cost in each))))

@@ -164,11 +164,11 @@ def _largest_bytes(run: RunConfig, data: Federation) -> int:
 def num_bytes(run: RunConfig, data: Federation) -> int:
     """The memory of a method's models, in bytes. Raises Unsupported if the model cannot take the data."""
     parameters = num_parameters(run.model, data.input_shape, data.num_classes)
-    return num_numbers(run, data.num_clients, parameters) * getattr(torch, run.training.tensor_dtype).itemsize
+    return num_model_values(run, data.num_clients, parameters) * getattr(torch, run.training.tensor_dtype).itemsize
 
 
-def num_numbers(run: RunConfig, num_clients: int, parameters: int) -> int:
-    """Counts one model per client, or per group if there are more groups, and the layers of a hypernetwork."""
+def num_model_values(run: RunConfig, num_clients: int, parameters: int) -> int:
+    """The number of values in a method's models: one per client, or per group if there are more, and a hypernetwork."""
     options = run.algorithm.options
     K, hidden, layers = (whole_number(options, name) for name in ("K", "hidden", "hidden_layers"))
     return max(num_clients, K) * parameters + hidden * parameters + layers * hidden**2

@@ -51,10 +51,10 @@ def test_round_zero_and_the_last_round_are_always_evaluated(rounds: int, every: 
 
 def test_runs_are_spread_over_slots_without_splitting_one():
     short, long = Cost(2.0, 5.0, 10.0, 1.0), Cost(8.0, 7.0, 30.0, 1.0)
-    assert cost.together([short, long], 1) == Cost(10.0, 12.0, 30.0, 2.0)
-    assert cost.together([short, long], 2) == Cost(8.0, 12.0, 40.0, 2.0)
-    assert cost.together([short, Cost(None, None, 1.0, 1.0)], 1) == Cost(2.0, 5.0, 10.0, 2.0)
-    assert cost.together([Cost(None, None, 1.0, 1.0)], 1) == Cost(None, None, 1.0, 1.0)
+    assert cost.total_cost([short, long], 1) == Cost(10.0, 12.0, 30.0, 2.0)
+    assert cost.total_cost([short, long], 2) == Cost(8.0, 12.0, 40.0, 2.0)
+    assert cost.total_cost([short, Cost(None, None, 1.0, 1.0)], 1) == Cost(2.0, 5.0, 10.0, 2.0)
+    assert cost.total_cost([Cost(None, None, 1.0, 1.0)], 1) == Cost(None, None, 1.0, 1.0)
 
 
 def test_a_run_costs_time_memory_and_disk():

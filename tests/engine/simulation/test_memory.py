@@ -60,9 +60,9 @@ def test_options_that_are_not_whole_numbers_do_not_count() -> None:
 
     run = replace(a_run(), algorithm=Choice("mine", Options()))
     assert needed_bytes(run, build(run, default_data_dir(), torch.device("cpu"))) == (4 * MLR, 4 * 3 * BATCH)
-    assert preflight.num_numbers(run, 4, 650) == 4 * 650
+    assert preflight.num_model_values(run, 4, 650) == 4 * 650
     three = replace(run, algorithm=Choice("mine", Options(K=7)))
-    assert preflight.num_numbers(three, 4, 650) == 7 * 650
+    assert preflight.num_model_values(three, 4, 650) == 7 * 650
 
 
 def test_parameters_are_counted_without_building_a_model() -> None:

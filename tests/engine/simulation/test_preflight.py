@@ -54,7 +54,7 @@ def test_models_far_too_large_to_build_are_still_counted() -> None:
 )
 def test_the_state_of_a_method_is_counted_before_it_is_created(algorithm: dict, numbers: int) -> None:
     (run,) = parse_experiment(EXPERIMENT | {"algorithms": [algorithm]}).runs()
-    assert preflight.num_numbers(run, num_clients=4, parameters=650) == numbers
+    assert preflight.num_model_values(run, num_clients=4, parameters=650) == numbers
 
 
 @pytest.mark.parametrize(
