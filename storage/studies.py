@@ -35,11 +35,11 @@ class Studies:
         """The trials of a study with the evaluations of a model; of a repeated one the newest run."""
         with self._database.read() as connection:
             rows = StudyTransaction(connection, experiment_id)
-            placed = [(run.study, run) for run in rows.runs if run.study is not None]
+            of_study = [(run.study, run) for run in rows.runs if run.study is not None]
             newest = {
-                (place["entry"], place["split"], place["trial"], run.seed): run
-                for place, run in placed
-                if place["role"] == "trial"
+                (study_run["entry"], study_run["split"], study_run["trial"], run.seed): run
+                for study_run, run in of_study
+                if study_run["role"] == "trial"
             }
             return rows.measured(list(newest.values()), model)
 
@@ -60,11 +60,11 @@ class Studies:
             return [row.id for row in connection.execute(query) if row.config.get("tune") is not None]
 
     def trashed_trials(self, experiment_id: int) -> list[dict[str, Any]]:
-        """The places of the trials in the trash (``RunRecord.study``)."""
+        """The study runs of the trials in the trash (``RunRecord.study``)."""
         query = sa.select(Run.config).where(Run.experiment_id == experiment_id, ~NOT_DELETED).order_by(Run.id)
         with self._database.read() as connection:
-            places = [config.get("study") for config in connection.scalars(query)]
-        return [place for place in places if place is not None and place["role"] == "trial"]
+            study_runs = [config.get("study") for config in connection.scalars(query)]
+        return [trial for trial in study_runs if trial is not None and trial["role"] == "trial"]
 
     def insert(self, experiment_id: int, choices: Sequence[ChoiceRecord]) -> None:
         """Stores choices that were made elsewhere; those that exist stay."""

@@ -142,8 +142,8 @@ class Study:
 
     def trials(self, entry: str, split: int, trial: int, drawn: Point | None = None) -> tuple[RunConfig, ...]:
         """The runs of a trial, one for each of ``tune.seeds``; ``drawn`` is a point that depended on results."""
-        place = StudyRun("trial", entry, split, trial, drawn)
-        return tuple(self._run(place, seed, f"{entry} trial {trial}") for seed in self.tune.seeds)
+        study_run = StudyRun("trial", entry, split, trial, drawn)
+        return tuple(self._run(study_run, seed, f"{entry} trial {trial}") for seed in self.tune.seeds)
 
     def first_trials(self) -> Iterator[RunConfig]:
         """The trials that are queued at the start: those that depend on no results."""
@@ -190,39 +190,39 @@ class Study:
                 key = entry, self.tuned_on(split)
                 choice = chosen[key]
                 for trial in dict.fromkeys((0, choice)):
-                    place = StudyRun("final", entry, split, trial, points.get(key) if trial else None)
+                    study_run = StudyRun("final", entry, split, trial, points.get(key) if trial else None)
                     for seed in self.config.seeds:
-                        yield self.final(place, seed, trial == choice)
+                        yield self.final(study_run, seed, trial == choice)
 
-    def final(self, place: StudyRun, seed: int, is_choice: bool) -> RunConfig:
-        return self._run(place, seed, place.entry if is_choice else place.entry + DEFAULTS)
+    def final(self, study_run: StudyRun, seed: int, is_choice: bool) -> RunConfig:
+        return self._run(study_run, seed, study_run.entry if is_choice else study_run.entry + DEFAULTS)
 
     def position(self, run: RunConfig) -> int:
-        """The position of a run in the experiment, a function of its place and seed. Final runs come first."""
-        place, entries = run.study, list(self.entries)
-        assert place is not None
-        block = entries.index(place.entry) * len(self.splits) + self.splits.index(place.split)
-        if place.role == "final":
-            return (2 * block + (place.trial > 0)) * len(self.config.seeds) + self.config.seeds.index(run.seed)
-        at = (block * self.max_trials + place.trial) * len(self.tune.seeds) + self.tune.seeds.index(run.seed)
+        """The position of a run in the experiment, a function of its ``study`` and seed. Final runs come first."""
+        study_run, entries = run.study, list(self.entries)
+        assert study_run is not None
+        block = entries.index(study_run.entry) * len(self.splits) + self.splits.index(study_run.split)
+        if study_run.role == "final":
+            return (2 * block + (study_run.trial > 0)) * len(self.config.seeds) + self.config.seeds.index(run.seed)
+        at = (block * self.max_trials + study_run.trial) * len(self.tune.seeds) + self.tune.seeds.index(run.seed)
         return self._num_positions_of_finals + at
 
-    def found(self, place: StudyRun, seed: int, label: str) -> RunConfig:
-        """The run at a place, for a document of unknown origin. Raises ValueError if the study has no such run."""
-        seeds = self.tune.seeds if place.role == "trial" else self.config.seeds
-        if place.entry not in self.entries or place.split not in self.splits or seed not in seeds:
+    def found(self, study_run: StudyRun, seed: int, label: str) -> RunConfig:
+        """The run that a document of unknown origin says it has. Raises ValueError if it is not one of the study."""
+        seeds = self.tune.seeds if study_run.role == "trial" else self.config.seeds
+        if study_run.entry not in self.entries or study_run.split not in self.splits or seed not in seeds:
             raise ValueError("is not a run of the study")
-        if place.trial >= self.max_trials:
-            raise ValueError(f"has trial {place.trial}, but the study has {self.max_trials}")
-        expected = len(self.spaces(place.entry)) if self.is_drawn_by_results(place.entry, place.trial) else 0
-        if len(place.point or ()) != expected:
-            raise ValueError(f"has a point of {len(place.point or ())} numbers, must have {expected}")
-        labels = (
-            (place.entry, place.entry + DEFAULTS) if place.role == "final" else (f"{place.entry} trial {place.trial}",)
-        )
+        if study_run.trial >= self.max_trials:
+            raise ValueError(f"has trial {study_run.trial}, but the study has {self.max_trials}")
+        is_drawn = self.is_drawn_by_results(study_run.entry, study_run.trial)
+        expected = len(self.spaces(study_run.entry)) if is_drawn else 0
+        if len(study_run.point or ()) != expected:
+            raise ValueError(f"has a point of {len(study_run.point or ())} numbers, must have {expected}")
+        entry, of_trial = study_run.entry, f"{study_run.entry} trial {study_run.trial}"
+        labels = (entry, entry + DEFAULTS) if study_run.role == "final" else (of_trial,)
         if label not in labels:
             raise ValueError(f"has the label {shown(label)}, must be {' or '.join(map(repr, labels))}")
-        return self._run(place, seed, label)
+        return self._run(study_run, seed, label)
 
     @property
     def _first(self) -> int:
@@ -240,19 +240,19 @@ class Study:
         blocks = len(self.entries) * len(self.splits)
         return self._num_positions_of_finals + blocks * self.max_trials * len(self.tune.seeds)
 
-    def _run(self, place: StudyRun, seed: int, label: str) -> RunConfig:
+    def _run(self, study_run: StudyRun, seed: int, label: str) -> RunConfig:
         """A run with the settings of a trial. Raises InvalidConfig if they are not allowed together."""
-        entry, evaluation = self.entries[place.entry], self.config.evaluation
-        if place.point is None and self.is_drawn_by_results(place.entry, place.trial):
-            trial = f"trial {place.trial} of {place.entry} on split {place.split}"
+        entry, evaluation = self.entries[study_run.entry], self.config.evaluation
+        if study_run.point is None and self.is_drawn_by_results(study_run.entry, study_run.trial):
+            trial = f"trial {study_run.trial} of {study_run.entry} on split {study_run.split}"
             raise InvalidConfig([f"{label}: {trial} has no point; restore this trial if it was deleted"])
-        setting = self.setting(place.entry, self.tuned_on(place.split), place.trial, place.point)
+        setting = self.setting(study_run.entry, self.tuned_on(study_run.split), study_run.trial, study_run.point)
         try:
             choice, training = _with_setting(entry, setting)
         except ValidationError as error:
             message = error.errors()[0]["msg"].removeprefix("Value error, ")
             raise InvalidConfig([f"{label}: {shown(setting)}: {message}; change its search spaces"]) from error
-        if place.role == "trial":
+        if study_run.role == "trial":
             evaluation = evaluation.model_copy(update={"on": "val"})
             training = training.model_copy(update={"rounds": self.tune.rounds or training.rounds})
         config = self.config
@@ -267,8 +267,8 @@ class Study:
             evaluation,
             config.machine,
             seed,
-            data_seed=place.split,
-            study=place,
+            data_seed=study_run.split,
+            study=study_run,
             **entry.dials,
         )
 
@@ -374,9 +374,9 @@ def _drawn_problems(study: Study, label: str, dimensions: int) -> tuple[str, ...
     """The first drawn setting that the method refuses; later, it would stop the study of all methods."""
     split, seed = study.splits[0], study.tune.seeds[0]
     for trial in range(1, MAX_CHECKED):
-        place = StudyRun("trial", label, split, trial, study._point(split, trial, dimensions))
+        study_run = StudyRun("trial", label, split, trial, study._point(split, trial, dimensions))
         try:
-            study._run(place, seed, f"{label} trial {trial}")
+            study._run(study_run, seed, f"{label} trial {trial}")
         except InvalidConfig as error:
             return error.problems
     return ()

@@ -16,7 +16,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 Compute = Callable[[Sequence[A]], Sequence[R]]
 Resume = Callable[[], Any]
-"""Resumes a member. Returns where it waits next, or what it returned at its end."""
+"""Resumes a member. Returns the call in which it waits next, or what it returned at its end."""
 
 
 class MemberStopped(Exception):
@@ -28,7 +28,9 @@ class MemberStopped(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class _Waiting:
+class _Call:
+    """A call of ``meet`` that waits for its result."""
+
     member: greenlet
     key: Hashable
     argument: Any
@@ -48,8 +50,8 @@ class Lockstep:
         coroutines = [greenlet(member, hub) for member in members]
         resumes = [_starting(coroutine, has_grad) for coroutine in coroutines]
         try:
-            while waiting := [place for resume in resumes if isinstance(place := resume(), _Waiting)]:
-                resumes = _computed(waiting)
+            while calls := [call for resume in resumes if isinstance(call := resume(), _Call)]:
+                resumes = _computed(calls)
         finally:
             for coroutine in coroutines:  # if one has raised, the others end here
                 if coroutine:
@@ -68,35 +70,35 @@ class Lockstep:
         hash(key)  # if it cannot be hashed, that is an error of this member only
         has_grad = torch.is_grad_enabled()
         try:
-            result: R = member.parent.switch(_Waiting(member, (compute, key, has_grad), argument, compute, has_grad))
+            result: R = member.parent.switch(_Call(member, (compute, key, has_grad), argument, compute, has_grad))
         finally:
             torch.set_grad_enabled(has_grad)
         return result
 
 
-def _computed(waiting: Sequence[_Waiting]) -> list[Resume]:
+def _computed(calls: Sequence[_Call]) -> list[Resume]:
     """How each member continues: with its result, or with its error."""
-    groups: dict[Hashable, list[_Waiting]] = {}
-    for place in waiting:
-        groups.setdefault(place.key, []).append(place)
-    resumes: dict[_Waiting, Resume] = {}
+    groups: dict[Hashable, list[_Call]] = {}
+    for call in calls:
+        groups.setdefault(call.key, []).append(call)
+    resumes: dict[_Call, Resume] = {}
     for group in groups.values():
         resumes |= _of_group(group)
-    return [resumes[place] for place in waiting]
+    return [resumes[call] for call in calls]
 
 
-def _of_group(group: Sequence[_Waiting]) -> dict[_Waiting, Resume]:
+def _of_group(group: Sequence[_Call]) -> dict[_Call, Resume]:
     torch.set_grad_enabled(group[0].has_grad)
-    resumes: dict[_Waiting, Resume] = {}
-    parts = [[place] for place in group]
+    resumes: dict[_Call, Resume] = {}
+    parts = [[call] for call in group]
     try:
-        results = group[0].compute([place.argument for place in group])
-        return {place: _returning(place.member, result) for place, result in zip(group, results, strict=True)}
+        results = group[0].compute([call.argument for call in group])
+        return {call: _returning(call.member, result) for call, result in zip(group, results, strict=True)}
     except MemberStopped as stopped:
         ended, error = group[stopped.member], stopped.error
         error.__traceback__ = error.__context__ = None  # these would keep the tensors of the interrupted computation
         resumes[ended] = _raising(ended.member, error)
-        parts = [[place for place in group if place is not ended]]
+        parts = [[call for call in group if call is not ended]]
     except Exception as error:  # noqa: BLE001  it belongs to a member, whatever it is
         if len(group) == 1:
             return {group[0]: _raising(group[0].member, error)}

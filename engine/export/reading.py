@@ -184,11 +184,11 @@ def _check_points(study: Study, runs: Iterable[RunConfig], path: Path) -> None:
     """Raises InvalidConfig if the runs of a trial, or final runs with its settings, have several points."""
     known: dict[tuple[str, int, int], Point | None] = {}
     for run in runs:
-        place = run.study
-        assert place is not None
-        point = known.setdefault((place.entry, study.tuned_on(place.split), place.trial), place.point)
-        if point != place.point:
-            raise InvalidConfig([f"{path}: trial {place.trial} of {place.entry!r:.60} has several points"])
+        study_run = run.study
+        assert study_run is not None
+        point = known.setdefault((study_run.entry, study.tuned_on(study_run.split), study_run.trial), study_run.point)
+        if point != study_run.point:
+            raise InvalidConfig([f"{path}: trial {study_run.trial} of {study_run.entry!r:.60} has several points"])
 
 
 class _Runs:

@@ -72,10 +72,10 @@ def progress_of(store: Store, experiment_id: int) -> StudyProgress:
         experiment_ids=[experiment_id], include_archived=True, newest_first=False, with_partition=False
     )
     choices = {(choice.entry, choice.split): choice for choice in store.studies.choices(experiment_id)}
-    places = [run.study for run in runs if run.study is not None]
     trashed = store.studies.trashed_trials(experiment_id)
-    found = [*(place for place in places if place["role"] == "trial"), *trashed]
-    trials = {key: trials_of(runs, *key) for key in dict.fromkeys((place["entry"], place["split"]) for place in found)}
+    present = [run.study for run in runs if run.study is not None and run.study["role"] == "trial"]
+    keys = dict.fromkeys((trial["entry"], trial["split"]) for trial in [*present, *trashed])
+    trials = {key: trials_of(runs, *key) for key in keys}
     finals = newest([run for run in runs if run.study is not None and run.study["role"] == "final"])
     tune = Tune.model_validate(store.experiments.get(experiment_id).config.get("tune") or {})
     planned = 0 if tune.gradients else tune.trials * len(tune.seeds)
@@ -88,9 +88,9 @@ def trials_of(runs: Sequence[RunRecord], entry: str, split: int) -> Trials:
     """The trials of a method on a split. If a trial was repeated, its newest run counts."""
     found: Trials = {}
     for run in sorted(runs, key=lambda run: run.id):
-        place = run.study
-        if place and (place["role"], place["entry"], place["split"]) == ("trial", entry, split):
-            found.setdefault(place["trial"], {})[run.seed] = run
+        study_run = run.study
+        if study_run and (study_run["role"], study_run["entry"], study_run["split"]) == ("trial", entry, split):
+            found.setdefault(study_run["trial"], {})[run.seed] = run
     return dict(sorted(found.items()))
 
 
@@ -104,7 +104,7 @@ def _deleted(tune: Tune, key: Key, trials: Trials, trashed: Sequence[Mapping[str
     if tune.gradients is None and tune.sampler != "tpe":
         queued = tune.trials
     else:
-        numbers = [place["trial"] for place in trashed if (place["entry"], place["split"]) == key]
+        numbers = [trial["trial"] for trial in trashed if (trial["entry"], trial["split"]) == key]
         queued = 1 + max([*trials, *numbers], default=-1)
     return queued * len(tune.seeds) - sum(map(len, trials.values()))
 

@@ -195,8 +195,8 @@ def test_a_run_of_a_document_is_found_by_its_place() -> None:
     s = study()
     for run in (*s.config.runs(), *s.finals(dict.fromkeys(s.tuned, 2))):
         assert s.found(run.study, run.seed, run.label) == run
-    place = StudyRun("final", "ditto", 4, 2)
-    for place, seed, label in (
+    study_run = StudyRun("final", "ditto", 4, 2)
+    for study_run, seed, label in (
         (StudyRun("final", "ditto", 4, 2), 1000, "ditto"),
         (StudyRun("final", "other", 4, 2), 0, "other"),
         (StudyRun("final", "ditto", 5, 2), 0, "ditto"),
@@ -204,7 +204,7 @@ def test_a_run_of_a_document_is_found_by_its_place() -> None:
         (StudyRun("trial", "ditto", 4, 2), 1000, "ditto"),
     ):
         with pytest.raises(ValueError, match=r"is not a run|has trial 4|has the label"):
-            s.found(place, seed, label)
+            s.found(study_run, seed, label)
 
 
 @pytest.mark.parametrize(
