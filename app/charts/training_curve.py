@@ -134,4 +134,4 @@ def _label_room(labels: Iterable[str], panel: str) -> int:
     """Pixels right of the main panel for the names at the ends of its lines."""
     if panel != "accuracy":
         return 16
-    return min(230, 24 + 7 * max(map(len, labels), default=0))
+    return min(246, 40 + 7 * max(map(len, labels), default=0))

@@ -3,6 +3,9 @@
 const FETCH_TIMEOUT_MS = 8000;
 const BACK_OFF_MS = [1000, 2000, 4000, 8000, 15000, 30000];
 const LABEL_LINE = 1.3; // of the font's size
+const MOVED = 0.25; // of a line: a name moved by more could be taken for that of another curve
+const BESIDE_PX = 8; // from the end of a curve to its name
+const LED_PX = 24; // to a name that a line leads to
 const NARROW_PX = 560;
 const REPEAT_MS = 5000; // a running page may miss a trigger
 const LOST = "Connection lost"; // or a proxy responds in place of the server
@@ -288,8 +291,9 @@ class LiveView {
     });
   }
 
-  // The names of methods at the ends of their lines, one for all seeds, moved apart where they would overlap. They are
-  // placed by share of the height: placed by value, they would extend the axis beyond 100 %.
+  // The names of methods at the ends of their lines, one for all seeds, moved apart where they would overlap, then with
+  // a line to their end. They are placed by share of the height: placed by value, they would extend the axis beyond
+  // 100 %.
   label() {
     const figure = this.figure("accuracy");
     const axis = figure._fullLayout?.yaxis;
@@ -306,11 +310,19 @@ class LiveView {
     }
     const narrow = figure.clientWidth < NARROW_PX;
     const labels = [...ends].map(([text, end]) => ({ text, ...end, y: mean(end.values) }));
-    const heights = spread(labels.map((label) => axis.l2p(label.y)), LABEL_LINE * figure.layout.font.size);
-    const annotations = labels.map(({ text, x, color }, i) => ({
-      text, x, y: 1 - heights[i] / axis._length, yref: "paper", yanchor: "middle", xshift: 8, showarrow: false,
-      xanchor: "left", font: { color }, bgcolor: this.data.paper,
+    const line = LABEL_LINE * figure.layout.font.size;
+    const endsPx = labels.map((label) => axis.l2p(label.y));
+    const heights = spread(endsPx, line);
+    const isMoved = heights.map((height, i) => Math.abs(height - endsPx[i]) > MOVED * line);
+    const xshift = isMoved.some(Boolean) ? LED_PX : BESIDE_PX;
+    const leaders = labels.map(({ x, color }, i) => ({
+      text: "", x, y: 1 - endsPx[i] / axis._length, yref: "paper", showarrow: true, ax: xshift,
+      ay: heights[i] - endsPx[i], arrowhead: 0, arrowwidth: 1, arrowcolor: color, standoff: 2,
     }));
+    const annotations = leaders.filter((_, i) => isMoved[i]).concat(labels.map(({ text, x, color }, i) => ({
+      text, x, y: 1 - heights[i] / axis._length, yref: "paper", yanchor: "middle", xshift, showarrow: false,
+      xanchor: "left", font: { color }, bgcolor: this.data.paper,
+    })));
     const room = narrow ? 16 : this.data.figures.accuracy.layout.margin.r;
     window.Plotly.relayout(figure, { annotations: narrow ? [] : annotations, "margin.r": room });
   }

@@ -194,7 +194,7 @@ def test_the_finding_counts_gains_and_losses() -> None:
 
 def test_the_raster_labels_cluster_changes_and_final_groups() -> None:
     fig = cluster_raster.figure(cluster_raster.data(np.arange(3), np.array([[0, 0, 0], [0, 0, 1], [0, 0, 1]])))
-    assert np.asarray(fig.data[0].text).tolist() == [["A", "", ""], ["A", "", ""], ["A", "B", ""]]
+    assert np.asarray(fig.data[0].text).tolist() == [["A", "", ""], ["", "", ""], ["", "B", ""]]
     assert {"<b>A</b> · 2", "<b>B</b> · 1"} <= {note.text for note in fig.layout.annotations}
     assert list(fig.data[1].y) == [0, 1, 0]
 

@@ -32,3 +32,18 @@ def test_larger_letters_get_more_space_at_the_right() -> None:
     for fig in (small, large):
         label_ends(fig, [End("ten letters", 1.0, 0.5, "black")], 0.0, 1.0)
     assert (small.layout.margin.r, large.layout.margin.r) == (16 + 77, 16 + 154)
+
+
+def test_a_line_leads_from_the_end_of_a_curve_to_a_name_that_was_moved() -> None:
+    near = [End("a", 40.0, 94.0, "red"), End("b", 40.0, 93.0, "blue"), End("c", 40.0, 50.0, "green")]
+    label_ends(fig := go.Figure(), near, 0.0, 100.0)
+    names = {note.text: note for note in fig.layout.annotations if note.text}
+    lines = {note.arrowcolor: note for note in fig.layout.annotations if note.showarrow}
+    assert set(names) == {"a", "b", "c"} and set(lines) == {"red", "blue"}
+    for one, end in (("a", near[0]), ("b", near[1])):
+        leads = lines[end.color]
+        assert (leads.x, leads.y) == (40.0, end.y)
+        assert leads.ay == names[one].y != end.y and leads.ax == names[one].xshift
+    assert names["c"].y == 50.0 and names["c"].xshift == names["a"].xshift
+    label_ends(apart := go.Figure(), near[1:], 0.0, 100.0)
+    assert not any(note.showarrow for note in apart.layout.annotations)

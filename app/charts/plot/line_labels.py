@@ -5,9 +5,11 @@ from typing import NamedTuple
 import numpy as np
 import plotly.graph_objects as go
 
-from app.charts.plot.annotations import SERIES, annotate
+from app.charts.plot.annotations import SERIES, Note, annotate
 
 SIZE = 13  # of letters that are 7 pixels wide
+BESIDE, LED = 9, 24  # pixels from the end of a line to its name, and to one that a line leads to
+MOVED = 0.25  # of the height of a name: one moved by more could be taken for that of another line
 
 
 class End(NamedTuple):
@@ -22,27 +24,55 @@ class End(NamedTuple):
 def label_ends(fig: go.Figure, ends: list[End], low: float, high: float, lines: int = 20) -> None:
     """Writes each text next to its point, moved apart where two would overlap, with a margin at the right.
 
-    ``low`` and ``high`` are the ends of the y axis, ``lines`` how many labels fit above one another on it.
+    A thin line leads to the point of a text that was moved. ``low`` and ``high`` are the ends of the y axis, ``lines``
+    how many labels fit above one another on it.
     """
-    heights = spread_apart([end.y for end in ends], (high - low) / lines, high)
+    gap = (high - low) / lines
+    heights = spread_apart([end.y for end in ends], gap, high)
+    is_moved = [abs(y - end.y) > MOVED * gap for end, y in zip(ends, heights, strict=True)]
+    aside = LED if any(is_moved) else BESIDE
+    placed = list(zip(ends, heights, is_moved, strict=True))
+    annotate(fig, (_thread(end, y, aside) for end, y, moved in placed if moved))
     annotate(
         fig,
         (
             {
                 "name": SERIES,
-                **({"xref": "paper", "x": 1} if end.x is None else {"x": end.x}),
+                **_across(end),
                 "y": y,
                 "text": end.text,
                 "showarrow": False,
                 "xanchor": "left",
-                "xshift": 9,
+                "xshift": aside,
                 "font": {"color": end.color},
             }
-            for end, y in zip(ends, heights, strict=True)
+            for end, y, _ in placed
         ),
     )
     size = fig.layout.font.size or SIZE
-    fig.update_layout(margin_r=max((16 + round(7 * len(end.text) * size / SIZE) for end in ends), default=16))
+    margin = 7 + aside
+    fig.update_layout(margin_r=max((margin + round(7 * len(end.text) * size / SIZE) for end in ends), default=margin))
+
+
+def _thread(end: End, y: float, aside: int) -> Note:
+    """A line from the point to ``aside`` pixels right of it at the height y: an arrow without text and head."""
+    return {
+        **_across(end),
+        "y": end.y,
+        "ax": aside,
+        "ayref": "y",
+        "ay": y,
+        "text": "",
+        "showarrow": True,
+        "arrowhead": 0,
+        "arrowwidth": 1,
+        "arrowcolor": end.color,
+        "standoff": 5,
+    }
+
+
+def _across(end: End) -> dict[str, object]:
+    return {"xref": "paper", "x": 1} if end.x is None else {"x": end.x}
 
 
 def spread_apart(values: list[float], gap: float, ceiling: float = np.inf) -> list[float]:
