@@ -15,18 +15,19 @@ from app.study.study import Study
 from app.wording import MISSING, capital, count, names, number
 from engine.core.vocabulary import megabytes
 
-OVER = "over budget"
+NOT_YET = "not yet"
 AXIS = Choice("Cost", {k: COST_CHOICES[k] for k in ("megabytes", "gradient_evaluations")}, "price", "megabytes")
 
 
 def data(series: pd.DataFrame, runs: pd.DataFrame, cost: Cost) -> pd.DataFrame:
-    """[run, round, name, value] of the tuned runs -> [method, budget, accuracy]; NaN: over budget.
+    """[run, round, name, value] of the tuned runs -> [method, budget, accuracy]; NaN: not yet.
 
     Seeds are averaged inside splits, and then the splits on which all methods have results. Round 0, the untrained
     model, does not count.
 
-    ``runs`` [run, method, split]. ``budgets`` come from the methods' totals. The total of a method is that of its most
-    expensive run, so that all runs of the cheapest one count at the end.
+    ``runs`` [run, method, split]. Budgets are the total of the cheapest method that spends anything, a half and a
+    quarter. The total of a method is that of its most expensive run, so that all runs of the cheapest one count at the
+    end.
     """
     runs = runs[runs["split"].isin(shared_splits(runs))]
     wide = series.pivot_table(index=["run", "round"], columns="name", values="value").sort_index()
@@ -37,10 +38,8 @@ def data(series: pd.DataFrame, runs: pd.DataFrame, cost: Cost) -> pd.DataFrame:
     trained = wide[wide.index.get_level_values("round") > 0]
     of = runs.drop_duplicates("run").set_index("run")["method"]
     totals = wide["cost"].groupby(level="run").last().groupby(of).max()
-    evaluated = trained["cost"].where(trained["personalized.mean"].notna())
-    firsts = evaluated.groupby(level="run").min().reindex(of.index).groupby(of).max()
     parts = [pd.DataFrame(columns=["method", "accuracy", "budget"])]
-    for budget in budgets(list(totals), list(firsts)):
+    for budget in budgets(list(totals)):
         reached = {
             run: accuracy_at(budget, own["cost"].to_numpy(float), own["personalized.mean"].to_numpy(float))
             for run, own in trained.groupby(level="run")
@@ -77,13 +76,13 @@ def table(study: Study, cost: Cost) -> pd.DataFrame:
 
 
 def as_shown(rows: pd.DataFrame, cost: Cost) -> pd.DataFrame:
-    """A column per budget, the largest first; ``over budget`` where the first evaluated round costs more."""
+    """A column per budget, the largest first; ``not yet`` where the first evaluated round costs more."""
     wide = rows.pivot_table(index="method", columns="budget", values="accuracy", sort=False, dropna=False)
     wide = wide[sorted(wide.columns, reverse=True)].sort_values(max(wide.columns), ascending=False, kind="stable")
     unit = "MB" if cost == "megabytes" else "gradients"
     shown = pd.DataFrame({"Method": wide.index})
     for budget in wide.columns:
-        values = [OVER if np.isnan(value) else f"{100 * value:.1f} %" for value in wide[budget]]
+        values = [NOT_YET if np.isnan(value) else f"{100 * value:.1f} %" for value in wide[budget]]
         shown[f"at {number(budget) if cost == 'megabytes' else count(budget)} {unit}"] = values
     return shown
 
@@ -118,11 +117,10 @@ def cost_of(axis: str) -> Cost:
 def about(study: Study, cost: Cost) -> str:
     splits = shared_splits(tuned_runs(study))
     left = f" Only {names(f'split {split}' for split in splits)}: the others lack results of some methods."
-    parts = names(f"{100 * share:g} %" for share in SHARES[1:])
+    parts = names((f"{100 * share:g} %" for share in SHARES), last="or")
     return (
-        f"Mean test accuracy at the last evaluated round within the budget ({AXIS_TITLES[cost]}). The largest budget "
-        "is the total of one method in its most expensive run, the smallest total within which at least half of the "
-        f"methods were evaluated; the others are {parts} of it. {capital(OVER)}: the first evaluated round costs more. "
+        f"Mean test accuracy at the last evaluated round within the budget: {parts} of what the cheapest method spends "
+        f"in its most expensive run ({AXIS_TITLES[cost]}). {capital(NOT_YET)}: the first evaluated round costs more. "
         "Settings were chosen at full length."
         f"{left if len(splits) < len(study.splits) else ''}"
     )

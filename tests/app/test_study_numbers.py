@@ -213,7 +213,7 @@ def test_the_procedure_counts_methods_settings_seeds_and_splits() -> None:
     assert finding.procedure(2, 1, 1, 1, "loss") == "2 methods, defaults only, trained with 1 seed on 1 split."
 
 
-def test_accuracy_at_equal_cost_is_over_budget_where_the_first_round_is_too_expensive() -> None:
+def test_accuracy_at_equal_cost_is_not_yet_known_where_the_first_round_is_too_expensive() -> None:
     per_round = {1: 1e6, 2: 10e6, 3: 0.0}
     rows = [
         {"run": run, "round": at, "name": name, "value": value}
@@ -229,7 +229,7 @@ def test_accuracy_at_equal_cost_is_over_budget_where_the_first_round_is_too_expe
     assert by_method.loc["alone"].tolist() == pytest.approx([0.4] * 3) and by_method.loc["dear"].isna().all()
     shown = equal_cost.as_shown(found, "megabytes")
     assert list(shown.columns) == ["Method", "at 4 MB", "at 2 MB", "at 1 MB"]
-    assert shown.set_index("Method").loc["dear"].tolist() == ["over budget"] * 3
+    assert shown.set_index("Method").loc["dear"].tolist() == ["not yet"] * 3
 
 
 def test_accuracy_at_equal_cost_is_over_the_splits_of_all_methods() -> None:
