@@ -7,8 +7,9 @@ import streamlit as st
 from app import wording
 from app.access import permits
 from app.charts.plot import palette
+from app.components import terms
 from app.data import queries
-from app.data.comparison import run_name
+from app.data.comparison import SplitSeed, method_name, run_name, split_seed_of
 from app.live import live_feed
 from app.live.requests import cancel_question, perform
 from app.state import url_state, widgets
@@ -36,13 +37,41 @@ def controls(experiments: Sequence[ExperimentRecord], listed: Sequence[RunRecord
         experiment_control(experiments, listed[0].experiment_id)
         run_control(listed, shown)
         everything_control(listed)
+    if hidden := what_is_hidden(listed, shown):
+        terms.caption(hidden)
     return shown
 
 
 def first_of_each(runs: Sequence[RunRecord]) -> list[RunRecord]:
-    """Choose as many runs as can be distinguished: the first seed of every method, then the second."""
-    by_seed = sorted(runs, key=lambda run: (run.seed, run.position))[: live_feed.MAX_RUNS]
-    return sorted(by_seed, key=lambda run: (run.experiment_id, run.position))
+    """Choose as many runs as can be distinguished: the same seeds of every method, the first seeds first."""
+    of_seed: dict[SplitSeed, list[RunRecord]] = {}
+    for run in sorted(runs, key=lambda run: (run.seed, run.split, run.position)):
+        of_seed.setdefault(split_seed_of(run), []).append(run)
+    found: list[RunRecord] = []
+    for own in of_seed.values():
+        if found and len(found) + len(own) > live_feed.MAX_RUNS:
+            break
+        found += own
+    return sorted(found[: live_feed.MAX_RUNS], key=lambda run: (run.experiment_id, run.position))
+
+
+def what_is_hidden(listed: Sequence[RunRecord], shown: Sequence[RunRecord]) -> str:
+    """``10 of 15 runs shown; seed 2 is hidden.``; a seed of which some methods are shown has the others' names."""
+    drawn = {run.id for run in shown}
+    seeds: dict[str, list[str]] = {}
+    for run in sorted(listed, key=lambda run: (run.seed, run.split, run.position)):
+        if run.id not in drawn:
+            seeds.setdefault(_seed(run), []).append(method_name(run.label, run.algorithm))
+    if not seeds:
+        return ""
+    begun = {_seed(run) for run in shown}
+    hidden = [seed + (f" of {wording.names(of)}" if seed in begun else "") for seed, of in seeds.items()]
+    are = "is" if len(hidden) == 1 else "are"
+    return f"{len(shown)} of {wording.plural(len(listed), 'run')} shown; {wording.names(hidden)} {are} hidden."
+
+
+def _seed(run: RunRecord) -> str:
+    return f"seed {run.seed} of split {run.split}" if "data_seed" in run.config else f"seed {run.seed}"
 
 
 def experiment_control(experiments: Sequence[ExperimentRecord], current: int | None) -> None:
@@ -70,8 +99,8 @@ def run_control(listed: Sequence[RunRecord], shown: Sequence[RunRecord]) -> None
     siblings = queries.runs(experiment_ids=of, include_archived=True) if url_state.ids("runs") else []
     names = {run.id: f"{run_name(run)} · run {run.id}" for run in [*siblings, *listed]}
     drawn = [run.id for run in shown]
-    left = len(names) - len(shown)
-    with st.popover(f"{wording.plural(len(shown), 'run')} shown" + (f", {left} more" if left else "")):
+    of_all = f"{len(shown)} of " if len(shown) < len(names) else ""
+    with st.popover(f"{of_all}{wording.plural(len(names), 'run')} shown"):
         st.multiselect(
             "Runs to show",
             list(names),

@@ -5,10 +5,11 @@ from functools import partial
 
 import pytest
 
-from app.live import requests
+from app.live import choice, requests
 from engine.config.schema import parse_experiment
 from engine.exchange.records import new_run
 from storage import Status, StorageError, Store
+from tests.app.frames import run_record
 from tests.app.pages import open_page, words
 from tests.app.samples import DIGITS, store_experiment
 from tests.support.signing_in import MEMBER, as_person, people_sign_in
@@ -27,6 +28,24 @@ def finish(store: Store, status: Status, error: str) -> None:
     assert run is not None
     store.events.add(run.id, "error", "run", "client 3 has no finite loss")
     store.queue.finish(run.id, run.epoch, status, error=error)
+
+
+def shown_of(methods: int, seeds: int) -> tuple[list[tuple[str, int]], str]:
+    """The labels and seeds of the shown runs, and what is hidden, of runs queued method by method."""
+    runs = [
+        run_record(seeds * i + seed, f"m{i}", seed, algorithm="ditto") for i in range(methods) for seed in range(seeds)
+    ]
+    shown = choice.first_of_each(runs)
+    return [(run.label, run.seed) for run in shown], choice.what_is_hidden(runs, shown)
+
+
+def test_of_many_runs_the_same_seeds_of_every_method_are_shown_and_the_page_says_what_is_hidden() -> None:
+    shown, hidden = shown_of(5, 3)
+    assert shown == [(f"m{i}", seed) for i in range(5) for seed in range(2)]
+    assert hidden == "10 of 15 runs shown; seed 2 is hidden."
+    assert shown_of(4, 5)[1] == "12 of 20 runs shown; seed 3 and seed 4 are hidden."
+    assert shown_of(4, 3)[1] == ""
+    assert shown_of(14, 2)[1] == "12 of 28 runs shown; seed 0 of m12 and m13 and seed 1 are hidden."
 
 
 def test_without_experiments_the_page_links_to_set_up(empty_store: Store) -> None:
