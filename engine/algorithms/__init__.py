@@ -34,7 +34,7 @@ class AdaptsToNewcomers(Protocol):
     """The additional interface of methods that make models for clients that never took part."""
 
     def adapted(self, state: Any, newcomers: Cohort, task: Task) -> Predictor:
-        """The model of each client that never took part, after the method's own rule has adapted it.
+        """The model of each client that never took part, adapted by the method's own rule.
 
         ``task`` has the data and the number of the newcomers, for which ``state`` has no rows. ``newcomers`` is the
         cohort of all of them, with batches. Reads training data only.
@@ -58,7 +58,7 @@ class SendsUnequally(Protocol):
 
 
 def no_feedback(algorithm: Algorithm) -> str:
-    """Why what a compressor leaves out of an upload is not added to the next one; empty if it is.
+    """Why there is no error feedback: what compression leaves out is not added to the next upload. Empty if there is.
 
     Adding it is right where uploads are changes since the last download. Where uploads are about other samples in each
     round, or clients keep what they send, the method has the attribute ``no_feedback`` with the reason.
@@ -67,7 +67,7 @@ def no_feedback(algorithm: Algorithm) -> str:
 
 
 def stores_outputs(algorithm: Algorithm) -> bool:
-    """Whether models predict with stored outputs of their own networks, which change when the weights are moved.
+    """Whether models predict with stored outputs of their networks, which no longer fit when the weights are changed.
 
     Such a method has the attribute ``stores_outputs = True``.
     """
@@ -75,5 +75,5 @@ def stores_outputs(algorithm: Algorithm) -> bool:
 
 
 def special_forward(algorithm: Algorithm, model: Model) -> Forward | None:
-    """How a method's personalized models predict; None if as the network does."""
+    """How a method's personalized models predict; None if they predict as the network does."""
     return algorithm.forward(model) if isinstance(algorithm, PredictsItsOwnWay) else None

@@ -192,7 +192,7 @@ def _split(
 
 
 def bipartition(updates: ClientParams) -> Bool[Tensor, "members"]:
-    """Mark the clients outside the first one's part, for the cut that minimizes the largest similarity across it.
+    """Cuts the clients in two, with the smallest largest similarity across the cut; marks the part without the first.
 
     Single linkage finds it: it merges the most similar parts until two are left.
     """

@@ -53,7 +53,7 @@ from engine.training.kmeans import Contexts, cluster, coordinates, recluster
 from engine.training.local import MoreauOptions
 from engine.training.smoothness import note_if_unstable
 
-_TIE = 1e-9  # values of e(K) this close are equal, and the smallest K wins: mu="auto" makes both ends tie
+_TIE = 1e-9  # values of e(K) this close count as equal, and the smallest K wins: with mu="auto" both ends tie
 
 
 class Hparams(MoreauOptions):
@@ -137,7 +137,7 @@ class CgpflHeur(PersonalModelsInContexts):
             return kept, Diagnostics(theta.loss, theta.gradient_evaluations, clusters=state.assigned)
         stream = key(task.seed, "kmeans", cohort.round)
         K_hat, solved = state.K_hat, dict[str, float | Tensor]()
-        if cohort.round <= h.solve_rounds or not K_hat:  # all uploads of those rounds may be lost
+        if cohort.round <= h.solve_rounds or not K_hat:  # K_hat is still 0 if all uploads of those rounds were lost
             K_hat, solved = self._solve(arrived, cohort, task, stream)
         old = Contexts(_grown(state.contexts, K_hat), state.assigned)
         new, found = recluster(old, arrived, cohort, task, k=K_hat, alpha=h.alpha, stream=stream)

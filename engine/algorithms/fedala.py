@@ -59,7 +59,7 @@ from engine.training.body_head import part
 from engine.training.local import Live, Outcome, for_each_client, local_sgd
 from engine.training.roles import PersonalModels
 
-SETTLED_OVER = 10  # pass losses whose deviation decides when the first training of the weights ends
+SETTLED_OVER = 10  # the losses of this many passes decide when the first training of the weights ends
 
 
 class Hparams(Options):
@@ -111,7 +111,7 @@ class State:
 
 @dataclass(frozen=True)
 class Mixed:
-    """The mixture with which each client of a cohort begins."""
+    """The mixture from which each client of a cohort starts."""
 
     params: ClientParams  # T_i~ [S, ...]
     weights: ClientParams  # W_i [S, ...]
@@ -173,7 +173,7 @@ class FedAla(PersonalModels):
         return tuple(n for layer in layers[max(0, len(layers) - self.hparams.layers) :] for n in layer)
 
     def _mixed(self, state: State, cohort: Cohort, task: Task, stream: str) -> Mixed:
-        """The weights of a cohort after their training on batches of ``stream``, and the mixtures by them."""
+        """The weights of a cohort after training them on batches of ``stream``, and the mixtures with these weights."""
         h, names, earlier = self.hparams, self._mixed_names(task), state.participations[cohort.clients]
         received = broadcast(state.global_params, cohort.size)
         own, weights = gather(part(state.personal_params, names), cohort.clients), gather(state.weights, cohort.clients)

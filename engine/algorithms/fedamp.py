@@ -58,7 +58,7 @@ from engine.training.roles import PersonalModels
 from engine.training.similarity import cosines, mean_squared_distance, squared_distances
 from engine.training.smoothness import note_if_unstable
 
-_AUTO_SIGMA = 25.0  # of heur
+_AUTO_SIGMA = 25.0  # for heur
 _MOST_RECORDED = 1000  # clients whose weights are recorded: N^2 numbers a round
 
 
@@ -168,7 +168,7 @@ class FedAmp(PersonalModels):
         others, of_own = weigh(own, known, is_own, task)
         has_uploaded = is_own.any(1)
         total = others.sum(1)
-        alone = others / total.where(total > 0, 1)[:, None]  # without an own upload the others share all weight
+        alone = others / total.where(total > 0, 1)[:, None]  # without an upload of its own, the others have all weight
         x = torch.where(has_uploaded[:, None], others.where(~is_own, of_own[:, None]), alone)
         of_start = (~has_uploaded & (total == 0)).to(task.dtype)
         return {n: p + each(of_start, p) * start[n] for n, p in mixtures(known, x).items()}, x
@@ -192,7 +192,7 @@ class FedAmp(PersonalModels):
     def _by_distance(
         self, own: ClientParams, known: ClientParams, is_own: Bool[Tensor, "S K"], task: Task
     ) -> tuple[Float[Tensor, "S K"], Float[Tensor, "S"]]:
-        """The same for amp."""
+        """``_by_angle`` for amp."""
         h, N = self.hparams, task.num_clients
         distances = squared_distances(own, known)
         sigma = mean_squared_distance(known) if h.sigma == "auto" else distances.new_tensor(float(h.sigma))
@@ -230,6 +230,6 @@ class FedAmp(PersonalModels):
 def _of_all_pairs(
     x: Float[Tensor, "S K"], clients: Int[Tensor, "S"], known: Int[Tensor, "K"], task: Task
 ) -> Float[Tensor, "N N"]:
-    """x with a row and a column for every client; NaN in the rows of those that got no message."""
+    """x with a row and a column for every client; rows of clients without a message are NaN."""
     wide = x.new_zeros(len(x), task.num_clients).index_copy(1, known, x)
     return wide.new_full((task.num_clients,) * 2, torch.nan).index_copy(0, clients, wide).to(task.dtype)

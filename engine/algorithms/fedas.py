@@ -144,7 +144,7 @@ class FedAs:
     def _averaged(
         self, received: SharedParams, bodies: ClientParams, weights: Float[Tensor, "S"], cohort: Cohort, task: Task
     ) -> tuple[SharedParams, Float[Tensor, "N"]]:
-        """The bodies' mean, and the share of each; t_i is sent with each body."""
+        """The mean of the bodies, and the weight of each; t_i is sent with each body."""
         num_extra = int(self.hparams.weights == "fisher")
         arrived = task.channel.deliver(bodies, broadcast(received, cohort.size), cohort, weights, num_extra=num_extra)
         counted = by_client(arrived.weights, cohort.clients[arrived.rows], task.num_clients)

@@ -102,5 +102,5 @@ class FedBn(SplitModels):
 
 
 def _shared(state: State) -> Predictor:
-    """The server's model, where it is a whole one."""
+    """The server's model, if no part of it is personal."""
     return Predictor(state.shared_params, is_per_client=False)

@@ -128,7 +128,7 @@ class FedDbe(PersonalModels):
     def _consensus(self, state: State, task: Task) -> tuple[Float[Tensor, "F"], int]:
         """z^, and its cost in gradient evaluations: a local training of all clients, whose models are dropped.
 
-        Without uploads, that of the state.
+        If no upload arrives, z^ stays.
         """
         everyone = task.cohort_of(list(range(task.num_clients)), 0, "dbe init")
         sgd, share = SGD.of(task), self.hparams.momentum

@@ -98,7 +98,7 @@ class State:
 
 @dataclass(frozen=True)
 class Asked:
-    """The clients whose uploads each participant tries; places that it does not use have any client."""
+    """The clients whose uploads each participant tries; unused places hold an arbitrary client."""
 
     clients: Int[Tensor, "S C"]
     is_used: Bool[Tensor, "S C"]
@@ -196,9 +196,9 @@ class FedFomo(PersonalModels):
 
 
 def split(task: Task, clients: Int[Tensor, "S"], val_share: float) -> tuple[Task, Task]:
-    """The task on the samples that these clients train on, and on those on which they measure models.
+    """Two tasks: on the samples that these clients train on, and on the samples that they measure models with.
 
-    The latter are the first ones of a permutation that is the same in every round; all samples where it would be none.
+    The latter are first in a permutation that is the same in every round; all samples, if there would be none.
     """
     data, ascending = task.data.train, clients.sort().values
     sizes = data.sizes[ascending]
@@ -218,7 +218,7 @@ def split(task: Task, clients: Int[Tensor, "S"], val_share: float) -> tuple[Task
 
 
 def choose(stream: np.random.Generator, affinity: Float[np.ndarray, "K"], count: int, chance: float) -> list[int]:
-    """``count`` places, or all: each time any remaining one with this chance, else one of the largest affinity."""
+    """``count`` places, or all. Each is a random one with this chance, else the remaining one of largest affinity."""
     remaining, chosen = list(range(len(affinity))), []
     for _ in range(min(count, len(remaining))):
         pool = remaining

@@ -79,7 +79,7 @@ class Hparams(Options):
 class State:
     personal_params: ClientParams  # theta_i
     consensus: Float[Tensor, "n C"]  # z
-    round: int  # whose public samples z is of; 0 before the first
+    round: int  # z is of the public samples of this round; 0 before the first
 
 
 @ALGORITHMS.register(
@@ -144,6 +144,6 @@ class FedMd(PersonalModels):
 def _distance(
     loss: str, model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras
 ) -> Tensor:
-    """The distance of the logits to the average ones; ``y`` are the samples' places among those."""
+    """The distance of the logits to the consensus; ``y`` are the places of the samples in it."""
     gap = model.stacked_head_logits(params, features) - of_classes(extras["targets"], y)
     return ((gap.square() if loss == "mse" else gap.abs()).mean(-1) * weight).sum(-1)

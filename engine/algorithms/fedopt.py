@@ -126,7 +126,7 @@ class FedOpt(OneGlobalModel):
         local = local_sgd(task, broadcast(state.global_params, cohort.size), cohort)
         mean = task.channel.aggregate(local.params, state.global_params, cohort, cohort.weights)
         update = map_params(torch.sub, mean, state.global_params)  # D
-        is_lost = mean is state.global_params  # all uploads are: no step
+        is_lost = mean is state.global_params  # no upload arrived: no step
         new = state if is_lost else self._step(state, update)
         values: dict[str, float | Tensor] = {"server_update_norm": _flat(update).norm()}
         if self.hparams.server != "sgd":

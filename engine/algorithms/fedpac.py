@@ -172,7 +172,7 @@ class FedPac(SplitModels):
 def _combined(
     heads: ClientParams, own: ClientParams, features: Features, cohort: Cohort, task: Task
 ) -> tuple[ClientParams, Float[Tensor, "N"]]:
-    """h_i of the cohort after the combination, and a_ii, NaN for others; ``own`` are the heads before the round."""
+    """The combined heads of the cohort, and a_ii, NaN for the other clients; ``own`` are the heads before the round."""
     statistics = features.class_means[0].numel() + 1  # H_i and V_i
     arrived = task.channel.deliver(heads, own, cohort, cohort.uniform, num_extra=statistics)
     shares = head_shares(features, arrived.rows).to(task.device, task.dtype)
@@ -182,7 +182,7 @@ def _combined(
 
 
 def head_shares(features: Features, rows: Int[Tensor, "A"]) -> Float[Tensor, "A A"]:
-    """a_ij of some participants, in double precision on the host: the shares of their heads in each combination."""
+    """a_ij of some participants, the weights of their heads in each combination; in double precision on the host."""
     estimate, variance = (t[rows].cpu() for t in class_statistics(features))
     centered = estimate - estimate.mean(0)  # changes no difference, and keeps the products accurate
     products = centered @ centered.T

@@ -132,7 +132,7 @@ class FedPhp(PersonalModels):
         earlier = state.participations[cohort.clients]
         lam = self.hparams.lam * (earlier > 0).to(task.dtype)
         w = self._train(broadcast(state.global_params, cohort.size), past, lam, cohort, task)
-        # Where clients are drawn independently, how many take part must not change the models of the others.
+        # If clients are drawn independently, how many take part must not change the model of a client.
         participation = task.training.participation if task.is_poisson else cohort.size / task.num_clients
         expected = task.training.rounds * participation
         share = self._share_of_past(earlier.to(task.dtype), expected)
@@ -166,7 +166,7 @@ class FedPhp(PersonalModels):
         return Trained(out.w, out.loss, cohort.plan.gradient_evaluations)
 
     def _share_of_past(self, earlier: Float[Tensor, "S"], expected: float) -> Float[Tensor, "S"]:
-        """mu_i, which reaches mu at the expected number of participations."""
+        """mu_i, which grows to mu over the expected number of participations."""
         return (earlier / max(1.0, expected)).clamp(max=1) * self.hparams.mu
 
     def adapted(self, state: State, newcomers: Cohort, task: Task) -> Predictor:

@@ -116,7 +116,7 @@ class FedProto:
         return new, diagnostics
 
     def _local(self, state: State, start: ClientParams, cohort: Cohort, task: Task) -> Trained:
-        """Local training, pulled toward the prototypes of ``state``, which move nothing but a body."""
+        """Local training, pulled toward the prototypes of ``state``; the pull acts on the body only."""
         if self.hparams.lam == 0 or not task.model.body:
             return local_sgd(task, start, cohort)
         received = broadcast({"prototypes": state.prototypes, "is_known": state.is_known}, cohort.size)

@@ -158,7 +158,7 @@ class FedProxOneStage(PersonalModels):
         return local_sgd(task, start, cohort, sgd, plan=self._plan(task, cohort, lam))
 
     def _settle(self, state: State, task: Task) -> tuple[State, int]:
-        """Choose lambda and record what does not change; returns the gradient evaluations that this took."""
+        """Chooses lambda, and records what is the same in all rounds. Returns its gradient evaluations, too."""
         lam, cost, facts = state.lam, 0, dict(state.facts)
         if lam is None:
             facts["R_h"], cost = self._estimate(task)

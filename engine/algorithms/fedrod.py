@@ -112,9 +112,9 @@ class FedRod(PersonalModels):
 
 
 def _loss(model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras) -> Tensor:
-    """Balanced softmax for body and generic head, cross-entropy of the sum for the personal head: recorded.
+    """Balanced softmax for body and generic head; cross-entropy of the sum, which is recorded, for the personal head.
 
-    log 0 = -inf takes a class that the client does not have out of the generic softmax.
+    log 0 = -inf removes a class that the client does not have from the generic softmax.
     """
     generic = model.stacked_head_logits(params, features)
     personal = model.stacked_head_logits(_personal(params), features.detach())
@@ -125,7 +125,7 @@ def _loss(model: Model, params: ClientParams, features: Tensor, y: Tensor, weigh
 def _gradients(
     model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras
 ) -> FeatureGradients:
-    """The gradient of ``_loss``: the body's is that of the balanced softmax alone."""
+    """The gradient of ``_loss``; the body only gets the gradient of the balanced softmax."""
     balanced = linear_head_gradients(params, features, y, weight, offset=extras["log_counts"][:, None])
     generic = linear(features, params["head.weight"], params["head.bias"])
     personal = linear_head_gradients(_personal(params), features, y, weight, offset=generic)
@@ -139,6 +139,6 @@ def _personal(params: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _with_both_heads(shared: SharedParams, heads: ClientParams, size: int) -> Predictor:
-    """Plain logits of both heads, summed: linear heads on the same features add up to one."""
+    """The model with one head that is the sum of both: they are linear on the same features."""
     summed = {n: shared[n] + p for n, p in heads.items()}
     return Predictor(broadcast(shared, size) | summed, is_per_client=True)

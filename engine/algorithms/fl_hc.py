@@ -159,7 +159,7 @@ class FlHc(ClusterModels):
         return State(new), Diagnostics(trained.loss, trained.gradient_evaluations, values, assigned, cohort)
 
     def _cluster(self, updates: ClientParams) -> tuple[Int[Tensor, "N"], Float[Tensor, "merges"]]:
-        """Cluster of each client, numbered by its first one; distances of the N - 1 merges, ascending."""
+        """The cluster of each client, numbered by their first clients; the distances of the N - 1 merges, ascending."""
         from sklearn.cluster import AgglomerativeClustering  # slow to import
 
         h, device = self.hparams, next(iter(updates.values())).device

@@ -165,7 +165,7 @@ class Gpfl(SplitModels):
 def _loss(
     h: Hparams, model: Model, params: ClientParams, features: Tensor, y: Tensor, weight: Tensor, extras: Extras
 ) -> Tensor:
-    """L of the equations above without its last term, of which L_P is recorded."""
+    """L of the equations above without its last term; L_P alone is recorded."""
     generic, personal = valves(params, features, extras["conditions"])
     logits = model.stacked_head_logits(params, personal)
     angle = mean_cross_entropy(cosines(generic, params[EMBEDDINGS]), y, weight)
@@ -183,20 +183,20 @@ def _gradients(
 
 
 def valves(params: Params, features: Float[Tensor, "*A B F"], conditions: Float[Tensor, "*A K F"]) -> Sequence[Tensor]:
-    """CoV and equation 1: features scaled and shifted by each condition; of one client, or of A stacked ones."""
+    """CoV and equation 1: features scaled and shifted by each condition, for one client or A stacked ones."""
     gamma, beta = (_affine(params, which, conditions).unsqueeze(-2).unbind(-3) for which in ("gamma", "beta"))
     return [F.relu(torch.addcmul(shift, scale + 1, features)) for scale, shift in zip(gamma, beta, strict=True)]
 
 
 def cosines(rows: Float[Tensor, "*A B F"], others: Float[Tensor, "*A C F"]) -> Float[Tensor, "*A B C"]:
-    """Of the angles between all pairs; a row of zeros has cosine zero with all, and gradient zero."""
+    """The cosine similarity of all pairs; a row of zeros has cosine zero and gradient zero."""
     lengths = (torch.linalg.vector_norm(v, dim=-1, keepdim=True) for v in (rows, others))
     of_rows, of_others = (length.masked_fill(length == 0, torch.inf) for length in lengths)
     return rows @ others.mT / of_rows / of_others.mT
 
 
 def _affine(params: Params, which: str, conditions: Tensor) -> Tensor:
-    """LayerNorm(relu(linear(condition))), of which gamma and beta have one each."""
+    """LayerNorm(relu(linear(condition))): gamma or beta."""
     layer, norm = f"cov.{which}", f"cov.{which}_norm"
     outputs = (params[f"{layer}.weight"] @ conditions.mT).mT  # so that the weight's gradient has its memory layout
     linear = outputs + params[f"{layer}.bias"].unsqueeze(-2)

@@ -54,10 +54,10 @@ from engine.training.features import Features, shared_features
 from engine.training.local import local_sgd
 from engine.training.roles import OneGlobalModel
 
-LARGE_BYTES = 2**30  # of all memories, which a note states
-LEAST = 1e-12  # of a probability
+LARGE_BYTES = 2**30  # a note states the size of all memories if it is larger
+LEAST = 1e-12  # the least probability
 TIE = 1e-9
-GRID = tuple(step / 10 for step in range(11))  # of lam: auto
+GRID = tuple(step / 10 for step in range(11))  # for lam: auto
 UNDECIDED = 0.5  # lam of a client without validation samples
 PAIRS = 2**20  # distances of a client at a time
 
@@ -161,13 +161,13 @@ class KnnPer(OneGlobalModel):
         most = int(stored.max())
         order = permutation_prefix(key(task.seed, "memory"), clients, sizes, int(sizes.max()), most)
         place = torch.arange(most, device=task.device)
-        chosen = order.masked_fill(place >= stored[:, None], int(sizes.max())).sort(1).values  # in their own order
+        chosen = order.masked_fill(place >= stored[:, None], int(sizes.max())).sort(1).values  # in data order
         places = (train.offsets[clients][:, None] + chosen)[place < stored[:, None]]
         bounds = torch.cat([stored.new_zeros(1), stored.cumsum(0)])
         return train.selected(places, bounds), torch.arange(len(clients), device=task.device)
 
     def _best_lam(self, predictor: Predictor, clients: Int[Tensor, "n"], task: Task) -> Float[Tensor, "n"]:
-        """The lam of the grid with the least loss on each client's validation samples; the least one of equals."""
+        """The lam of the grid with the least loss on each client's validation samples; of equal ones the least."""
         tried = [_with_lam(predictor, _constant(lam, clients)) for lam in GRID]
         losses = np.stack([evaluate(task, one, task.data.val)[1] for one in tried])[:, clients.cpu().numpy()]
         is_least = losses <= losses.min(0) * (1 + TIE)

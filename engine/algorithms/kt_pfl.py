@@ -119,7 +119,7 @@ class State:
     personal_params: ClientParams  # theta_i
     coefficients: Float[Tensor, "N N"]  # c
     mean_scores: Float[Tensor, "n C"]  # the mean of s_i over the last cohort
-    round: int  # whose public samples these are; 0 before the first
+    round: int  # these are of the public samples of this round; 0 before the first
 
 
 @ALGORITHMS.register(
@@ -170,7 +170,7 @@ class KtPfl(PersonalModels):
     def _updated(
         self, coefficients: Float[Tensor, "N N"], clients: Int[Tensor, "A"], scores: Float[Tensor, "A n C"]
     ) -> tuple[Float[Tensor, "N N"], Float[Tensor, "A A"]]:
-        """c after the step of these clients' rows, and these rows over the same clients, summing to 1."""
+        """c after a step of these clients' rows, and these rows restricted to the same clients, scaled to sum to 1."""
         h, uniform = self.hparams, 1 / len(clients)
         rows = coefficients.index_select(0, clients)
         over = rows.index_select(1, clients)
@@ -205,7 +205,7 @@ class KtPfl(PersonalModels):
 
 
 def divergence_gradient(shares: Float[Tensor, "A A"], scores: Float[Tensor, "A n C"]) -> Float[Tensor, "A A"]:
-    """The derivative of KL(t_i || s_i) by c_ij, of the mean over the samples, up to a constant by row."""
+    """The gradient by c_ij of KL(t_i || s_i), averaged over the samples, up to a constant in each row."""
     least = torch.finfo(scores.dtype).tiny
     targets = torch.einsum("ij,jnc->inc", shares, scores)
     ratio = targets.clamp(min=least).log() - scores.clamp(min=least).log()

@@ -94,12 +94,12 @@ class Hparams(Options):
 class State:
     global_params: SharedParams  # x-bar of the last participants
     personal_params: ClientParams  # x_i
-    level: tuple[int, ...]  # clients whose last step was one to their mean; empty after a local step
+    level: tuple[int, ...]  # clients whose last step was an aggregate step; empty after a local step
 
 
 @dataclass
 class _Server:
-    """The server during a round. Steps to the mean do not move it: only the first of several needs an exchange."""
+    """The server during a round. Steps to the mean do not change the mean, so several in a row need one exchange."""
 
     task: Task
     cohort: Cohort
@@ -108,7 +108,7 @@ class _Server:
     exchanges: int = 0
 
     def mean(self, x: ClientParams, step: int) -> SharedParams:
-        """What the aggregate step of this number goes to."""
+        """The mean that aggregate step ``step`` goes to."""
         channel, weights = self.task.channel, self.cohort.uniform
         if self.is_known[step]:
             return channel.peek(self.last, x, weights)
@@ -161,7 +161,7 @@ class L2gd(PersonalModels):
         )
 
     def _coins(self, task: Task, cohort: Cohort) -> tuple[bool, ...]:
-        """Whether each step of the longest training is one to the mean."""
+        """For each step of the longest local training, whether it is an aggregate step."""
         drawn = numpy_stream(task.seed, "l2gd", cohort.stream, cohort.round).random(cohort.plan.num_steps)
         return tuple((drawn < self.hparams.p).tolist())
 
@@ -181,10 +181,10 @@ class L2gd(PersonalModels):
         mean: Callable[[ClientParams, int], SharedParams],
         is_alone: bool = False,
     ) -> Trained:
-        """The steps of a round, stretch by stretch of equal coins; clients whose batches are used up still average.
+        """The steps of a round, in stretches of equal coins; clients without batches left still average.
 
-        ``mean(x, step)`` is what the aggregate step of this number goes to. ``is_alone``: each client stops with its
-        own batches, whatever the others have.
+        ``mean(x, step)``: the mean that an aggregate step goes to. ``is_alone``: each client stops when its own batches
+        are used up.
         """
         lr, pull = rates
         loss, cost, begin = torch.zeros(cohort.size, dtype=task.dtype, device=task.device), 0, 0

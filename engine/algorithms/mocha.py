@@ -173,7 +173,7 @@ def similarities(
 ) -> Float[Tensor, "N N"]:
     """(W'W)^(1/2) over the known clients, scaled to their share of the trace 1; I/N for the others.
 
-    ``sigma`` stays where the models are all 0 or not finite.
+    ``sigma`` is kept if the models are all 0 or not finite.
     """
     count, known = len(is_known), is_known.double()
     matrix = flatten(models).double()

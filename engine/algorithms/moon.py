@@ -111,7 +111,7 @@ class Moon(OneGlobalModel):
         return new, Diagnostics(trained.loss, trained.gradient_evaluations)
 
     def _train(self, state: State, mu: Float[Tensor, "S"], cohort: Cohort, task: Task) -> Trained:
-        """Local training with the contrast, which has the weight ``mu``: 0 for a client without a last body."""
+        """Local training with the contrast, weighted by ``mu``, which is 0 for a client without a last body."""
         start = broadcast(state.global_params, cohort.size)
         if not bool(mu.any()):
             return local_sgd(task, start, cohort)
@@ -143,6 +143,6 @@ def _loss(
 
 
 def cosine(a: Float[Tensor, "*A F"], b: Float[Tensor, "*A F"]) -> Float[Tensor, "*A"]:
-    """Of the angle between two vectors; that of zeros has cosine zero with every other, and gradient zero."""
+    """The cosine similarity of two vectors; for a vector of zeros it is zero, with gradient zero."""
     lengths = torch.linalg.vector_norm(a, dim=-1) * torch.linalg.vector_norm(b, dim=-1)
     return (a * b).sum(-1) / lengths.masked_fill(lengths == 0, torch.inf)

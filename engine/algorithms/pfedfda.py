@@ -73,8 +73,8 @@ from engine.training.roles import SplitModels
 MEANS, COVARIANCE = "means", "covariance"  # M and the lower triangle of Z, beside the body's names
 STEPS = {"double": 10, "single": 20}  # of the grids from 0 to 1
 TIE = 1e-6
-FEW = 2  # samples of a class, up to which its mean is the shared one
-WIDE = 1024  # features beyond which a note states the memory
+FEW = 2  # with at most this many samples, the mean of a class is the shared one
+WIDE = 1024  # with more features a note states the memory
 
 
 class Hparams(Options):
@@ -262,7 +262,7 @@ class Statistics:
         return cls(means, square)
 
     def mixed(self, shared: "Statistics", a: float, b: float) -> "Statistics":
-        """a of these means and b of this covariance, the rest of the shared ones."""
+        """These statistics mixed with the shared ones: the means have the weight a, the covariance has b."""
         means = torch.lerp(shared.means, self.means, a)
         return Statistics(means, torch.lerp(shared.covariance, self.covariance, b))
 
@@ -287,7 +287,7 @@ def _solved(smooth: Float[Tensor, "F F"], means: Float[Tensor, "K F"]) -> Float[
 def solved_by_scipy(smooth: Float[Tensor, "F F"], means: Float[Tensor, "K F"]) -> Float[Tensor, "K F"]:
     """By LAPACK. PyTorch also clears the other triangle of the factor, which takes as long as the factor on a CPU."""
     factor, solved, failed = dposv(smooth.numpy().T, means.numpy().T, overwrite_a=True)
-    is_solved = not failed and isfinite(factor[-1, -1])  # OpenBLAS reports no failure for NaN, which spreads to here
+    is_solved = not failed and isfinite(factor[-1, -1])  # OpenBLAS reports no failure for NaN, which reaches this entry
     return torch.from_numpy(solved.T) if is_solved else torch.zeros_like(means)
 
 
@@ -298,7 +298,7 @@ def solved_by_torch(smooth: Float[Tensor, "F F"], means: Float[Tensor, "K F"]) -
 
 
 def folds_of(features: Features, order: Int[Tensor, "M"]) -> Features:
-    """One client's samples in two folds: those of each class alternate in ``order``; classes with one are left out."""
+    """Two folds of one client's samples: each class alternates in ``order``; classes with one sample are left out."""
     members = F.one_hot(features.labels[order], features.num_classes)
     number = (members.cumsum(0) * members).sum(1) - 1  # of a sample in its class
     is_used = features.class_counts[0][features.labels[order]] > 1

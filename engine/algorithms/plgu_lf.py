@@ -131,7 +131,7 @@ class PlguLf(PersonalModels):
     def _participate(
         self, w: SharedParams, own: ClientParams, cohort: Cohort, task: Task
     ) -> tuple[Trained, ClientParams, Float[Tensor, "S L"], Float[Tensor, "S L"]]:
-        """A client's side: (theta_i, w_i, scores, which layers it kept)."""
+        """What clients do in a round: (theta_i, w_i, scores, which layers each keeps)."""
         h, layers, received = self.hparams, task.model.layers, broadcast(w, cohort.size)
         scores = layer_scores(own, received, layers)
         kept = most_personal(scores, self._num_personal(task))

@@ -83,7 +83,7 @@ class QFfl(OneGlobalModel):
         received = broadcast(state.global_params, cohort.size)
         losses = cohort_losses(task, state.global_params, cohort) + _LEAST_LOSS
         local = local_sgd(task, received, cohort)
-        # All terms times lr and over the largest F^q: neither changes w, and no power overflows.
+        # All terms are scaled by lr / max F^q: w stays the same, and no power overflows.
         powers = (losses / losses.max()) ** q  # F_i^q
         squared_change = squared_distance(received, local.params).double() / lr  # lr ||d_i||^2
         raw = cohort.weights * powers

@@ -5,7 +5,7 @@
 
 A preset is named like its file. Its experiments have distinct names, which identify their runs in an export. The second
 line is optional: the paper and its figure or table, one sentence on what it shows, what ``quick`` leaves out, which
-printed number is of which run (engine/config/paper_tables.py), and the page that draws the figure.
+printed number belongs to which run (engine/config/paper_tables.py), and the page that draws the figure.
 """
 
 from dataclasses import dataclass

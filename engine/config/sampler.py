@@ -15,7 +15,7 @@ from jaxtyping import Float
 Sampler = Literal["sobol", "random", "tpe"]
 MAX_TRIALS = 512
 MAX_COLUMNS = 32  # parameters of a method that can be tuned
-_LOG2_POINTS = 9  # that of MAX_TRIALS; the first 2^m of more points are the same as 2^m points
+_LOG2_POINTS = 9  # 2^9 = MAX_TRIALS; the first 2^m points are the same however many are drawn
 
 
 def point(sampler: Sampler, split: int, trial: int, dimensions: int) -> Float[np.ndarray, "dimensions"]:

@@ -128,7 +128,7 @@ class Training(Options):
         return "float64" if self.dtype == "float64" else "float32"
 
     def in_round(self, round: int) -> "Training":
-        """These settings with the learning rate of a round; round 0 has that of round 1, ``lr``."""
+        """These settings with the learning rate of a round; round 0 has the same rate as round 1, ``lr``."""
         past, factor = max(round - 1, 0), 1.0
         if self.lr_schedule == "cosine":
             factor = (1 + math.cos(math.pi * past / self.rounds)) / 2
@@ -458,7 +458,7 @@ def parse_experiment(raw: Mapping[Any, Any]) -> ExperimentConfig:
 
 
 def _known_keys(raw: Mapping[Any, Any], sections: Sequence[str], problems: list[str]) -> Mapping[str, Any]:
-    """The configuration with its keys as text; those that are neither a section nor of ``Machine`` are problems."""
+    """The configuration with its keys as text; other keys than sections and fields of ``Machine`` are problems."""
     if reason := problem_in(raw):
         raise InvalidConfig([f"the configuration cannot be used: {reason}"])
     raw, known = _mapping(as_plain(raw), "", problems), (*sections, *Machine.model_fields)
@@ -501,7 +501,7 @@ def _section(kind: type[OptionsT], raw: Mapping[str, Any], name: str, problems: 
 def resolve_hparams(hparams: Options, training: Training) -> Options:
     """Replaces each ``"training"`` by the training value of its field (``json_schema_extra={"training": "lr"}``).
 
-    With ``local_epochs`` the number of steps has no single value, so ``"training"`` remains and means "as the others".
+    With ``local_epochs`` the number of steps has no single value, so ``"training"`` remains: as many as in training.
     """
     update = {}
     for field_name, field in type(hparams).model_fields.items():
@@ -696,7 +696,7 @@ def _is_seed(raw: Any) -> bool:
 
 
 def _seed_problems(raw: Any, path: str) -> list[str]:
-    """What is wrong with the seed of a run, which has one."""
+    """What is wrong with the seed of a run."""
     return [] if _is_seed(raw) else [f"{path}: {shown(raw)}, must be one whole number from 0 to {_SEEDS - 1}"]
 
 

@@ -21,13 +21,13 @@ from engine.core.registry import MODELS, Options
 from engine.core.spaces import Space, names_of
 
 LR, TRAINING = "training.lr", "training."
-DEFAULTS = " defaults"  # ends the label of a final run with the defaults, where another setting was chosen
+DEFAULTS = " defaults"  # ends the label of a final run with the defaults, if another setting was chosen
 MAX_POSITION = 1_000_000  # in the database, repeated runs come after it
 MAX_LABEL = 180  # characters: labels of trials and final runs are longer
 MAX_RUNS = 10_000
 MIN_TRIALS = 2  # with a budget of gradients
 MAX_WITHOUT_GRADIENTS = 10  # trials of a choice that all failed before their first step
-MAX_CHECKED = 64  # trials whose settings are checked before a study starts whose later trials are queued one by one
+MAX_CHECKED = 64  # trials whose settings are checked in advance, if a study queues its trials one by one
 NO_POINTS: Mapping[tuple[str, int], Point | None] = {}
 
 
@@ -115,10 +115,11 @@ class Study:
     def next_point(
         self, entry: str, split: int, values: Mapping[int, float], points: Mapping[int, Point | None]
     ) -> Point | None:
-        """The point of the trial after these, if it depends on their values; ``points`` are those that did.
+        """The point of the next trial, if it depends on the ``values`` of the earlier ones.
 
-        Larger values are better. A trial that failed has -inf and not Optuna's state FAIL, which TPE ignores: it would
-        return to where training diverges. Raises InvalidConfig if Optuna is not installed.
+        ``points``: the points of earlier trials that depended on results. Larger values are better. A trial that failed
+        has -inf and not Optuna's state FAIL, which TPE ignores: it would return to where training diverges. Raises
+        InvalidConfig if Optuna is not installed.
         """
         trial, dimensions = len(values), len(self.spaces(entry))
         if not self.is_drawn_by_results(entry, trial):
@@ -183,7 +184,7 @@ class Study:
     ) -> Iterator[RunConfig]:
         """The final runs: choice and defaults on every split with every seed, once if they are the same.
 
-        ``points`` are those of choices that depended on results.
+        ``points``: the points of choices that depended on results.
         """
         for entry in self.entries:
             for split in self.splits:
@@ -273,7 +274,7 @@ class Study:
         )
 
     def _sizes(self, entry: str) -> dict[str, int]:
-        """What bounds of search spaces may depend on, as far as it is known before the data are loaded."""
+        """The sizes that bounds of search spaces may depend on, if known before the data are loaded."""
         config, found = self.config, {"rounds": self.tune.rounds or self.entries[entry].training.rounds}
         options = (config.partition.options, config.dataset.options)
         clients = next((n for o in options if (n := getattr(o, "num_clients", None)) is not None), None)
@@ -345,7 +346,7 @@ def problems(config: ExperimentConfig) -> list[str]:
 
 
 def _space_problems(study: Study, label: str) -> list[str]:
-    """Spaces that cannot be drawn from, or reach values that are not allowed."""
+    """Why spaces cannot be drawn from, and which of their values are not allowed."""
     entry, found = study.entries[label], []
     spaces = spaces_of(entry)
     if len(spaces) > MAX_COLUMNS:

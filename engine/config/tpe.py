@@ -1,6 +1,6 @@
 """Optuna's TPE: later trials are drawn where earlier ones had good values (Bergstra et al., NeurIPS 2011).
 
-The first ``STARTUP`` trials are those of Sobol. A later point is a function of the ended trials, its place in the study
+The first ``STARTUP`` trials are Sobol points. A later point is a function of the ended trials, its place in the study
 and the version of Optuna, and is stored with its run before that starts.
 """
 
@@ -41,7 +41,7 @@ def optuna() -> Any:
 def next_point(ended: Sequence[tuple[Point, float]], dimensions: int, *place: object) -> Point:
     """The point that TPE draws after trials with these points and values; larger is better, -inf if one failed.
 
-    ``place`` is that of the trial in its study. Raises InvalidConfig if Optuna is not installed.
+    ``place`` identifies the trial in its study. Raises InvalidConfig if Optuna is not installed.
     """
     from engine.core.streams import key  # imports torch
 

@@ -63,7 +63,7 @@ def to_bytes(value: Any, parts: Parts | None = None, write: Write | None = None)
 def from_bytes(
     data: bytes, module: str, device: torch.device, memory: RowMemory | None = None, read: Read | None = None
 ) -> tuple[Any, Parts]:
-    """Inverse of ``to_bytes``, and the parts it consists of. Dataclasses are looked up in ``module`` only.
+    """Inverse of ``to_bytes``; also returns the parts. Dataclasses are looked up in ``module`` only.
 
     Raises CheckpointInvalid.
     """
@@ -82,7 +82,7 @@ def from_bytes(
 
 
 def _write_rows(stores: Mapping[str, RowStore], parts: Parts, write: Write) -> None:
-    """Writes what the parts lack, or everything anew if they have much that is no longer in use."""
+    """Writes the rows that the parts lack, or all rows anew if most rows of the parts are no longer in use."""
     in_use = {name: store.in_use() for name, store in stores.items()}
     if parts.num_rows > _WASTE * sum(map(len, in_use.values())):
         parts.names, parts.serials = [], {}
@@ -119,14 +119,14 @@ def _rows(name: str, store: RowStore, places: Tensor) -> dict[str, Tensor]:
 def _read_rows(
     stores: Mapping[str, RowStore], included: Mapping[str, Tensor], names: Sequence[str], read: Read | None
 ) -> dict[str, tuple[Tensor, ClientRows]]:
-    """Fills the stores. Returns for each its serials, ascending, and their rows."""
+    """Fills the stores. Returns the serials of each store, ascending, and their rows."""
     found: dict[str, list[tuple[Tensor, ClientRows]]] = {name: [] for name in stores}
     for tensors in _all_parts(included, names, read):
         for name, store in stores.items():
             if f"rows:{name}" in tensors:
                 serials = tensors[f"serials:{name}"]
                 written = store.write(tensors[f"rows:{name}"], serials)
-                found[name].append((serials, store.version(written)))  # a version, so that the places stay taken
+                found[name].append((serials, store.version(written)))  # a version keeps the places taken
     places = {}
     for name, pieces in found.items():
         serials = torch.cat([torch.zeros(0, dtype=torch.int64), *(s for s, _ in pieces)])

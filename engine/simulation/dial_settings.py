@@ -25,9 +25,9 @@ LARGE_DELTA = 0.01
 
 
 def attacked(config: RunConfig, data: Federation) -> Federation:
-    """The federation with its malicious clients, if there is an attack; that of another simulation of the run has them.
+    """The federation with its malicious clients, if there is an attack and it does not have them already.
 
-    Labels that are poisoned already must not be poisoned again. Raises Unsupported.
+    The federation of an earlier simulation of the run has them: labels must not be poisoned twice. Raises Unsupported.
     """
     attack = _attack(config)
     if attack is None or data.malicious is not None:
@@ -154,14 +154,14 @@ def _aggregator_notes(config: RunConfig, dials: Dials) -> Iterator[str]:
 
 
 def _expected_uploads(config: RunConfig, num_clients: int) -> int:
-    """How many uploads the server is expected to use in a round, if none is late."""
+    """The expected number of uploads that the server uses in a round, if none is late."""
     wanted = max(1, round(config.training.participation * num_clients))
     reporting = 1 - (config.system.drop_out if config.system else 0.0)
     return min(wanted, max(1, round(num_sampled(config, num_clients) * reporting)))
 
 
 def num_sampled(config: RunConfig, num_clients: int) -> float:
-    """How many clients are expected to be sampled in a round."""
+    """The expected number of clients that are sampled in a round."""
     available = config.system.availability if config.system else 1.0
     return min(config.sampled_share, available) * num_clients
 

@@ -23,7 +23,7 @@ _ROW_BYTES, _STEP_BYTES = 8, 16  # per batch: the row of each sample; the count 
 
 
 def needed_bytes(run: RunConfig, data: Federation) -> tuple[int, int]:
-    """A lower bound of a round's memory, in bytes: for the models and for the batches.
+    """A lower bound of a round's memory in bytes, (models, batches).
 
     Raises Unsupported if the model cannot take the data.
     """

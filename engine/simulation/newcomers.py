@@ -2,8 +2,8 @@
 
 The server's state is frozen. ``AdaptsToNewcomers.adapted`` then does for each newcomer what one participation does for
 a client, by the method's own rule and on the newcomer's training data. Methods without it use the global model. Under
-``training.lr_schedule`` newcomers adapt at the initial rate: that of the last round is close to zero, so they would
-not adapt.
+``training.lr_schedule`` newcomers adapt at the initial rate: the rate of the last round may be close to zero, and they
+would not adapt.
 """
 
 from typing import Any

@@ -68,7 +68,7 @@ def _tests(config: RunConfig, data: Federation) -> Iterator[str]:
 
 
 def _privacy(config: RunConfig) -> Iterator[str]:
-    """Options that differ from their defaults, and are for another unit or clip."""
+    """Options that are set but have no effect, since they are for another ``unit`` or ``clip``."""
     privacy = config.privacy
     if privacy is None:
         return

@@ -1,4 +1,4 @@
-"""What is refused before training: dials that do not fit the method, by what the method declares of its uploads."""
+"""Refuses dials that do not fit the method before training, by what the method declares about its uploads."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -66,7 +66,7 @@ def _of_privacy(config: RunConfig) -> Iterator[str]:
 
 
 def _of_evaluation(config: RunConfig, method: Entry) -> Iterator[str]:
-    """Models that are made outside of rounds. A method that does not say whether it makes some is refused."""
+    """Refuses methods that make models outside of rounds, or do not say whether they do."""
     if method.at_evaluation is None:
         yield (
             f"privacy.covers: 'all', but {method.name} does not declare with at_evaluation whether it makes models "

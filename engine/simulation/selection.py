@@ -40,7 +40,7 @@ class Validation:
         sizes: Float[np.ndarray, "N"],
         malicious: np.ndarray | Sequence[bool] | None,
     ) -> "Validation":
-        """Without the values of malicious clients, if there is an attack."""
+        """The values of the clients that are not malicious, if there is an attack; else all."""
         left_out = False if malicious is None else malicious
         accuracy, loss = (np.where(left_out, np.nan, values.astype(float)) for values in (accuracy, loss))
         return cls(accuracy, loss, sizes)
@@ -72,7 +72,7 @@ class Chosen:
 
 
 def value_of(seeds: Sequence[Validation | None], select: Select) -> float:
-    """The mean over seeds; -inf if one of them failed or has no finite value. Larger is better."""
+    """The mean over seeds; -inf if a seed failed or has no finite value. Larger is better."""
     values = [-inf if one is None else one.value(select) for one in seeds]
     return float(np.mean(values)) if all(map(isfinite, values)) else -inf
 

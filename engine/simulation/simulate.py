@@ -207,7 +207,7 @@ class Simulation:
                 return
 
     def prepare(self, round: int) -> tuple[Task, Releases | None]:
-        """Sets the learning rates of a round; returns its task, and what it releases where samples are private."""
+        """Sets the learning rates of a round. Returns its task, and its ``Releases`` if samples are private."""
         self.task, self.algorithm = self._with_round_rates(round)
         level = self.samples
         if level is None or not sample_privacy.is_needed(level, self.algorithm.shared(self.state)):
@@ -216,9 +216,9 @@ class Simulation:
         return sample_privacy.protected(self.task, level, releases), releases
 
     def train(self, cohort: Cohort, task: Task) -> tuple[Any, Diagnostics]:
-        """A round of the method -> its state after it. With a dial on, its uploads pass a ``RoundChannel``.
+        """Computes a round and returns the new state. With a dial on, uploads pass a ``RoundChannel``.
 
-        ``state`` stays as it is.
+        ``self.state`` is not changed.
         """
         if self.dials is None:
             result: tuple[Any, Diagnostics] = self.algorithm.round(self.state, cohort, task)
@@ -394,7 +394,7 @@ class Simulation:
         return scalars, arrays
 
     def _devices(self, scalars: dict[str, float]) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-        """The values of round 0, with those of the simulated devices."""
+        """The values of round 0, with the speeds of the simulated devices."""
         systems = self.task.systems
         if systems is None:
             return scalars, {}
@@ -446,10 +446,10 @@ class Simulation:
         return scalars
 
     def _training_failed(self, train_loss: Tensor, cohort: Cohort | None) -> str | None:
-        """Why training has to stop, if so: a participant's loss or a shared model is not finite."""
+        """Why training has to stop, if it has to: a participant's loss or a shared model is not finite."""
         shared = self.algorithm.shared(self.state)
         sent = (p for params in (*shared.down, *shared.up) for p in params.values())
-        models = list({id(p): p for p in sent}.values())  # most are sent both ways
+        models = list({id(p): p for p in sent}.values())  # most models are sent both ways
         if all_finite([train_loss, *models]):
             return None
         bad = torch.nonzero(~train_loss.isfinite())
@@ -473,7 +473,7 @@ class Simulation:
 
 
 def _different(models: Sequence[SharedParams]) -> Sequence[SharedParams]:
-    """One model if all clients have the same tensors by construction, else all."""
+    """One model if all clients share its tensors, else all."""
     return models[:1] if isinstance(models, OfClients) and not models.predictor.is_per_client else models
 
 

@@ -28,10 +28,10 @@ class Claims(Protocol[T]):
         """Requeues what was claimed without a response; ``known`` is in progress."""
 
     def claim(self, together: bool) -> list[T]:
-        """The next ticket, if there is one; with ``together``, also those of the runs to train together with it."""
+        """The next ticket, if any; with ``together``, also the tickets of runs to train together with it."""
 
     def to_continue(self, tickets: Sequence[T]) -> set[Key]:
-        """The keys of the tickets to continue."""
+        """The keys of the tickets whose work is to go on."""
 
     def release(self, ticket: T) -> str:
         """Gives up a claim. Returns the new status; raises Fenced if it has another owner or has ended."""
@@ -40,7 +40,7 @@ class Claims(Protocol[T]):
         """Requeues work that could not be completed, or fails it after MAX_DEATHS attempts."""
 
     def refused(self, ticket: T, problem: str) -> None:
-        """Requeues work that a machine did not accept, however often that happens."""
+        """Requeues work that a machine did not accept; there is no limit on how often."""
 
 
 class RunClaims:
@@ -52,16 +52,16 @@ class RunClaims:
         self._limits = owner_limits()
 
     def also(self, run_ids: Collection[int]) -> None:
-        """Claims these runs too, if it only claims given ones."""
+        """Adds to the runs that may be claimed, if only given ones may be."""
         if self._run_ids is not None:
             self._run_ids += run_ids
 
     def own(self, run_ids: Collection[int]) -> set[int]:
-        """Those of the runs that it may claim."""
+        """The runs among these that may be claimed."""
         return set(run_ids) if self._run_ids is None else set(run_ids).intersection(self._run_ids)
 
     def studies(self) -> list[int]:
-        """Ids of the studies whose runs it may claim."""
+        """Ids of the studies whose runs may be claimed."""
         return self.store.studies.open() if self._run_ids is None else self.store.studies.of_runs(self._run_ids)
 
     def requeue_running(self) -> None:
@@ -103,7 +103,7 @@ class RunClaims:
         return claimed
 
     def _died(self, run_ids: Collection[int]) -> set[int | None]:
-        """Those of the runs whose worker has died."""
+        """The runs among these whose worker has died."""
         deaths = self.store.events.for_runs(list(run_ids), limit=MAX_DEATHS_READ, kinds=[DIED])
         return {event.run_id for event in deaths}
 
@@ -181,7 +181,7 @@ class AnalysisClaims:
 
 
 def _may_continue(run: RunRecord) -> bool:
-    """Whether nobody asked its worker to stop. If the run has ended, the worker still deletes its checkpoints."""
+    """Whether nobody asked the worker to stop. After the end of a run, the worker still deletes its checkpoints."""
     return not run.control if run.status == "running" else run.is_finished or run.status == "paused"
 
 
@@ -192,7 +192,7 @@ def add_event(store: Store, run_id: int, level: str, kind: str, message: str) ->
 
 
 def _add_refusal(store: Store, run_id: int, message: str) -> None:
-    """Adds to the run's log, unless that says so already: a refusal repeats until the machine is repaired."""
+    """Adds to the run's log once: a refusal repeats until the machine is repaired."""
     if not any(event.message == message for event in store.events.list(run_id, kinds=[REFUSED])):
         add_event(store, run_id, "warning", REFUSED, message)
 
