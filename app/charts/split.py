@@ -15,7 +15,7 @@ from app.wording import plural
 
 BUBBLES = 60  # clients; more are drawn as a heat map
 COLORS = 10  # true contexts; more are not distinguished
-DIAMETER = 17
+DIAMETER, NARROW = 17, 330  # pixels: of the largest bubble, and of the plot beside the form of Set up
 
 
 def data(partition: Mapping[str, Any]) -> pd.DataFrame:
@@ -105,7 +105,7 @@ def _sizes(fig: go.Figure, df: pd.DataFrame) -> None:
 
 
 def _bubbles(fig: go.Figure, df: pd.DataFrame, counts: np.ndarray) -> None:
-    """The area of a bubble is the number of samples; colors are true contexts, if known."""
+    """The area of a bubble is the number of samples; colors are true contexts, if known. Neighbors do not overlap."""
     y, x = np.nonzero(counts)
     values = counts[y, x]
     largest = values.max() if len(values) else 1.0
@@ -120,7 +120,7 @@ def _bubbles(fig: go.Figure, df: pd.DataFrame, counts: np.ndarray) -> None:
             marker={
                 "size": values,
                 "sizemode": "area",
-                "sizeref": 2 * largest / DIAMETER**2,
+                "sizeref": 2 * largest / min(DIAMETER, NARROW / len(df)) ** 2,
                 "sizemin": 1.5,
                 "color": [color.get(c, ground().accent) for c in context],
                 "line_width": 0,

@@ -30,7 +30,7 @@ def measure_panel(run: RunConfig) -> None:
     """A button, and the number for the current split."""
     what = _what(run)
     if st.button(
-        "Measure R̂",
+        "Measure how different the clients are (R̂)",
         key="measure",
         help="Measures how much clients differ: trains softmax regression on each client alone, a few seconds",
     ):

@@ -177,15 +177,22 @@ def _must_be_provided(name: str, run: RunConfig | None) -> bool:
 
 
 def queue_panel(
-    experiment: ExperimentConfig | None, problems: Sequence[str], unplaced: Sequence[str], to_do: Sequence[str] = ()
+    experiment: ExperimentConfig | None,
+    problems: Sequence[str],
+    unplaced: Sequence[str],
+    to_do: Sequence[str] = (),
+    fields: Sequence[str] = (),
 ) -> None:
-    """The button, or the reason why it is disabled; ``to_do`` are the problems that are not mistakes."""
+    """The button, or the reason why it is disabled; ``to_do`` are the problems that are not mistakes.
+
+    ``fields``: the labels of the fields with problems.
+    """
     number = len(experiment.runs()) if experiment else 0
     is_study = experiment is not None and experiment.tune is not None
     label = "Queue study" if is_study else f"Queue {wording.plural(number, 'run')}" if experiment else "Queue runs"
     broken = queries.problem()
     is_unfinished = bool(problems) and not broken and len(to_do) == len(problems)
-    reason = plain(broken) if broken else _reason(problems, unplaced, is_unfinished) if problems else None
+    reason = plain(broken) if broken else _reason(fields, unplaced, is_unfinished) if problems else None
     if experiment and not problems:
         _known_runs(experiment)
     with st.container(gap="small", key="queue_bar"):
@@ -314,11 +321,9 @@ def _one_seed(runs: Sequence[RunConfig]) -> list[RunConfig]:
     return [run for run in alike if (run.split, run.seed) == (runs[0].split, runs[0].seed)]
 
 
-def _reason(problems: Sequence[str], unplaced: Sequence[str], is_unfinished: bool) -> str:
+def _reason(fields: Sequence[str], unplaced: Sequence[str], is_unfinished: bool) -> str:
     """Why the button is disabled: the fields with problems, and problems without a field."""
     if unplaced:
         return wording.lines(unplaced)
-    where = wording.names(dict.fromkeys(problem.partition(": ")[0].replace("_", " ") for problem in problems))
-    if is_unfinished:
-        return f"Still required: {plain(where.replace('.', ' '))}."
-    return f"Fix the problems first: {plain(where)}."
+    where = plain(", ".join(fields))
+    return f"Still required: {where}." if is_unfinished else f"Fix first: {where}."

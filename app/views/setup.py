@@ -16,6 +16,7 @@ from app.setup import methods, preview, sections
 from app.setup.advanced import Advanced
 from app.setup.dials import dials_section
 from app.setup.presets import presets_panel
+from app.setup.problem_words import in_words, label_at, labeled
 from app.setup.tuning import tuning_section
 from app.state import url_state
 from engine.config.schema import parse_experiment
@@ -90,8 +91,11 @@ def outcome(form: Form, raw: Mapping[str, Any], problems: list[str]) -> None:
     with above:
         if experiment:
             problems = preview.cost_panel(experiment)
+        problems = in_words(problems, raw)
         unfinished = preview.to_do(raw, problems)
-        preview.queue_panel(experiment, problems, form.show(problems, unfinished), unfinished)
+        unplaced = [labeled(problem, raw) for problem in form.show(problems, unfinished)]
+        fields = list(dict.fromkeys(label_at(problem.partition(": ")[0], raw) for problem in problems))
+        preview.queue_panel(experiment, problems, unplaced, unfinished, fields)
         if experiment and not problems:
             preview.notes_panel(form, experiment)
         preview.yaml_panel(raw)

@@ -170,12 +170,11 @@ def test_how_much_clients_differ_is_computed_once(empty_store: Store, monkeypatc
 def test_a_mistake_is_shown_at_its_field_or_if_that_is_closed_at_the_button(empty_store: Store):
     page = expand(opened())
     page.number_input(key="setup_form.training.lr").set_value(-1.0).run()
-    assert any("greater than 0" in message for message in messages(page))
+    assert messages(page) == ["Must be above 0", "Fix first: Learning rate."]
     assert queue_button(page).disabled
-    assert "training.lr" in messages(page)[-1].replace("\\", "")
     page.session_state["expander.setup_form.advanced"] = False
     page.run()
-    assert "training.lr: -1.0: should be greater than 0" in messages(page)[0].replace("\\", "")
+    assert messages(page)[0].replace("\\", "") == "Learning rate: must be above 0"
 
 
 def test_an_impossible_partition_is_reported_at_its_option(empty_store: Store):
@@ -230,7 +229,7 @@ def test_values_of_a_wrong_type_in_a_link_are_skipped_and_listed(empty_store: St
     }
     page = opened(DIGITS | wrong)
     assert [warning.value for warning in page.warning] == ["Must not be empty; using the default."] * 4
-    assert messages(page)[0].startswith("'x'\\: should be a valid integer")
+    assert messages(page)[0] == "Must be a whole number"
 
 
 @pytest.mark.slow
@@ -239,7 +238,7 @@ def test_typed_values_of_a_wrong_type_are_reported_at_their_field(empty_store: S
     for seeds in ("2020-01-01", "!!binary aGk=", "!!set {a}", "{[1]: 2}", r'"\ud800"', "&a [*a]"):
         page.text_input(key="setup_form.seeds").set_value(seeds).run()
         assert not page.exception and queue_button(page).disabled, seeds
-        assert any("whole numbers" in message for message in messages(page)), seeds
+        assert any("Whole numbers" in message for message in messages(page)), seeds
 
 
 def test_a_broken_link_still_opens_a_form(empty_store: Store):
@@ -353,7 +352,7 @@ def test_a_path_is_requested_and_a_client_column_selects_the_natural_partition(d
     page = opened()
     page.selectbox(key="setup_form.dataset.name").set_value("custom").run()
     assert "NPZ, CSV or Parquet" in page.info[0].value
-    assert queue_button(page).disabled and "Still required: dataset path." in [c.value for c in page.caption]
+    assert queue_button(page).disabled and "Still required: File." in [c.value for c in page.caption]
 
     def enter(path: str) -> None:
         page.text_input(key="setup_form.dataset.custom.path.text").set_value(path).run()
@@ -569,7 +568,7 @@ def test_queue_pressed_right_after_a_mistake_was_typed_says_only_what_the_mistak
     page.number_input(key="setup_form.training.rounds").set_value(0)
     queue_button(page).click().run()
     assert queue_button(page).disabled and not page.warning
-    assert any("greater than" in message for message in messages(page))
+    assert messages(page) == ["Must be at least 1", "Fix first: Rounds."]
     assert empty_store.experiments.list() == []
 
 

@@ -100,8 +100,8 @@ def test_what_is_closed_names_what_differs(empty_store: Store):
 def test_a_mistake_in_a_dial_is_shown_at_its_field(empty_store: Store):
     page = opened(SMALL | {"attack": ATTACK | {"share": 2.0}, "system": {"over_select": 3.0}})
     assert page.session_state["expander.setup_form.system"], "its section is open"
-    assert sum("less than" in message for message in messages(page)) == 2
-    assert "Fix the problems first: attack.share and system.over select." in plain_messages(page)
+    assert messages(page)[:2] == ["Must be below 1", "Must be at most 2"]
+    assert "Fix first: Malicious share, Over-selection." in plain_messages(page)
 
 
 def test_a_dial_that_cannot_be_drawn_is_off(empty_store: Store):
@@ -121,7 +121,7 @@ def test_a_refusal_is_shown_at_the_dial_before_anything_is_timed(empty_store: St
     assert plain_messages(page) == [
         "fedproto does not average models, so aggregator: krum has nothing to act on; use aggregator: mean  \n"
         "scaffold sends two things, and krum might keep different clients for each; use aggregator: mean, or median",
-        "Fix the problems first: aggregator.",
+        "Fix first: Aggregator.",
     ]
     assert queue_button(page).disabled
 
@@ -260,19 +260,19 @@ def test_a_note_belongs_to_the_dial_that_it_names():
 def test_a_tie_to_contexts_that_the_data_do_not_have_is_reported_at_the_dial(empty_store: Store):
     page = opened(SMALL | {"partition": "iid", "system": {"compute_s": 0.01, "tie": "context"}})
     assert any("these data have no contexts" in message for message in messages(page))
-    assert "Fix the problems first: system.tie." in plain_messages(page)
+    assert "Fix first: Common trait of slow clients." in plain_messages(page)
 
 
 def test_an_attack_by_all_clients_is_reported_at_its_option(empty_store: Store):
     page = opened(SMALL | {"attack": {"name": "sign_flip", "share": 0.99}})
     assert any("of 10 clients leaves no benign client to measure" in message for message in plain_messages(page))
-    assert "Fix the problems first: attack.share." in plain_messages(page) and queue_button(page).disabled
+    assert "Fix first: Malicious share." in plain_messages(page) and queue_button(page).disabled
 
 
 def test_privacy_that_few_clients_do_not_allow_is_reported_at_its_option(empty_store: Store):
     page = opened(SMALL | {"privacy": {"clip": "adaptive", "noise": 1.0}})
     assert any("10 clients a round are too few to count privately" in message for message in plain_messages(page))
-    assert "Fix the problems first: privacy.clip." in plain_messages(page) and queue_button(page).disabled
+    assert "Fix first: Clip." in plain_messages(page) and queue_button(page).disabled
     page.number_input(key="setup_form.privacy.noise").set_value(0.5).run()
     assert not queue_button(page).disabled, "timing short rounds of few clients is no reason to refuse it"
 

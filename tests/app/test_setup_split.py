@@ -1,8 +1,12 @@
 """The figure of the partition."""
 
 import numpy as np
+import pytest
 
 from app.charts import split
+from app.data import pools
+from engine.config.presets import load_preset
+from engine.config.schema import parse_experiment
 
 PARTITION = {
     "train_sizes": (6, 4),
@@ -40,6 +44,16 @@ def test_the_area_of_a_bubble_is_the_number_of_samples():
     assert list(bubbles.x) == [0, 1, 1, 1]
 
 
+def test_bubbles_of_many_clients_do_not_overlap():
+    def width(clients: int) -> float:
+        one = {name: own[:1] * clients for name, own in PARTITION.items() if isinstance(own, tuple)}
+        marker = split.figure(split.data(PARTITION | one | {"class_names": ("a", "b", "c")})).data[-1].marker
+        return float(2 * max(marker.size) / marker.sizeref) ** 0.5
+
+    assert width(10) == pytest.approx(17)
+    assert width(40) == pytest.approx(split.NARROW / 40) and width(60) == pytest.approx(split.NARROW / 60)
+
+
 def test_true_contexts_have_numbers_and_colors():
     table = split.data(PARTITION | {"contexts": (1, 0)})
     assert list(table["context"]) == [1, 0]
@@ -72,3 +86,10 @@ def test_many_clients_are_a_heat_map():
         "class_counts": np.eye(n, 3, dtype=int),
     }
     assert split.figure(split.data(many)).data[-1].type == "heatmap"
+
+
+def test_the_first_preset_says_how_many_training_images_a_client_has():
+    preset = load_preset("digits-first")
+    (run, *_) = [run for config in preset.configs("quick") for run in parse_experiment(config).runs()]
+    (size,) = set(pools.split_of(run)["train_sizes"])
+    assert f"each of {run.partition.options.num_clients} clients has only {size} training images" in preset.shows

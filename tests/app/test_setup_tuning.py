@@ -139,7 +139,7 @@ def test_rarely_changed_options_of_a_study_are_kept_while_hidden_and_named(empty
 
 def test_a_mistake_is_shown_at_its_field(empty_store: Store):
     page = opened(STUDY | {"tune": {"trials": 0}})
-    assert messages(page) == ["0\\: should be greater than or equal to 1", "Fix the problems first: tune.trials."]
+    assert messages(page) == ["Must be at least 1", "Fix first: Trials."]
     assert queue_button(page).disabled
     page = opened(STUDY | {"tune": {"trials": 4, "seeds": [0], "rounds": 9}})
     assert page.session_state["expander.setup_form.tune"], "the section with a mistake is open"

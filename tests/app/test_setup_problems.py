@@ -1,0 +1,79 @@
+"""Wrong input in Set up: messages in the words of the page."""
+
+from typing import Any
+
+import pytest
+
+from app.setup import draft as drafts
+from app.setup.problem_words import in_words, label_at, labeled
+from storage import Store
+from tests.app.test_setup import DIGITS, messages, opened
+
+METHODS = [{"name": "fedavg"}, {"name": "ditto", "lam": -1}]
+
+
+def found(**changed: Any) -> list[str]:
+    raw = {"name": "untitled", **drafts.DEFAULT, **changed}
+    return in_words(drafts.problems_of(raw), raw)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"seeds": [0, "one"]}, "seeds: Whole numbers separated by commas, each only once, such as 0, 1, 2"),
+        ({"splits": [1, 1]}, "splits: Whole numbers separated by commas, each only once, such as 0, 1, 2"),
+        ({"training": {"rounds": 0}}, "training.rounds: Must be at least 1"),
+        ({"training": {"lr": "fast"}}, "training.lr: Must be a number"),
+        ({"training": {"batch_size": "x"}}, "training.batch_size: Must be a whole number, or “full”"),
+        ({"privacy": {"clip": 0}}, "privacy.clip: Must be above 0, or “adaptive”"),
+        ({"algorithms": []}, "algorithms: Add at least one method"),
+        (
+            {"training": {"local_epochs": 1, "local_steps": 1}},
+            "training: local steps and local epochs are mutually exclusive; set only one",
+        ),
+    ],
+    ids=str,
+)
+def test_messages_have_no_notation_of_configuration_files(changed: dict[str, Any], message: str) -> None:
+    assert found(**changed) == [message]
+
+
+def test_a_seed_that_is_too_large_is_told_the_limit() -> None:
+    assert "from 0 to 4\u2009294\u2009967\u2009295 separated by commas" in found(seeds=[2**32])[0]
+
+
+def test_too_many_clients_are_told_the_number_that_the_data_allow(empty_store: Store) -> None:
+    page = opened(DIGITS | {"partition": {"name": "iid", "num_clients": 5000}})
+    assert [message.replace("\\", "") for message in messages(page)] == [
+        "At most 898 clients: Digits has 1\u2009797 samples and each client needs at least 2",
+        "Fix first: Clients.",
+    ]
+
+
+def test_fields_are_named_by_their_labels() -> None:
+    raw = {**drafts.DEFAULT, "algorithms": METHODS, "attack": {"name": "sign_flip", "share": 2.0}}
+    paths = (
+        "seeds",
+        "partition.num_clients",
+        "training.lr",
+        "algorithms.1.lam",
+        "attack.share",
+        "threads",
+        "partition",
+    )
+    assert [label_at(path, raw) for path in paths] == [
+        "Seeds",
+        "Clients",
+        "Learning rate",
+        "Ditto λ",
+        "Malicious share",
+        "Threads",
+        "Data split",
+    ]
+    assert labeled("training.lr: Must be above 0", raw) == "Learning rate: must be above 0"
+
+
+def test_options_in_other_messages_are_written_as_words() -> None:
+    raw = {**drafts.DEFAULT}
+    problem = "partition.classes_per_client: classes_per_client=11 exceeds the 10 classes"
+    assert in_words([problem], raw) == ["partition.classes_per_client: classes per client 11 exceeds the 10 classes"]
