@@ -80,7 +80,7 @@ def percent_pm(mean: float | None, std: float | None, *, samples: float | None =
     """``97.41 ± 0.12 %``: a mean over seeds and its standard deviation, both fractions.
 
     A wide one has fewer decimals, ``81.4 ± 3.2 %`` and ``64 ± 12 %``, and so has one of few ``samples``; one too narrow
-    for these is ``95 % (± under 1)``.
+    for these is ``95 ± <1 %``.
     """
     if not _is_number(mean):
         return MISSING
@@ -89,7 +89,7 @@ def percent_pm(mean: float | None, std: float | None, *, samples: float | None =
         return percent(mean, digits)
     least = 1 / 10**digits
     if 0 < 100 * std < least / 2:
-        return f"{percent(mean, digits)} (± under {least:g})"
+        return f"{mean * 100:.{digits}f} ± <{least:g} %"
     return f"{mean * 100:.{digits}f} ± {std * 100:.{digits}f} %"
 
 
