@@ -56,6 +56,12 @@ class Rooms:
         with self._database.read() as connection:
             return _record(connection, code)
 
+    def led_by(self, owner: str) -> dict[str, str]:
+        """The codes of this owner's open rooms, the latest first, each with its key: the digest of a secret."""
+        query = sa.select(Room.code, Room.key).where(Room.owner == owner, _is_open(now()))
+        with self._database.read() as connection:
+            return {row[0]: row[1] for row in connection.execute(query.order_by(Room.created_at.desc()))}
+
     def move(self, code: str, key: str, owner: str, position: dict[str, Any], question: str = "") -> None:
         """Stores the lecturer's new position, and hides the answers. Raises RoomNotFound."""
         _check(position, question)

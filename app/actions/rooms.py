@@ -44,6 +44,16 @@ def leads(room: RoomRecord, secret: str) -> bool:
     return room.owner == permits.current().name and room.key == lecturer_key(secret, room.code)
 
 
+def last_led(store: Store, secret: str) -> str:
+    """The code of the latest open room that this person and browser opened, else empty."""
+    if permits.refusal("steer") is not None:
+        return ""
+    with suppress(StorageError):
+        codes = store.rooms.led_by(permits.current().name).items()
+        return next((code for code, key in codes if key == lecturer_key(secret, code)), "")
+    return ""
+
+
 def is_counted() -> bool:
     """Whether this person may answer; visitors follow without being counted."""
     return permits.refusal("answer") is None

@@ -46,6 +46,7 @@ class Classroom:
     room: RoomRecord | None = None
     is_lecturer: bool = False
     is_following: bool = True
+    left_room: str = ""  # the code of a room that this browser opened before this visit, and can return to
     message: Message | None = None
     _position: Mapping[str, Any] | None = None  # the last position that this page has stored or moved to
     _answers: dict[str, str | None] = field(default_factory=dict)  # stored, by question
@@ -109,6 +110,11 @@ class Classroom:
         """Enter the room of the code in the field."""
         self.enter(str(st.session_state.get(INPUT, "")))
 
+    def return_to(self) -> None:
+        """Lead the room again that this browser opened before."""
+        code, self.left_room = self.left_room, ""
+        self.enter(code)
+
     def enter(self, text: str) -> None:
         """Enter a room: as its lecturer where this browser opened it, else as a reader."""
         if not text.strip():
@@ -126,6 +132,7 @@ class Classroom:
             given = {} if is_lecturer else actions.answers(queries.store(), self.secret, code)
             self._forget()
             self.code, self.is_lecturer, self._given = code, is_lecturer, given
+            self.left_room = "" if self.left_room == code else self.left_room
 
     def follow(self, is_following: bool) -> None:
         """Stop following, or follow again from the lecturer's current position."""
@@ -220,7 +227,9 @@ def classroom() -> Classroom:
     """Return the classroom of this visit."""
     if _KEY not in st.session_state:
         cookies = {name: str(value) for name, value in st.context.cookies.items()}
-        st.session_state[_KEY] = Classroom(browsers.secret_in(cookies) or browsers.new_secret())
+        known = browsers.secret_in(cookies)
+        left = actions.last_led(queries.store(), known) if known else ""
+        st.session_state[_KEY] = Classroom(known or browsers.new_secret(), left_room=left)
     found: Classroom = st.session_state[_KEY]
     return found
 

@@ -17,6 +17,11 @@ from app.stories.story import place_of
 from app.wording import plain
 from storage import RoomRecord
 
+LOCAL = (
+    "This link works on this computer only. For a class, start Fedscape with HOST set to an address that other "
+    "computers can reach: see docs/how-to/share-with-others.md."
+)
+
 
 def room_bar(classroom: Classroom, reader: Reader) -> None:
     """Draw the row of the room, and below it the message, if any."""
@@ -28,12 +33,16 @@ def room_bar(classroom: Classroom, reader: Reader) -> None:
             leading(classroom, room, reader)
         else:
             attending(classroom, room)
+    if classroom.room and classroom.is_lecturer and is_local():
+        st.caption(LOCAL)
     if message := classroom.take_message():
         (st.info if message.kind == "info" else st.error)(plain(message.text))
 
 
 def entrance(classroom: Classroom, reader: Reader) -> None:
     refusal = permits.refusal("teach")
+    if code := classroom.left_room:
+        st.button(f"Return to room {spaced(code)}", key="return", on_click=classroom.return_to)
     st.button(
         "Teach a class",
         key="teach",
@@ -102,6 +111,11 @@ def answers_button(classroom: Classroom, room: RoomRecord, reader: Reader, short
             on_click=partial(classroom.show, not room.shows_answers),
             shortcut=shortcut,
         )
+
+
+def is_local() -> bool:
+    """Whether this browser's address works on this computer only."""
+    return (urlsplit(st.context.url or "").hostname or "") in ("localhost", "127.0.0.1", "::1")
 
 
 def address(code: str) -> str:

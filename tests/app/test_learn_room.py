@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.actions import rooms as actions
 from app.data import queries, rooms
-from app.learn import answers, classroom, room_feed
+from app.learn import answers, classroom, room_bar, room_feed
 from app.learn.classroom import Classroom, answers_of, take_over
 from app.stories import stories
 from app.stories.desk import Reader
@@ -195,6 +195,30 @@ def test_the_browser_that_opened_the_room_leads_it_after_a_reload(
     assert room_of(page).room.version == 3
     with_cookie(monkeypatch, "x" * 43)
     assert "Close room" not in buttons(reader(lecturer))
+
+
+def test_the_browser_that_opened_a_room_is_offered_to_return_to_it(
+    lecturer: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved(lecturer, "b")
+    offer = f"Return to room {rooms.spaced(room_of(lecturer).code)}"
+    assert offer not in buttons(open_page("learn"))  # another browser
+    with_cookie(monkeypatch, room_of(lecturer).secret)
+    page = open_page("learn")
+    assert offer in buttons(page)
+    pressed(page, "return")
+    assert "Close room" in buttons(page) and page.segmented_control(key="scene").value == "b"
+    pressed(page, "leave_room")
+    assert offer not in buttons(page) and offer not in buttons(open_page("learn"))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8501", "localhost", "lab.test"])
+def test_a_link_that_works_on_this_computer_only_says_so(
+    host: str, lecturer: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room_bar.st.context.__class__, "url", f"http://{host}/learn")
+    again(lecturer)
+    assert (room_bar.LOCAL in [one.value for one in lecturer.caption]) == (host != "lab.test")
 
 
 def with_cookie(monkeypatch: pytest.MonkeyPatch, secret: str) -> None:

@@ -76,6 +76,14 @@ def test_only_key_and_owner_together_lead_a_room(other: tuple[str, str], store: 
     assert store.rooms.get(room.code) == room
 
 
+def test_open_rooms_are_found_by_their_owner_with_their_keys(store: Store, room: RoomRecord, later: Later) -> None:
+    latest = opened(store)
+    assert list(store.rooms.led_by(LECTURER[1]).items()) == [(latest.code, LECTURER[0]), (room.code, LECTURER[0])]
+    assert store.rooms.led_by("eve@lab.test") == {}
+    later(timedelta(hours=13))
+    assert store.rooms.led_by(LECTURER[1]) == {}
+
+
 def test_a_closed_room_is_gone_with_its_readers_and_answers(store: Store, room: RoomRecord) -> None:
     store.rooms.join(room.code, "one")
     store.rooms.answer(room.code, "one", "dial.2", "Alone")
