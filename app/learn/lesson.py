@@ -29,14 +29,12 @@ def exercises_html(found: Sequence[Exercise]) -> str:
 
 
 def teaching(desk: Desk, place: Place) -> None:
-    """Speaker notes of all scenes and the handout, behind a button."""
+    """The handout and the speaker notes of all scenes, behind a button."""
     opened = st.popover("Notes · Handout", type="tertiary", key="teaching", on_change="rerun")
     if not opened.open:
         return
     story, now = desk.story, scene_at(desk.story, place)
     with opened:
-        st.subheader("Speaker notes", anchor=False)
-        st.html(notes_html(story.scenes, now))
         st.download_button(
             "Download handout (HTML)",
             partial(handout.handout, story),
@@ -46,6 +44,8 @@ def teaching(desk: Desk, place: Place) -> None:
             on_click="ignore",
             help="Questions, figures to sketch in, exercises and answers, in one file to print",
         )
+        st.subheader("Speaker notes", anchor=False)
+        st.html(notes_html(story.scenes, now))
 
 
 def notes_html(scenes: Sequence[Scene], now: Scene | None) -> str:
