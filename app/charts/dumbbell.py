@@ -14,6 +14,7 @@ from app.wording import capital, decimals, names, percent, percent_pm, plural, p
 
 MAX_ROOMY = 14  # with more methods, the means have no numbers above them
 LINE_PX = 3
+BEYOND_PX = 18  # the number of the lowest tail reaches this far beyond the plot on a phone
 BELOW = 0.26  # where the chosen clients are marked, in rows
 MAX_NUMBERED = 6  # with more chosen clients, their numbers are omitted
 SortKey = Literal["mean", "lowest", "top", "spread"]
@@ -113,6 +114,7 @@ def figure(
         ticktext=list(df["method"]),
         range=[len(df) - 0.4, -0.7],
         ticks="",
+        ticklabelstandoff=BEYOND_PX,
         gridcolor=translucent(ground().line, 0.6),
     )
     if is_dense:

@@ -228,6 +228,14 @@ def test_a_wide_sweep_has_a_logarithmic_axis_and_a_star() -> None:
     assert list(fig.data[0].marker.symbol) == ["circle", "star", "circle"]
 
 
+def test_on_a_phone_the_number_of_the_lowest_tail_does_not_reach_the_name_of_its_method() -> None:
+    plot, number = 155, 4 + 4 + 29  # pixels: a dense plot; half a mark, the gap, and 24.3 in bold
+    fig = dumbbell.figure(dumbbell.data(clients(**{f"m{i}": [[0.2, 0.6 + i / 100]] for i in range(20)}), 0.05))
+    low, high = fig.layout.xaxis.range
+    beside = (20 - low) / (high - low) * plot
+    assert beside < number < beside + fig.layout.yaxis.ticklabelstandoff
+
+
 def test_the_cost_chart_labels_every_point() -> None:
     runs = per_run(TWO, 0.05).assign(megabytes=1.0, gradient_evaluations=1.0, seconds=1.0)
     fig = cost.figure(cost.data(runs, "megabytes"), "megabytes")

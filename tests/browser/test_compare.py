@@ -101,6 +101,15 @@ def test_a_switch_redraws_its_own_chart_and_another_section_opens_at_its_top(
     assert page_problems == PageProblems()
 
 
+def test_on_a_phone_the_buttons_of_a_chart_do_not_cover_it(
+    page: Page, server: Server, page_problems: PageProblems, experiment: int
+) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    opened(page, server, experiment, "accuracy", "dumbbell")
+    expect(page.locator(".st-key-figure_dumbbell .modebar").first).to_be_hidden()
+    assert page_problems == PageProblems()
+
+
 def test_a_page_whose_session_is_lost_is_loaded_again_once_with_its_choices(
     page: Page, server: Server, page_problems: PageProblems, experiment: int
 ) -> None:
