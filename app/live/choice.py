@@ -56,7 +56,7 @@ def first_of_each(runs: Sequence[RunRecord]) -> list[RunRecord]:
 
 
 def what_is_hidden(listed: Sequence[RunRecord], shown: Sequence[RunRecord]) -> str:
-    """``10 of 15 runs shown; seed 2 is hidden.``; a seed of which some methods are shown has the others' names."""
+    """``Seed 2 is hidden.``; a seed of which some methods are shown has the others' names."""
     drawn = {run.id for run in shown}
     seeds: dict[str, list[str]] = {}
     for run in sorted(listed, key=lambda run: (run.seed, run.split, run.position)):
@@ -66,8 +66,7 @@ def what_is_hidden(listed: Sequence[RunRecord], shown: Sequence[RunRecord]) -> s
         return ""
     begun = {_seed(run) for run in shown}
     hidden = [seed + (f" of {wording.names(of)}" if seed in begun else "") for seed, of in seeds.items()]
-    are = "is" if len(hidden) == 1 else "are"
-    return f"{len(shown)} of {wording.plural(len(listed), 'run')} shown; {wording.names(hidden)} {are} hidden."
+    return f"{wording.capital(wording.names(hidden))} {'is' if len(hidden) == 1 else 'are'} hidden."
 
 
 def _seed(run: RunRecord) -> str:

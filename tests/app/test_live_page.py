@@ -42,10 +42,10 @@ def shown_of(methods: int, seeds: int) -> tuple[list[tuple[str, int]], str]:
 def test_of_many_runs_the_same_seeds_of_every_method_are_shown_and_the_page_says_what_is_hidden() -> None:
     shown, hidden = shown_of(5, 3)
     assert shown == [(f"m{i}", seed) for i in range(5) for seed in range(2)]
-    assert hidden == "10 of 15 runs shown; seed 2 is hidden."
-    assert shown_of(4, 5)[1] == "12 of 20 runs shown; seed 3 and seed 4 are hidden."
+    assert hidden == "Seed 2 is hidden."
+    assert shown_of(4, 5)[1] == "Seed 3 and seed 4 are hidden."
     assert shown_of(4, 3)[1] == ""
-    assert shown_of(14, 2)[1] == "12 of 28 runs shown; seed 0 of m12 and m13 and seed 1 are hidden."
+    assert shown_of(14, 2)[1] == "Seed 0 of m12 and m13 and seed 1 are hidden."
 
 
 def test_without_experiments_the_page_links_to_set_up(empty_store: Store) -> None:
