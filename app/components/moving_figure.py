@@ -35,6 +35,7 @@ class Picture:
     name: str
     title: str = ""
     now: str = ""  # the state of the run, in a line
+    note: str = ""  # what the page says elsewhere: for a slide and a handout
 
     def draw(self) -> None:
         moving_figure(self.figure, self.moves, key=self.key, alt=self.alt, name=self.name)

@@ -34,6 +34,7 @@ def slider(desk: Desk, place: Place, dial: Dial) -> None:
         dial.label,
         list(dial.stops),
         format_func=dial.stops.__getitem__,
+        help=dial.help or None,
         key=widgets.key(dial.name, place[dial.name], partial(turn_one, desk, dial.name), dial.stops),
     )
 

@@ -1,5 +1,6 @@
 """A story as one HTML file to print: questions, empty figures to sketch in, exercises, and the answers at the end."""
 
+from dataclasses import replace
 from html import escape
 from typing import Any
 
@@ -10,8 +11,9 @@ from app.components.moving_figure import hidden_results
 from app.components.shown import Shown
 from app.report import html
 from app.report.document import document
+from app.stories.figures.legend import without_live
 from app.stories.questions import Choice, Question
-from app.stories.story import Scene, Story, exercises_of, picture_of
+from app.stories.story import Scene, Story, exercises_of, picture_of, source_of
 
 LINES = 3  # to write an answer on
 STYLE = """<style>
@@ -22,7 +24,10 @@ STYLE = """<style>
 
 
 def handout(story: Story[Any]) -> str:
-    """Each figure appears twice: without results next to the questions, and with them among the answers."""
+    """Figures appear twice: without results next to the questions, and with them among the answers.
+
+    Questions with the same empty figure share it.
+    """
     pictures: list[Shown] = []
     asked = [_scene(story, number, scene, pictures) for number, scene in enumerate(story.scenes, 1)]
     tasks = [f"<li>{escape(one.task)}{_blank()}</li>" for one in exercises_of(story)]
@@ -37,7 +42,7 @@ def handout(story: Story[Any]) -> str:
         html.section("Exercises", f"<ol>{''.join(tasks)}</ol>") if tasks else "",
         f'<div class="new-page">{html.section("Answers", *answers)}</div>',
         html.section("Answers to the exercises", f"<ol>{''.join(solved)}</ol>") if solved else "",
-        html.section("Where the numbers come from", html.paragraph(story.caption.replace("`", ""), "source")),
+        html.section("Where the numbers come from", html.paragraph(source_of(story).replace("`", ""), "source")),
     ]
     return document(f"Fedscape: {story.title}", body, pictures)
 
@@ -68,9 +73,13 @@ def _figure(story: Story[Any], scene: Scene, pictures: list[Shown], *, with_resu
         picture = picture_of(story, scene.place)
         if picture is None or not (with_results or scene.question):
             return ""
-        plot = picture.plot()
+        plot = replace(picture, figure=without_live(picture.figure)).plot()
+    if not with_results:
+        plot.data = [trace for trace in plot.data if trace.visible is not False]
+        if any(plot == shown.figure for shown in pictures):
+            return ""
     alt = picture.alt if with_results else "The same figure without its results"
     key = f"{story.slug}_{len(pictures)}"
-    shown = Shown(plot, pd.DataFrame(), alt, picture.title or None, None, key, key)
+    shown = Shown(plot, pd.DataFrame(), alt, picture.title or None, picture.note or None, key, key)
     pictures.append(shown)
     return html.drawn(shown, len(pictures) - 1)

@@ -1,18 +1,27 @@
 """The part of the page that changes while a run trains: figures, and the text beside them."""
 
+from html import escape
+
 import streamlit as st
 
 from app.charts.plot import palette
-from app.components.moving_figure import hidden_results
+from app.components.moving_figure import Picture, hidden_results
 from app.components.queue_position import queue_position
 from app.components.timed import timed
 from app.stories.desk import TICK_S, Desk
 from app.stories.story import Place, picture_of, reading
+from app.wording import unbroken
 
 
 def stage(desk: Desk, place: Place) -> None:
     with st.container(key="stage"):
         timed(TICK_S if desk.is_playing else None)(_tick)(desk, place)
+
+
+def heading_html(picture: Picture) -> str:
+    """The figure's title and note, on a slide."""
+    note = f" <i>{escape(picture.note)}</i>" if picture.note else ""
+    return f'<p class="figure-title"><b>{escape(unbroken(picture.title))}</b>{note}</p>'
 
 
 def _tick(desk: Desk, place: Place) -> None:
@@ -23,6 +32,7 @@ def _tick(desk: Desk, place: Place) -> None:
         with hidden_results(desk.has_open_question(place)):
             picture = picture_of(desk.story, place, run, desk.marks) if palette.is_presenting() else None
             if picture:
+                st.html(heading_html(picture))
                 picture.draw()
                 reading(desk.story, place, picture.now)
             else:

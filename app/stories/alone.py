@@ -21,7 +21,7 @@ from app.stories.dial_example import DialExample, load
 from app.stories.figures import dial_curve, rotated_clients
 from app.stories.questions import Choice, Estimate, Exercise
 from app.stories.story import Dial, Mark, Place, Scene, reading
-from app.wording import percent, percent_pm, signed_points
+from app.wording import percent, percent_pm, points
 
 if TYPE_CHECKING:
     from app.stories.accuracy_run import AccuracyRun, AccuracyStep
@@ -114,9 +114,15 @@ class Alone:
     @property
     def caption(self) -> str:
         return (
-            "The dots come from live runs on 1,797 real digits of 8 x 8 pixels, divided into training and test images; "
-            "images not used for training are used for testing. The curves are example results that ship with "
-            f"Fedscape: means over {len(example().seeds)} seeds, computed by `{example().command}`. Bands: ± one "
+            "The dots come from live runs on 1,797 real digits of 8 x 8 pixels, divided into training and "
+            f"test images. {self.source}"
+        )
+
+    @property
+    def source(self) -> str:
+        return (
+            "Images not used for training are used for testing. The curves are example results that ship "
+            f"with Fedscape: means over {example().over}, computed by `{example().command}`. Bands: ± one "
             "standard deviation over the seeds."
         )
 
@@ -162,9 +168,8 @@ def _forty() -> Scene:
     return Scene(
         "Forty",
         {"samples": samples},
-        f"At forty images, clients reach {_pm(ALONE, samples)} alone and {_pm(TOGETHER, samples)} together. The thin "
-        "lines join both results of a client: they show who gains by sharing and who does not, which the two means "
-        f"hide. {example().scope}",
+        f"At forty images, clients reach {_pm(ALONE, samples)} alone and {_pm(TOGETHER, samples)} together. The two "
+        f"means hide who gains by sharing and who does not. {example().scope}",
         f"With 40 images each, sharing still helps {gaining} of {CLIENTS} clients; on average one model "
         f"{_versus_alone(samples)} learning alone ({example().over}).",
         Estimate(
@@ -177,6 +182,7 @@ def _forty() -> Scene:
         ),
         "Clients in the middle of the rotation are close to the shared model, those at the ends are far from it. Who "
         "should decide whether to share: the average, or each client?",
+        beside="Each thin line joins both results of a client.",
     )
 
 
@@ -211,14 +217,13 @@ def _exercises() -> Sequence[Exercise]:
         ),
         Exercise(
             "How much does the shared model gain from 40 to 150 images each, and what keeps it from more?",
-            f"{signed_points(last - first, TEST_IMAGES)} points. One linear model cannot fit all angles at once, "
-            "however many images there are.",
+            f"{points(last - first, TEST_IMAGES)}. One linear model cannot fit all angles at once, however many images "
+            "there are.",
         ),
         Exercise(
             "A hospital with 20 images asks whether to join nine others. What would you need to know first?",
-            f"How different the others' data are. Here, at up to 90° apart and 20 images, sharing is worth "
-            f"{signed_points(example().at(TOGETHER, '20')[0] - example().at(ALONE, '20')[0], TEST_IMAGES)} points on "
-            f"average and helps {_gaining('20')} of {CLIENTS} clients.",
+            f"How different the others' data are. Here, at up to 90° apart and 20 images, sharing "
+            f"{_worth('20')} on average and helps {_gaining('20')} of {CLIENTS} clients.",
         ),
     ]
 
@@ -238,6 +243,12 @@ def _gaining(samples: str) -> int:
     return int((together > alone).sum())
 
 
+def _worth(samples: str) -> str:
+    """``gains 12 points``: what sharing changes on average, compared with learning alone."""
+    gap = example().at(TOGETHER, samples)[0] - example().at(ALONE, samples)[0]
+    return f"{'gains' if gap >= 0 else 'costs'} {points(abs(gap), TEST_IMAGES)}"
+
+
 def _pm(name: str, samples: str) -> str:
     return percent_pm(*example().at(name, samples), samples=TEST_IMAGES)
 
@@ -252,7 +263,8 @@ def standing(run: "AccuracyRun | None") -> str:
     together, alone = run.now.accuracies
     gain = int((together > alone).sum())
     means = f"alone {percent(float(alone.mean()), 0)} · together {percent(float(together.mean()), 0)}"
-    return f"This run, round {run.round}: {means} · {gain} of {len(alone)} clients gain by sharing"
+    gaining = f"{gain} of {len(alone)} clients {'gains' if gain == 1 else 'gain'} by sharing"
+    return f"This run, round {run.round}: {means} · {gaining}"
 
 
 def _lines() -> dict[str, dial_curve.Line]:

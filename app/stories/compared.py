@@ -30,7 +30,10 @@ def side_of_two(ours: float, theirs: float, near: float = NEAR) -> int:
 
 def meaning(over: str) -> str:
     """What "clearly" means, over these seeds or draws."""
-    return f"the difference is more than one point on average over {over}, and its 95 % interval excludes 0"
+    return (
+        f"the difference is more than one point on average over {over}, and a difference this large is unlikely to be "
+        "chance (its 95 % interval excludes 0)"
+    )
 
 
 def word(side: int, words: Sequence[str] = ("beats", "is level with", "loses to")) -> str:

@@ -19,7 +19,7 @@ from app.stories.compared import meaning, side, word
 from app.stories.context_curve import CLUSTERS, HEUR, NUM_CLIENTS, NUM_CONTEXTS, Guesses, Stop, example, stops
 from app.stories.figures import context_count, context_plane
 from app.stories.questions import Choice, Estimate, Exercise
-from app.stories.story import Dial, Mark, Place, Scene, reading
+from app.stories.story import Dial, Mark, Place, Scene, reading, scene_at
 from app.wording import percent, percent_pm
 
 if TYPE_CHECKING:
@@ -86,10 +86,10 @@ class ContextsAndClusters:
         stop, accuracies = _read(place), [step.value for step in run.steps] if run else []
         ends = [(example().K_of(_read(mark.place)), mark.value) for mark in marks]
         return Picture(
-            _still_count(),
+            _still_count(_shown_up_to(place)),
             context_count.moving(example().K_of(stop), accuracies, ends),
             key="count_figure",
-            alt=_alt(accuracies),
+            alt=_alt(_shown_up_to(place), accuracies),
             name="accuracy-over-clusters",
             title="Accuracy by number of clusters",
             now=_now(stop, run),
@@ -112,12 +112,17 @@ class ContextsAndClusters:
     @property
     def caption(self) -> str:
         return (
-            "The dot and the models are trained live. The plane shows the models' first two principal components, "
-            "recomputed after every round; each client is drawn on a small ring around its position. The curve and the "
-            f"dotted lines are example results that ship with Fedscape: mean ± standard deviation over {DRAWS} of such "
-            f"clients, after {ROUNDS} rounds, accuracy on {TEST_SAMPLES} test samples per client, n = {NUM_CLIENTS} "
-            "clients. This run trains on the clients of the first draw, so it need not end on the curve. Computed by "
-            f"`{example().command}`."
+            "The dot and the models are trained live, on the clients of the first draw, so the dot need "
+            "not end on the curve. The plane shows the models' first two principal components, recomputed "
+            f"after every round; each client is drawn on a small ring around its position. {self.source}"
+        )
+
+    @property
+    def source(self) -> str:
+        return (
+            "The curve and the dotted lines are example results that ship with Fedscape: mean ± standard "
+            f"deviation over {DRAWS} of such clients, after {ROUNDS} rounds, accuracy on {TEST_SAMPLES} "
+            f"test samples per client, n = {NUM_CLIENTS} clients. Computed by `{example().command}`."
         )
 
 
@@ -199,9 +204,9 @@ def _one() -> Scene:
     return Scene(
         "One cluster",
         {"clusters": "1"},
-        "In the figure, shapes are contexts and letters are clusters. K = 1: one model in the middle of "
-        "all clients, whose labels contradict one another. Clients pull away "
-        f"from the center and end at {_goal(1)}, where learning alone reaches {_alone()}.",
+        "K = 1 is not one model for all: each client keeps its own, which is pulled toward the one model of the "
+        f"cluster. Labels contradict one another, and clients end at {_goal(1)}, where learning alone reaches "
+        f"{_alone()}. One FedAvg model, the same for all, reaches {_pm(example().together)}.",
         f"Where labels contradict one another, one cluster {word(gap)} learning alone: {_goal(1)} against {_alone()} "
         f"({DRAWS}).",
         Choice.between(
@@ -213,6 +218,7 @@ def _one() -> Scene:
         ),
         "Introduce contexts as departments that use the same words for different things. The server sees models, never "
         "the contexts.",
+        beside="In the figure, shapes are contexts and letters are clusters.",
     )
 
 
@@ -220,7 +226,7 @@ def _too_few() -> Scene:
     return Scene(
         "Too few",
         {"clusters": "2"},
-        f"Two clusters for four contexts: shapes that should be separate share a letter. {_goal(2)} on average, "
+        f"Two clusters for four contexts: contexts that should be separate share a cluster. {_goal(2)} on average, "
         "and clients grouped with the wrong ones lose accuracy.",
         f"Two clusters for four contexts reach {_goal(2)}; learning alone reaches {_alone()} ({DRAWS}).",
         Estimate(
@@ -240,7 +246,7 @@ def _just_right() -> Scene:
     return Scene(
         "Just right",
         {"clusters": f"{best}"},
-        "Each shape gets its own letter: five clients with 30 samples learn together like one client with 150. "
+        "Each context gets its own cluster: five clients with 30 samples learn together like one client with 150. "
         f"{_goal(best)}, where each alone reaches {_alone()}.",
         f"{best} clusters for {NUM_CONTEXTS} contexts are best and {gap} learning alone: {_goal(best)} against "
         f"{_alone()} ({DRAWS}).",
@@ -292,8 +298,8 @@ def _nearly_alone() -> Scene:
             min(gaps, key=gaps.__getitem__),
         ),
         "These are the two ends of the dial: K = 1 pulls all clients toward one model, K = N is nearly learning alone. "
-        "K = 1 is not one model for all: each client keeps its own, so it ends above the line “together”. Compare with "
-        "λ in the previous story.",
+        "K = 1 is not one model for all: each client keeps its own, so it ends above the line of one FedAvg model. "
+        "Compare with λ in the previous story.",
     )
 
 
@@ -391,19 +397,24 @@ def _models(run: "ContextRun | None") -> pd.DataFrame:
     return context_plane.data(now.places, now.centers, now.clusters, now.accuracies, NUM_CONTEXTS)
 
 
-def _alt(accuracies: Sequence[float]) -> str:
+def _shown_up_to(place: Place) -> int | None:
+    """The largest number of clusters in the figure: of a scene that counts up, its own, so that it gives none away."""
+    stop = _read(place)
+    return stop if isinstance(stop, int) and scene_at(STORY, place) else None
+
+
+def _alt(up_to: int | None, accuracies: Sequence[float]) -> str:
     there = example()
+    shown = [K for K in (1, there.best_K, NUM_CLIENTS) if up_to is None or up_to >= K]
+    ends = ", ".join(f"{_goal(K)} with {K}" for K in shown)
+    chosen = f"; the heuristic chooses K = {there.K_hat} for {NUM_CONTEXTS} true contexts" if up_to is None else ""
     run = f"; this run is at {percent(accuracies[-1], samples=TEST_SAMPLES)}" if accuracies else ""
-    return (
-        f"Accuracy by number of clusters: {_goal(1)} with 1, best with {there.best_K}, "
-        f"{_goal(there.best_K)}, and {_goal(NUM_CLIENTS)} with {NUM_CLIENTS}; the "
-        f"heuristic chooses K = {there.K_hat} for {NUM_CONTEXTS} true contexts{run}"
-    )
+    return f"Accuracy by number of clusters: {ends}{chosen}{run}"
 
 
 @still
-def _still_count() -> go.Figure:
-    return context_count.figure(context_count.data(example()))
+def _still_count(up_to: int | None) -> go.Figure:
+    return context_count.figure(context_count.data(example()), up_to)
 
 
 @still

@@ -13,12 +13,13 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from app.components.moving_figure import Picture, are_results_hidden, moving_figure, still
+from app.charts.plot import palette
+from app.components.moving_figure import Picture, are_results_hidden, still
 from app.stories import drift_run
 from app.stories.compared import side, word
 from app.stories.dial_example import DialExample, load
 from app.stories.drift_run import CLIENTS, LR, NAMES, ROUNDS, DriftRun, DriftStep, untrained
-from app.stories.figures import drift_distance, drift_plane
+from app.stories.figures import dial_curve, drift_distance, drift_plane
 from app.stories.questions import Choice, Estimate, Exercise
 from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent_pm
@@ -26,10 +27,12 @@ from app.wording import percent_pm
 REAL_CLIENTS, REAL_ROUNDS = 20, 100
 STEPS = ("1", "2", "5", "10", "20", "50")
 CORRECTED = "10"
+ON_DIGITS = "20"  # where the scene is about real clients
 CLOSE = 0.05  # a distance that the plane does not show
+OTHER_CLIENTS = "This run (still the two clients of the earlier scenes)"
 KEY = (
-    "A, B: the optimum of each client, and its local steps of the last round. Star: the minimum of the mean loss; thin "
-    "lines: equal mean loss. Open ring: where the method ends."
+    "A, B: each client's optimum and its last local steps. ★: minimum of the mean loss. Thin lines: equal mean loss. "
+    "○: where the method ends."
 )
 
 
@@ -71,16 +74,17 @@ class Drift:
                 st.header(picture.title, anchor=False)
                 picture.draw()
         with side:
-            st.header("Distance from the minimum", anchor=False)
-            distances = {name: shown.methods[name].distances for name in NAMES}
-            moves = drift_distance.moving(drift_distance.data(distances))
-            moving_figure(_still_distance(steps), moves, key="dial_figure", alt=finding(steps), name="drift")
-            reading(self, place, standing(run))
+            beside = _accuracies(run) if steps == ON_DIGITS else _distance(steps, shown, run)
+            st.header(beside.title, anchor=False)
+            beside.draw()
+            reading(self, place, beside.now)
         st.html(f'<p class="lead">{KEY}</p>')
 
     def picture(self, place: Place, run: DriftRun | None = None, marks: Sequence[Mark] = ()) -> Picture:
-        """FedAvg's plane; SCAFFOLD's where it is the point of the scene."""
+        """FedAvg's plane; SCAFFOLD's where it is the point of the scene, and accuracies where real clients are."""
         steps = place["steps"]
+        if steps == ON_DIGITS:
+            return _accuracies(run)
         name = "SCAFFOLD" if steps == CORRECTED else "FedAvg"
         return _plane(name, steps, run.now if run else untrained(int(steps)), run)
 
@@ -99,12 +103,16 @@ class Drift:
 
     @property
     def caption(self) -> str:
+        return f"Computed live; no data, no randomness. {self.source}"
+
+    @property
+    def source(self) -> str:
         return (
-            "Computed live; no data, no randomness. Each client's loss is quadratic, steep in one direction and ten "
-            f"times flatter across it; learning rate {LR:g}, {ROUNDS} rounds. SCAFFOLD: Karimireddy et al., ICML 2020, "
-            "Algorithm 1, option II. The accuracies on digits are example results that ship with Fedscape: on the "
-            f"clients' test images after {REAL_ROUNDS} rounds, means over {len(example().seeds)} seeds, computed "
-            f"by `{example().command}`."
+            "Each client's loss is quadratic, steep in one direction and ten times flatter across it; "
+            f"learning rate {LR:g}, {ROUNDS} rounds. SCAFFOLD: Karimireddy et al., ICML 2020, Algorithm 1, "
+            "option II. The accuracies on digits are example results that ship with Fedscape: on the "
+            f"clients' test images after {REAL_ROUNDS} rounds, means over {example().over}, computed by "
+            f"`{example().command}`; bands: ± one standard deviation over the seeds."
         )
 
 
@@ -255,7 +263,7 @@ def _correction() -> Scene:
 
 
 def _on_real_clients() -> Scene:
-    steps = "20"
+    steps = ON_DIGITS
     fedavg, scaffold = (_pm(name, steps) for name in NAMES)
     gap = side(*(example().values_at(name, steps) for name in reversed(NAMES)))
     costs = word(gap, ("drift has a cost here", "drift costs little here", "the correction does not pay here"))
@@ -265,8 +273,7 @@ def _on_real_clients() -> Scene:
     return Scene(
         "On real digits",
         {"steps": steps},
-        f"The figures still show the two clients of the earlier scenes. On digits, {steps} steps {helps}; SCAFFOLD "
-        f"reaches {scaffold}: {costs}. {example().scope}",
+        f"{steps} steps {helps}; SCAFFOLD reaches {scaffold}: {costs}. {example().scope}",
         f"With two digits per client, FedAvg reaches {fedavg} with {steps} local steps and {_pm('FedAvg', '1')} with "
         f"one ({REAL_ROUNDS} rounds, {example().over}).",
         Choice(
@@ -326,6 +333,34 @@ def _plane(name: str, steps: str, shown: DriftStep, run: DriftRun | None) -> Pic
         name=name,
         title=heading(name, steps),
         now=standing(run),
+        note=KEY,
+    )
+
+
+def _distance(steps: str, shown: DriftStep, run: DriftRun | None) -> Picture:
+    distances = {name: shown.methods[name].distances for name in NAMES}
+    return Picture(
+        _still_distance(steps),
+        drift_distance.moving(drift_distance.data(distances)),
+        key="dial_figure",
+        alt=finding(steps),
+        name="drift",
+        title="Distance from the minimum",
+        now=standing(run),
+    )
+
+
+def _accuracies(run: DriftRun | None) -> Picture:
+    """Real clients: shipped, because they take minutes to train."""
+    ends = "; ".join(f"{name} {_pm(name, '1')} with one local step, {_pm(name, ON_DIGITS)} with 20" for name in NAMES)
+    return Picture(
+        _still_accuracies(),
+        {},
+        key="digits_figure",
+        alt=f"Accuracy on digits by local steps: {ends}",
+        name="drift-digits",
+        title="Accuracy on digits, by local steps per round",
+        now=standing(run).replace("This run", OTHER_CLIENTS, 1),
     )
 
 
@@ -337,3 +372,13 @@ def _still_plane(name: str, steps: str) -> go.Figure:
 @still
 def _still_distance(steps: str) -> go.Figure:
     return drift_distance.figure(drift_distance.data(_distances(steps)))
+
+
+@still
+def _still_accuracies() -> go.Figure:
+    styles = {name: palette.style_of(name.lower()) for name in NAMES}
+    lines = {name: dial_curve.Line(palette.color(style), style.dash) for name, style in styles.items()}
+    df, ticks = dial_curve.data(example()), [int(E) for E in STEPS]
+    return dial_curve.figure(
+        df, lines, "local steps per round (E)", ticks, height=230, samples=100, low=80, is_log=True, is_live=False
+    )

@@ -106,11 +106,17 @@ class FirstRound:
     @property
     def caption(self) -> str:
         return (
-            "The run is trained live on real digits of 8 x 8 pixels; images not used for training are used for "
-            "testing. The squares are the 64 weights of the model that look for a 0: blue pixels count for it, red "
-            "ones against it. Bytes count all parameters, 4 bytes each, without compression. References are example "
-            f"results that ship with Fedscape: means over {len(example().seeds)} seeds, computed by "
-            f"`{example().command}`."
+            "The run is trained live on real digits of 8 x 8 pixels; images not used for training are "
+            f"used for testing. {self.source}"
+        )
+
+    @property
+    def source(self) -> str:
+        return (
+            "The squares are the 64 weights of the model that look for a 0: blue pixels count for it, red "
+            "ones against it. Bytes count all parameters, 4 bytes each, without compression. References "
+            f"are example results on real digits that ship with Fedscape: means over {example().over}, "
+            f"computed by `{example().command}`."
         )
 
 
@@ -175,7 +181,7 @@ def _one_round() -> Scene:
     return Scene(
         "One round",
         {"clients": "5"},
-        "Press Step to see one phase at a time. A model is 650 numbers of 4 bytes. The images of a client, a byte for "
+        "A model is 650 numbers of 4 bytes. The images of a client, a byte for "
         f"each pixel, are {images}: the benefit is not less traffic, but that the images stay with the client.",
         f"Only models travel: {model} to each client and {model} back in each round; a client's images take {images}.",
         Choice(
@@ -186,6 +192,7 @@ def _one_round() -> Scene:
         ),
         "Ask what leaves the client before you step to phase 3. The squares show the part of the model that looks for "
         "a 0; each copy differs, and their average is smoother.",
+        beside="Press Step to see one phase at a time.",
     )
 
 
@@ -247,11 +254,13 @@ def standing(clients: str, run: "FirstRoundRun | None") -> str:
 
 @still
 def _still_picture(clients: str) -> go.Figure:
-    ended = f"after {ROUNDS} rounds: {percent(example().at(TOGETHER, clients)[0], 0)}"
+    ended = f"after {ROUNDS} rounds,<br>mean of {example().over}: {percent(example().at(TOGETHER, clients)[0], 0)}"
     return round_picture.figure(example().pictures[clients].reshape(int(clients), 4, 8, 8), ended)
 
 
 @still
 def _still_curve(clients: str) -> go.Figure:
     names = (ALONE,) if clients == "1" else (TOGETHER, ALONE)
-    return accuracy_by_round.figure({name: example().at(name, clients)[0] for name in names}, ROUNDS)
+    return accuracy_by_round.figure(
+        {name: example().at(name, clients)[0] for name in names}, ROUNDS, len(example().seeds)
+    )

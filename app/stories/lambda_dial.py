@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SEED = 3
 ROUNDS = 1500
 EXACT = "the exact solution"
+R_HELP = "R: how far the clients' true models typically lie from their common center; 0 is one true model for all"
 OF_SPREAD = {f"{R:g}": R for R in SPREADS}
 
 
@@ -36,7 +37,8 @@ class LambdaDial:
     kicker = "Synthetic · 10 clients · 200 samples each · logistic regression"
     title = "How much should clients share?"
     lead = (
-        "Each client has its own true model and too little data to find it. λ pulls its model toward the shared one: "
+        "Each client has its own true model and too little data to find it. R is how far the true models typically lie "
+        "from their center. λ pulls its model toward the shared one: "
         "at one end every client learns alone, at the other all use one model."
     )
 
@@ -52,7 +54,7 @@ class LambdaDial:
         R = OF_SPREAD.get(place.get("spread", ""), 1.0)
         titles = {stop: stop for stop in stops(R)} | {ADAPTIVE: f"★ adaptive: {example().curve(R).adaptive_lam:.2g}"}
         return [
-            Dial("spread", "Difference between clients (R)", {stop: stop for stop in OF_SPREAD}),
+            Dial("spread", "Difference between clients (R)", {stop: stop for stop in OF_SPREAD}, help=R_HELP),
             Dial("share", "How much they share (λ)", titles),
         ]
 
@@ -94,9 +96,9 @@ class LambdaDial:
             _still_dial(R),
             lambda_dial.moving(example().lam_of(R, stop), errors, ends),
             key="dial_figure",
-            alt=_alt(R, errors[-1]),
+            alt=_alt(R, errors[-1] if run else None),
             name="lambda-dial",
-            title="Squared distance from the true model, by λ",
+            title=f"Squared distance from the true model, by λ (in color: R = {R:g})",
             now=_now(R, stop, run),
         )
 
@@ -120,10 +122,16 @@ class LambdaDial:
     @property
     def caption(self) -> str:
         return (
-            f"The dots are trained live, by up to {ROUNDS:,} rounds of gradient descent, and need not end on the "
-            "curves, least of all with a large λ. The curves are example results that ship with Fedscape: the exact "
-            f"minimizers on the same data, computed by `{example().command}`. A new draw of clients moves the curves "
-            "up or down but keeps their shape. The adaptive λ is computed from the true models; on other data their "
+            f"The dots are trained live, by up to {ROUNDS:,} rounds of gradient descent, and need not end "
+            f"on the curves, least of all with a large λ. {self.source}"
+        )
+
+    @property
+    def source(self) -> str:
+        return (
+            "The curves are example results that ship with Fedscape: the exact minimizers on the same "
+            f"data, computed by `{example().command}`. A new draw of clients moves the curves up or down "
+            "but keeps their shape. The adaptive λ is computed from the true models; on other data their "
             "distance is estimated."
         )
 
@@ -181,10 +189,9 @@ def _alike_alone() -> Scene:
     return Scene(
         "Alike, alone",
         _place(0.0, ALONE),
-        "All ten clients have the same true model, the one ring, and each learns from its own 200 samples. The dots "
-        "overshoot it: every model fits the noise of its own data, and the error, the mean squared distance of a model "
-        "from its true model in all ten dimensions, of which the plane shows two, stays at "
-        f"{curve.alone:.2f}.",
+        "All ten clients have the same true model, and each learns from its own 200 samples. Every model fits the "
+        "noise of its own data: the error, the mean squared distance of a model from its true model in all ten "
+        f"dimensions, stays at {curve.alone:.2f}.",
         f"Ten equal clients, each alone with 200 samples, end at an error of {curve.alone:.2f}; "
         f"one shared model reaches {curve.together:.2f}.",
         Choice(
@@ -194,6 +201,7 @@ def _alike_alone() -> Scene:
         ),
         "Explain the plane first: a ring is the model that would be right, a dot the one that was trained. The "
         "error on the left is the mean of their squared distances in all ten dimensions, on a logarithmic axis.",
+        beside="The one ring is the true model. The plane shows two of the ten dimensions.",
     )
 
 
@@ -276,8 +284,7 @@ def _adaptive() -> Scene:
         _place(R, ADAPTIVE),
         "The best λ is not known in advance. The adaptive choice computes a λ from the number of samples and the "
         "distance between the clients' true models, which no server has. It need not be the best: "
-        f"{curve.adaptive:.2f} here, where the best reaches {curve.best:.2f}. Move R and compare the star with the "
-        "minimum.",
+        f"{curve.adaptive:.2f} here, where the best reaches {curve.best:.2f}. ",
         f"At R = {R:g}, the adaptive λ {'beats' if is_below else 'does not beat'} both ends: "
         f"{curve.adaptive:.2f} against {curve.alone:.2f} alone and {curve.together:.2f} together; best: "
         f"{curve.best:.2f}.",
@@ -289,6 +296,7 @@ def _adaptive() -> Scene:
         "The formula needs the distance between the true models. On other data it is estimated from clients that "
         "train alone; where clients are alike, the estimate is mostly noise and the λ too small. Ask what it would "
         "cost to find λ by trying all values instead.",
+        beside="Move R and compare the star with the minimum.",
     )
 
 
@@ -333,12 +341,12 @@ def _now(R: float, stop: Stop, run: "LambdaRun | None") -> str:
     return f"This run, round {standing.round}: {setting} · error {standing.error:.2f}"
 
 
-def _alt(R: float, error: float) -> str:
+def _alt(R: float, error: float | None) -> str:
     curve = example().curve(R)
+    run = "" if error is None else f"; this run is at {error:.2f}"
     return (
         f"Error by lambda at R = {R:g}: alone {curve.alone:.2f}, best {curve.best:.2f} at "
-        f"lambda {curve.best_lam:g}, together {curve.together:.2f}, adaptive {curve.adaptive:.2f}; "
-        f"this run is at {error:.2f}"
+        f"lambda {curve.best_lam:g}, together {curve.together:.2f}, adaptive {curve.adaptive:.2f}{run}"
     )
 
 

@@ -110,14 +110,19 @@ class LeakStory:
     @property
     def caption(self) -> str:
         return (
-            "The run is trained live; the server sees what one of ten clients sends. Without a run, the images are "
-            "those of the first round. We assume that the server knows which digit each image shows. Correlation "
-            "compares the pixels of an image with those of the server's image: 1 is the same picture up to brightness "
-            "and contrast, 0 unrelated. Noise is Gaussian, its standard deviation relative to the root mean square of "
-            "the update, and is added to what this client sends only, so its cost in accuracy is not shown. The "
-            "curves are "
-            f"example results that ship with Fedscape: means over {ROUNDS} rounds and {example().over}, computed by "
-            f"`{example().command}`."
+            "The run is trained live; the server sees what one of ten clients sends. Without a run, the "
+            f"images are those of the first round. {self.source}"
+        )
+
+    @property
+    def source(self) -> str:
+        return (
+            "We assume that the server knows which digit each image shows. Correlation compares the "
+            "pixels of an image with those of the server's image: 1 is the same picture up to brightness "
+            "and contrast, 0 unrelated. Noise is Gaussian, its standard deviation relative to the root "
+            "mean square of the update, and is added to what this client sends only, so its cost in "
+            "accuracy is not shown. Correlations are example results that ship with Fedscape: means over "
+            f"{ROUNDS} rounds and {example().over}, computed by `{example().command}`."
         )
 
 
@@ -150,17 +155,17 @@ def at(noise: str, batch: str) -> float:
 def finding(place: Place) -> str:
     """How similar the server's pictures are at this stop."""
     noise, batch = place["noise"], place["batch"]
-    images = "one image" if batch == "1" else f"{batch} images"
-    what = "the image" if batch == "1" else "them"
-    found = at(noise, batch)
+    images, found = "one image" if batch == "1" else f"{batch} images", at(noise, batch)
     if found > 1 - EXACT:
+        what = "the image" if batch == "1" else "them"
         return f"From the update of {images}, the server computes {what} exactly (correlation {found:.2f})."
-    added = "" if noise == "0" else f"noise {noise} × the update"
+    added = "" if noise == "0" else f"{noise} × noise"
     given = added if added and batch == "1" else " and ".join(filter(None, (images, added)))
-    like = word(_against_mean(found), ("more like {} than", "about as much like {} as", "less like {} than"))
+    pictures, original = ("picture is", "the original") if batch == "1" else ("pictures are", "the originals")
+    close = word(_against_mean(found), ("closer to {} than", "about as close to {} as", "further from {} than"))
     return (
-        f"With {given}, the result is {like.format(what)} the {REFERENCE} is (correlation {found:.2f} vs "
-        f"{_reference():.2f}, {example().over})."
+        f"With {given}, the server's {pictures} {close.format(original)} the {REFERENCE} is "
+        f"(correlation {found:.2f} vs {_reference():.2f})."
     )
 
 
@@ -206,8 +211,8 @@ def _four_images() -> Scene:
         "Four images",
         place,
         "The update is an average over the four images, which mixes them. The digits are still easy to read: each "
-        "digit has weights of its own, so images of different digits hardly overlap. The dotted line needs no "
-        f"update: it is the {REFERENCE}, the average of all images of the same digit, which can be computed from any "
+        "digit has weights of its own, so images of different digits hardly overlap. The {REFERENCE} needs no update: "
+        "it is the average of all images of the same digit, which can be computed from any "
         "public set of digits.",
         finding(place),
         Estimate(
@@ -219,6 +224,7 @@ def _four_images() -> Scene:
             say=_correlation,
         ),
         "Let the class name the digits on the right before you point to those on the left.",
+        beside=f"The dotted line is the {REFERENCE}.",
     )
 
 

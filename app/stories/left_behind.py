@@ -21,7 +21,7 @@ from app.stories.figures import cross_section, left_behind, radius
 from app.stories.questions import Choice, Estimate, Exercise
 from app.stories.sharpness_curve import NUM_CLIENTS, NUM_LEFT_BEHIND, RADII, SAMPLES, STEPS, Standing, example
 from app.stories.story import Dial, Mark, Place, Scene, reading
-from app.wording import percent, percent_pm, points, signed_points
+from app.wording import percent, percent_pm, points
 
 if TYPE_CHECKING:
     from app.stories.sharpness_run import SharpnessRun, SharpnessStep
@@ -106,12 +106,18 @@ class LeftBehind:
     @property
     def caption(self) -> str:
         return (
-            "FedAvg and FedSAM are trained live on the same batches, on the clients of the first of "
-            f"{DRAWS}; before a run starts, shipped results of this draw are shown. The curves are example results "
-            f"that ship with Fedscape: mean ± standard deviation over {DRAWS} of such clients, {ROUNDS} rounds, "
-            f"n = {NUM_CLIENTS} clients with 4 to {SAMPLES} test images each, so the lowest 5 % are {NUM_LEFT_BEHIND} "
-            "clients. This run need not end on the curves. The loss is the mean over all training samples, along one "
-            f"random direction, scaled to the weights of each unit. Computed by `{example().command}`."
+            f"FedAvg and FedSAM are trained live on the same batches, on the clients of the first of {DRAWS}, and need "
+            f"not end on the curves. {self.source}"
+        )
+
+    @property
+    def source(self) -> str:
+        return (
+            "The curves are example results that ship with Fedscape: mean ± standard deviation over "
+            f"{DRAWS} of such clients, {ROUNDS} rounds, n = {NUM_CLIENTS} clients with 4 to {SAMPLES} test images "
+            f"each, so the lowest 5 % are {NUM_LEFT_BEHIND} clients. Shipped results of single clients, and of the "
+            "loss, are from the first draw. The loss is the mean over all training samples, along one random "
+            f"direction, scaled to the weights of each unit. Computed by `{example().command}`."
         )
 
 
@@ -238,11 +244,11 @@ def _alike() -> Scene:
         f"{_gain_text(rho)} The control run has clients that differ less: each digit is divided among all clients in "
         "shares drawn from a Dirichlet distribution with α = 0.3, so most clients have several digits instead of two. "
         "Their numbers of images differ in another way, too.",
-        f"The gain from ρ = {rho:g} is {signed_points(float(gains.mean()), SAMPLES)} points here, and "
-        f"{signed_points(float(alike.mean()), SAMPLES)} points where clients differ less ({DRAWS}).",
+        f"With ρ = {rho:g}, the lowest 5 % {_moved(float(gains.mean()))} here; where clients differ less, they "
+        f"{_moved(float(alike.mean()))} ({DRAWS}).",
         Choice(
-            f"Here ρ = {rho:g} lifts the lowest 5 % by {signed_points(float(gains.mean()), SAMPLES)} points. Where "
-            "clients differ less, the gain is …",
+            f"With ρ = {rho:g}, the lowest 5 % {_moved(float(gains.mean()))} here. Where clients differ less, the gain "
+            "is …",
             answers,
             word(gap, answers),
         ),
@@ -335,14 +341,19 @@ def _exercises() -> Sequence[Exercise]:
 
 
 def _gain_text(rho: float) -> str:
-    """``Over 10 draws of such clients, the lowest 5 % change by +6 points on average: up in 9, down in 1.``"""
+    """``Over 10 draws of such clients, the lowest 5 % rise by 6 points on average: up in 9, down in 1.``"""
     gains = example().gains(rho)
     up, down, same = (int(found.sum()) for found in (gains > ROUNDING, gains < -ROUNDING, abs(gains) <= ROUNDING))
     unchanged = f", unchanged in {same}" if same else ""
     return (
-        f"Over {len(gains)} draws of such clients, the lowest 5 % change by "
-        f"{signed_points(float(gains.mean()), SAMPLES)} points on average: up in {up}, down in {down}{unchanged}."
+        f"Over {len(gains)} draws of such clients, the lowest 5 % {_moved(float(gains.mean()))} on average: up in "
+        f"{up}, down in {down}{unchanged}."
     )
+
+
+def _moved(gain: float) -> str:
+    """``rise by 6 points``"""
+    return f"{'rise' if gain >= 0 else 'fall'} by {points(abs(gain), SAMPLES)}"
 
 
 def _lowest_of(rho: float) -> np.ndarray:

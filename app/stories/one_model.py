@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 CLIENTS = 20
 TURNS = ("0", "18", "36", "54", "72", "90", "135", "180", "270", "360")
+QUARTER = "90"  # where the scene compares thirds of the clients
 TRAINING_IMAGES, TEST_IMAGES = 54, 36  # of a client
 LABELS = {"fedavg": "One model", "local_train": "Alone"}
 
@@ -79,13 +80,13 @@ class OneModel:
             reading(self, place, picture.now)
 
     def picture(self, place: Place, run: "AccuracyRun | None", marks: Sequence[Mark]) -> Picture:
-        turn = place["turn"]
+        turn, ends = place["turn"], standing(run) if run else finding(place["turn"])
         df = rotated_clients.data({"One model": run.now.accuracies[0]} if run else {}, angles(turn))
         return Picture(
             _still_clients(turn),
             rotated_clients.moving(df, ["One model"], with_mean=True),
             key="client_figure",
-            alt=f"Accuracy of the shared model for each of {CLIENTS} clients; {standing(run)}",
+            alt=f"Accuracy of the shared model for each of {CLIENTS} clients. {ends}",
             name="one-model-clients",
             title="Accuracy of the shared model by client",
             now=standing(run),
@@ -107,10 +108,16 @@ class OneModel:
     @property
     def caption(self) -> str:
         return (
-            "The dots come from live runs on 1,797 real digits of 8 x 8 pixels, divided into training and test images; "
-            f"every client is tested on {TEST_IMAGES} images of its own. The curves are example results that ship with "
-            f"Fedscape: means over {len(example().seeds)} seeds, computed by `{example().command}`. Bands: ± one "
-            "standard deviation over the seeds."
+            "The dots come from live runs on 1,797 real digits of 8 x 8 pixels, divided into training and "
+            f"test images. Bands: ± one standard deviation over the seeds. {self.source}"
+        )
+
+    @property
+    def source(self) -> str:
+        return (
+            f"Every client is tested on {TEST_IMAGES} images of its own. Curves and gray bars are example "
+            f"results that ship with Fedscape: means over {example().over}, computed by "
+            f"`{example().command}`."
         )
 
 
@@ -167,22 +174,32 @@ def _upright() -> Scene:
 
 
 def _quarter_turn() -> Scene:
-    turn, parts = "90", ("The least rotated clients", "Those in the middle", "The most rotated clients")
-    accuracies = example().clients_at(turn)["One model"]
-    thirds = {part: float(third.mean()) for part, third in zip(parts, np.array_split(accuracies, 3), strict=True)}
-    best, worst = max(thirds, key=thirds.__getitem__), min(thirds, key=thirds.__getitem__)
+    turn, parts = QUARTER, ("The least rotated clients", "Those in the middle", "The most rotated clients")
+    thirds = dict(zip(("least rotated", "middle", "most rotated"), _thirds(turn), strict=True))
+    best = max(thirds, key=thirds.__getitem__)
+    first, last = (f"the {part} reach {percent(mean, 0)}" for part, mean in thirds.items() if part != best)
+    rest = f"{first}, {last.replace(' reach', '')}"
     return Scene(
         "A quarter turn",
         {"turn": turn},
         "From the first client to the last, rotation grows to almost 90°. The shared model reaches "
         f"{_pm('mean', turn)} on average and {_pm('lowest client', turn)} for the least accurate client. A mean hides "
-        f"that: the dots show who pays. {example().scope}",
-        f"At 90°, one model fits {best.lower()} best, {percent(thirds[best], 0)}, and {worst.lower()} worst, "
-        f"{percent(thirds[worst], 0)} ({example().over}).",
-        Choice("Clients are now rotated from 0° to 90°. Which clients does one model fit best?", parts, best),
+        f"who pays. {example().scope}",
+        f"At {turn}°, one model fits the {best} third best, {percent(thirds[best], 0)}; {rest} ({example().over}).",
+        Choice(
+            "Clients are now rotated from 0° to 90°. Which clients does one model fit best?",
+            parts,
+            parts[list(thirds).index(best)],
+        ),
         "Let the class vote before you play. Averaging pulls the model toward the middle of the clients. Ask what the "
         "mean alone would have told us, and who would complain.",
     )
+
+
+def _thirds(turn: str) -> list[float]:
+    """Mean accuracies of the least rotated third of the clients, the middle one and the most rotated one."""
+    accuracies = example().clients_at(turn)["One model"]
+    return [float(third.mean()) for third in np.array_split(accuracies, 3)]
 
 
 def _every_angle() -> Scene:
@@ -263,7 +280,8 @@ def _lines() -> dict[str, dial_curve.Line]:
 def _still_clients(turn: str) -> go.Figure:
     ends = {"One model": example().clients_at(turn)["One model"]}
     pictures, seeds = example().pictures[turn], len(example().seeds)
-    return rotated_clients.figure(ends, angles(turn), pictures, height=420, seeds=seeds, with_mean=True)
+    thirds = _thirds(turn) if turn == QUARTER else ()
+    return rotated_clients.figure(ends, angles(turn), pictures, height=420, seeds=seeds, with_mean=True, thirds=thirds)
 
 
 @still

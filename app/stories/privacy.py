@@ -64,7 +64,7 @@ class Noise:
 NOISES = {
     "off": Noise(0, (DITTO, ALONE)),
     "1": Noise(1, (FEDAVG, OPEN)),
-    "2": Noise(2, (WEAK, FEDAVG)),
+    "2": Noise(2, (WEAK, DITTO)),
     "4": Noise(4, (FEDAVG, OPEN)),
     "8": Noise(8, (WEAKEST, ALONE)),
 }
@@ -79,9 +79,10 @@ class Privacy(DialStory):
     kicker = f"Digits · {CLIENTS} clients · {CLASSES} digits each · 13 to 27 training images · linear model"
     title = "Who pays for privacy?"
     lead = (
-        "Noise on the sum of all updates hides whether a client took part. ε says how well: the smaller, the better "
-        "hidden. A shared model contains this noise. A personalized model stays with its client and needs none, but "
-        "Ditto pulls it toward the shared model, with strength λ."
+        "Noise on the sum of all updates hides whether a client took part: its standard deviation is z times the "
+        "largest update that the server lets through. ε says how well it hides: the smaller, the better. A shared "
+        "model contains this noise. A personalized model stays with its client and needs none, but Ditto pulls it "
+        "toward the shared model, with strength λ."
     )
 
     @cached_property
@@ -94,7 +95,11 @@ class Privacy(DialStory):
 
     def dials(self, place: Place) -> Sequence[Dial]:
         titles = {stop: noise.title for stop, noise in NOISES.items()}
-        return [Dial("privacy", f"Noise (z), and ε after {ROUNDS} rounds", titles)]
+        help = (
+            "z: standard deviation of the noise, relative to the largest update that the server lets through. "
+            "ε: how well the noise hides whether a client took part; smaller is better."
+        )
+        return [Dial("privacy", f"Noise (z), and ε after {ROUNDS} rounds", titles, help=help)]
 
     def pace(self, round: int) -> float:
         return 6 + round / 4
@@ -121,13 +126,19 @@ class Privacy(DialStory):
     @property
     def caption(self) -> str:
         return (
-            "The colored marks are trained live on real digits of 8 x 8 pixels. Gray marks are example results that "
-            f"ship with Fedscape, after {ROUNDS} rounds: means over {example().over}, computed by "
-            f"`{example().command}`; lines: ± one standard deviation over the seeds. Each client has 12 to 27 test "
-            f"images, and the lowest 5 % are two of {CLIENTS} clients. The change for each client is from one seed: "
-            f"this run's or, before it starts, the shipped seed 0. C = {CLIP:g}, δ = {DELTA:g}; all clients "
-            "participate in every round. ε covers the shared models of one method, but not what this page shows about "
-            "single clients."
+            "The colored marks are trained live. The change for each client is from one seed: this run's "
+            "or, before it starts, the shipped seed 0. ε covers the shared models of one method, but not "
+            f"what this page shows about single clients. {self.source}"
+        )
+
+    @property
+    def source(self) -> str:
+        return (
+            "Gray marks are example results on real digits of 8 x 8 pixels that ship with Fedscape, after "
+            f"{ROUNDS} rounds: means over {example().over}, computed by `{example().command}`; lines: ± "
+            "one standard deviation over the seeds. Each client has 12 to 27 test images, and the lowest "
+            f"5 % are two of {CLIENTS} clients. C = {CLIP:g}, δ = {DELTA:g}; all clients participate in "
+            "every round."
         )
 
 
@@ -226,14 +237,14 @@ def _own() -> Scene:
         f"{_loss(WEAK, '2')}. The personalized model never leaves its client, so it is trained without noise; what it "
         "takes from the others comes through the pull, noise included.",
         f"With {_said(NOISES['2'].epsilon)}, Ditto ends at {_pm(WEAK, '2')} with λ = 0.3 and at "
-        f"{_pm(DITTO, '2')} with λ = 1, FedAvg at {_pm(FEDAVG, '2')} ({example().over}).",
+        f"{_pm(DITTO, '2')} with λ = 1 ({example().over}).",
         Choice.between(
             f"Twice the noise: {_said(NOISES['2'].epsilon)}. Which pull of Ditto serves the clients better?",
             "λ = 0.3",
             "λ = 1",
             gap,
         ),
-        "Look at the bars: who gains from a personalized model? ε is the same for FedAvg and Ditto, because both send "
+        "Look at the bars: who gains from the weaker pull? ε is the same for FedAvg and Ditto, because both send "
         "the same thing. What stays with its client costs no privacy.",
     )
 
@@ -269,8 +280,8 @@ def _alone() -> Scene:
         f"{np.exp(NOISES['8'].epsilon):.1f} times as likely with a client as without it (δ = {DELTA:g}). With "
         f"{CLIENTS} clients it costs more than sharing gains: the weaker the pull, the better, and the weakest is "
         "λ = 0, learning alone.",
-        f"With {_said(NOISES['8'].epsilon)}, FedAvg ends at {_pm(FEDAVG, '8')}, Ditto with λ = 0.1 at "
-        f"{_pm(WEAKEST, '8')}, learning alone at {_pm(ALONE, '8')} ({example().over}).",
+        f"With {_said(NOISES['8'].epsilon)}, Ditto with λ = 0.1 ends at {_pm(WEAKEST, '8')}, learning alone at "
+        f"{_pm(ALONE, '8')} ({example().over}).",
         Choice.between(
             f"More noise still: {_said(NOISES['8'].epsilon)}. Which serves the clients better?",
             "Ditto with λ = 0.1",

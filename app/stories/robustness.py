@@ -64,7 +64,7 @@ ATTACKS = {  # weak to strong
     "labels": Attack(f"random labels ({FEW} of {CLIENTS})", FEW, "labels", {"how": "random"}, (DITTO_MEDIAN, MEDIAN)),
     "flip": Attack(f"flipped × 5 ({FEW} of {CLIENTS})", FEW, "sign_flip", {"scale": 5}, (DITTO, ALONE)),
     "replace": Attack(f"scaled × {CLIENTS} ({FEW} of {CLIENTS})", FEW, "replace", {"scale": "S"}, (DITTO_KRUM, ALONE)),
-    "many": Attack(f"random labels ({MANY} of {CLIENTS})", MANY, "labels", {"how": "random"}, (DITTO_KRUM, DITTO)),
+    "many": Attack(f"random labels ({MANY} of {CLIENTS})", MANY, "labels", {"how": "random"}, (KRUM, FEDAVG)),
 }
 
 
@@ -77,9 +77,9 @@ class Robustness(DialStory):
     kicker = f"Digits · {CLIENTS} clients · {CLASSES} digits each · 13 to 27 training images · linear model"
     title = "Does personalization protect against attacks?"
     lead = (
-        "Some clients send harmful updates. The server can combine updates with a robust rule, such as the median, "
-        "that a few cannot move far. Or each client can keep a model of its own: Ditto pulls it toward the shared "
-        "model, with strength λ."
+        "Some clients send harmful updates. The server can combine updates with a robust rule that a few cannot move "
+        "far: the median, or multi-Krum, which keeps the updates that lie closest together. Or each client can keep a "
+        "model of its own: Ditto pulls it toward the shared model, with strength λ."
     )
 
     @cached_property
@@ -115,13 +115,19 @@ class Robustness(DialStory):
     @property
     def caption(self) -> str:
         return (
-            "The colored marks are trained live on real digits of 8 x 8 pixels. Gray marks are example results that "
-            f"ship with Fedscape, after {ROUNDS} rounds: means over {example().over}, computed by "
-            f"`{example().command}`; lines: ± one standard deviation over the seeds. Malicious clients are left out: "
-            f"n = {CLIENTS - FEW} clients, also where nobody attacks; with {MANY} malicious clients, "
-            f"n = {CLIENTS - MANY}. Each has 12 to 27 test images; the lowest 5 % are one or two clients. The change "
-            "for each client is from one seed: this run's or, before it starts, the shipped seed 0. Multi-Krum knows "
-            "how many clients are malicious."
+            "The colored marks are trained live. The change for each client is from one seed: this run's "
+            f"or, before it starts, the shipped seed 0. {self.source}"
+        )
+
+    @property
+    def source(self) -> str:
+        return (
+            "Gray marks are example results on real digits of 8 x 8 pixels that ship with Fedscape, after "
+            f"{ROUNDS} rounds: means over {example().over}, computed by `{example().command}`; lines: ± "
+            f"one standard deviation over the seeds. Malicious clients are left out: n = {CLIENTS - FEW} "
+            f"clients, also where nobody attacks; with {MANY} malicious clients, n = {CLIENTS - MANY}. "
+            "Each has 12 to 27 test images; the lowest 5 % are one or two clients. Multi-Krum knows how "
+            "many clients are malicious."
         )
 
 

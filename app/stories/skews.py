@@ -141,7 +141,7 @@ class Skews:
             key="dial_figure",
             alt=finding(place),
             name="skews",
-            title="Mean accuracy of the clients: ● together □ alone",
+            title="Mean accuracy of the clients",
             now=standing(place["skew"], run),
         )
 
@@ -161,11 +161,17 @@ class Skews:
     @property
     def caption(self) -> str:
         return (
-            "The pictures are training images of five of the ten clients. Clients with more data show more "
-            "pictures; the number is each client's total. The colored marks are trained live on real digits of 8 x 8 "
-            "pixels: one shared model, and a model for each client alone, tested on images of the client's own. Gray "
-            f"marks are example results that ship with Fedscape: means over clients and {len(example().seeds)} seeds, "
-            f"computed by `{example().command}`; lines: ± one standard deviation over the seeds."
+            "The pictures are training images of five of the ten clients. Clients with more data show "
+            "more pictures; the number is each client's total. The colored marks are trained live on real "
+            f"digits of 8 x 8 pixels: one shared model, and a model for each client alone. {self.source}"
+        )
+
+    @property
+    def source(self) -> str:
+        return (
+            "Models are tested on images of the client's own. Gray marks are example results that ship "
+            f"with Fedscape: means over clients and {example().over}, computed by `{example().command}`; "
+            "lines: ± one standard deviation over the seeds."
         )
 
 
@@ -221,8 +227,8 @@ def _alike() -> Scene:
     return Scene(
         "Alike",
         place,
-        f"Each row shows images of one client. Alone, a client has about 50 images; together they have over 500, and "
-        f"all of these help everyone. In the three columns, the shared model is {least} to {most} points ahead.",
+        f"Alone, a client has about 50 images; together they have over 500, and "
+        f"all of these help everyone. In three random splits, the shared model is {least} to {most} points ahead.",
         finding(place),
         Choice.between(
             "Ten clients with about 50 images each, all alike. Which is better: one model together, or each alone?",
@@ -232,6 +238,7 @@ def _alike() -> Scene:
         ),
         "The starting point: without differences there is no question whether to share. The three columns are three "
         "random splits of the same kind, so their numbers differ a little.",
+        beside="Each row of images is a client's.",
     )
 
 
@@ -346,4 +353,5 @@ def _still_images(skew: str, strength: str) -> go.Figure:
 @still
 def _still_costs(strength: str) -> go.Figure:
     ends = {how: [end(skew, how, strength) for skew in SKEWS] for how in HOW}
-    return row_ends.figure([skew.title for skew in SKEWS.values()], ends, "accuracy on own images, %")
+    rows, seeds = [skew.title for skew in SKEWS.values()], len(example().seeds)
+    return row_ends.figure(rows, ends, "accuracy on own images, %", seeds=seeds)

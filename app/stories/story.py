@@ -5,7 +5,7 @@ scenes, the question and the finding above the figures, the dials, Play, Step, R
 the link to Set up. ``steps`` trains, once the reader presses Play and one step at a time, for all readers at the place.
 
 A scene with a question hides the shipped results until its run has finished (``moving_figure.RESULT`` marks them).
-Three members are optional: ``finding``, ``picture`` and ``exercises``; the functions below stand in for them.
+Four members are optional: ``finding``, ``picture``, ``exercises`` and ``source``; functions below stand in for them.
 """
 
 import html
@@ -37,6 +37,7 @@ class Dial:
     label: str
     stops: Mapping[str, str]  # in order: value in the address -> label on the dial
     default: str = ""  # where the first scene says nothing of it; the first stop if empty
+    help: str = ""  # what its symbol means
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Scene:
     finding: str = ""  # above the figures: one sentence
     question: Question | None = field(default=None, compare=False)  # above the figures until the finding is shown
     notes: str = ""  # for the speaker
+    beside: str = ""  # after the text on the page: on figures that are only there
 
 
 class Mark(NamedTuple):
@@ -142,6 +144,12 @@ def picture_of(story: Story[Any], place: Place, run: Any = None, marks: Sequence
     return draw(place, run, marks)
 
 
+def source_of(story: Story[Any]) -> str:
+    """The story's ``source``: the caption of a handout, where there are no runs; the ``caption`` without one."""
+    source: str = getattr(story, "source", story.caption)
+    return source
+
+
 def exercises_of(story: Story[Any]) -> Sequence[Exercise]:
     """The story's ``exercises``, none without them."""
     found: Sequence[Exercise] = getattr(story, "exercises", ())
@@ -155,6 +163,6 @@ def reading(story: Story[Any], place: Place, now: str, finding: str = "") -> Non
     """
     scene = scene_at(story, place)
     is_short = are_results_hidden() or palette.is_presenting()
-    text = "" if is_short else scene.text if scene else finding
+    text = "" if is_short else f"{scene.text} {scene.beside}".strip() if scene else finding
     parts = [f"<b>{html.escape(unbroken(now))}</b>", *([terms.marked(text, "reading")] if text else [])]
     st.html(f'<p class="reading">{"<br>".join(parts)}</p>')

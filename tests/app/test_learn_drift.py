@@ -152,6 +152,12 @@ def test_headings_and_findings_say_where_methods_end() -> None:
     assert rounds_to(CLOSE, "FedAvg", "10") is None
 
 
+def test_the_scene_on_digits_shows_accuracies_on_digits() -> None:
+    on_digits, on_two = (STORY.picture(STORY.scenes[at].place) for at in (-1, 0))
+    assert "digits" in on_digits.title and "two clients" in on_digits.now
+    assert "○" in on_two.note and "★" in on_two.note
+
+
 def test_the_run_ends_after_its_last_round() -> None:
     run = run_of(steps(2))
     run.advance(ROUNDS - 1)

@@ -111,7 +111,7 @@ def test_everything_animated_has_a_trace() -> None:
     fig = round_picture.figure(np.zeros((3, 4, 8, 8)), "90 %")
     assert set(round_picture.untrained(3)) == {"on the way", "shared model", "copy 0", "copy 1", "copy 2"}
     assert set(round_picture.untrained(3)) <= {trace.name for trace in fig.data}
-    curve = accuracy_by_round.figure({"Together": 0.9, "Alone": 0.7}, ROUNDS)
+    curve = accuracy_by_round.figure({"Together": 0.9, "Alone": 0.7}, ROUNDS, 5)
     assert set(accuracy_by_round.moving([0.1, 0.5], [(15, 0.9)])) <= {trace.name for trace in curve.data}
 
 

@@ -85,13 +85,13 @@ def test_the_claims_of_the_scenes_hold() -> None:
     assert at("0", "1") == pytest.approx(1, abs=1e-5) and at("0", "4") > mean > at("0", "16")
     assert at("1", "1") > mean > at("3", "1")
     findings = [scene.finding for scene in STORY.scenes]
-    assert "exactly" in findings[0] and "more like them" in findings[1] and "less like them" in findings[2]
+    assert "exactly" in findings[0] and "closer to the originals" in findings[1] and "further from the" in findings[2]
     assert "not differential privacy" in STORY.scenes[3].text
 
 
 def test_equal_correlations_are_called_equal() -> None:
     assert f"{at('0', '8'):.2f}" == f"{example().at(REFERENCE, '1')[0]:.2f}"
-    assert "about as much like them as" in finding({"noise": "0", "batch": "8"})
+    assert "about as close to the originals as" in finding({"noise": "0", "batch": "8"})
 
 
 def test_the_result_can_be_seen_without_a_run_and_not_before() -> None:

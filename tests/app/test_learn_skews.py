@@ -115,7 +115,7 @@ def test_a_client_with_more_data_has_a_longer_row() -> None:
 
 
 def test_the_run_is_on_its_row() -> None:
-    fig = row_ends.figure(["a", "b", "c"], dict.fromkeys(HOW, [(0.9, 0.01)] * 3), "accuracy, %")
+    fig = row_ends.figure(["a", "b", "c"], dict.fromkeys(HOW, [(0.9, 0.01)] * 3), "accuracy, %", seeds=5)
     moves = row_ends.moving(HOW, {1: (0.5, 0.7)})
     assert moves["together"]["x"] == [50] and moves["alone"]["x"] == [70]
     assert all(round(move["y"][0]) == -1 for move in moves.values())

@@ -135,6 +135,16 @@ def test_the_curve_has_the_shipped_accuracies_and_spread() -> None:
     assert df.loc[("cgpfl_heur", 3), "shown"].item() == 0.65
 
 
+def test_the_curve_of_a_scene_ends_at_its_number_and_names_no_later_one() -> None:
+    df = context_count.data(SMALL)
+    first, whole = (str(context_count.figure(df, up_to).data) for up_to in (1, None))
+    for words in ("heuristic: K", "true contexts"):
+        assert words in whole and words not in first
+    assert "one FedAvg model" in first
+    shown = [story._shown_up_to(scene.place) for scene in STORY.scenes]
+    assert shown == [1, 2, 4, 10, NUM_CLIENTS, None] and story._shown_up_to({"clusters": "3"}) is None
+
+
 def test_one_cluster_per_client_lies_beyond_the_axis_break() -> None:
     assert context_count.place(10) < context_count.place(NUM_CLIENTS) < NUM_CLIENTS
 

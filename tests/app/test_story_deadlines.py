@@ -84,7 +84,8 @@ def test_a_second_model_is_too_slow_for_the_same_deadline() -> None:
 
 def test_every_stop_has_its_scene() -> None:
     assert [scene.place for scene in STORY.scenes] == [{"deadline": stop} for stop in WAITS]
-    assert story._pm(FEDAVG, "digits", LOWEST) in STORY.scenes[3].finding
+    assert story._pm(FEDAVG, "digits", LOWEST) in STORY.scenes[3].text
+    assert story._pm(TUNED, "digits") in STORY.scenes[3].finding
     assert story._in_seconds(213.2) == "213 s" and story._in_seconds(213.2, 40.1) == "213 ± 40 s"
 
 

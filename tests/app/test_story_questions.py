@@ -9,6 +9,7 @@ from app.learn.handout import handout
 from app.learn.prediction import moved, scale_html
 from app.stories import stories
 from app.stories.compared import meaning, side, side_of_two, word
+from app.stories.figures.legend import without_live
 from app.stories.questions import Choice, Estimate
 from app.stories.story import picture_of
 
@@ -53,8 +54,8 @@ def test_a_difference_within_the_noise_is_none() -> None:
     assert side(base + 0.1, base) == 1 and side(base - 0.1, base) == -1
     assert side(base + np.array([0.1, -0.1, 0.1, -0.09]), base) == 0
     assert side(base + np.array([0.005, 0.005, 0.005, 0.006]), base) == 0
-    rule = "the difference is more than one point on average over 4 seeds, and its 95 % interval excludes 0"
-    assert meaning("4 seeds") == rule
+    rule = meaning("4 seeds")
+    assert "more than one point on average over 4 seeds" in rule and "(its 95 % interval excludes 0)" in rule
     assert (side_of_two(0.35, 3.7), side_of_two(1.0, 1.02)) == (-1, 0)
 
 
@@ -74,6 +75,32 @@ def test_a_handout_asks_first_and_answers_on_another_page(slug: str) -> None:
         assert scene.question is None or scene.question.text.split(".")[0].split("'")[0] in asked
     assert answered.count('class="plot"') == len(story.scenes)
     assert all(one.answer.split("'")[0] not in asked for one in story.exercises)
+
+
+@pytest.mark.parametrize("slug", TAUGHT)
+@pytest.mark.slow
+def test_a_handout_has_nothing_to_press_and_no_live_runs(slug: str) -> None:
+    text = handout(stories()[slug]).split("<main>")[1].split("<script")[0]
+    found = [words for words in ("this run", "This run", "trained live", "Press ", "crosses") if words in text]
+    assert not found
+
+
+@pytest.mark.parametrize("slug", ["privacy", "robustness", "deadlines"])
+@pytest.mark.slow
+def test_questions_with_the_same_empty_figure_print_it_once(slug: str) -> None:
+    asked = handout(stories()[slug]).split('class="new-page"')[0]
+    assert asked.count('class="plot"') == 1
+
+
+@pytest.mark.parametrize("slug", TAUGHT)
+def test_no_figure_of_a_handout_explains_the_marks_of_live_runs(slug: str) -> None:
+    for scene in stories()[slug].scenes:
+        picture = picture_of(stories()[slug], scene.place)
+        assert picture is not None
+        figure = without_live(picture.figure)
+        written = [note["text"] for note in figure["layout"].get("annotations", [])]
+        written += [str(trace["text"]) for trace in figure["data"] if "text" in trace]
+        assert not [text for text in written if "this run" in text or "earlier runs" in text]
 
 
 @pytest.mark.parametrize("slug", TAUGHT)

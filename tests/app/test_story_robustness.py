@@ -92,6 +92,10 @@ def test_multi_krum_picks_the_attackers_where_they_agree_most() -> None:
     assert example().values_at(KEPT, "replace").mean() < 0.01
 
 
+def test_a_scene_about_two_methods_compares_these() -> None:
+    assert story.ATTACKS["many"].compared == (KRUM, FEDAVG)
+
+
 def test_every_finding_has_its_numbers() -> None:
     for scene, (stop, attack) in zip(STORY.scenes, ATTACKS.items(), strict=True):
         assert scene.place == {"attack": stop}

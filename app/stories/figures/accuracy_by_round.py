@@ -7,13 +7,14 @@ import plotly.graph_objects as go
 from app.charts.plot import live_traces, palette
 from app.charts.plot.line_labels import End, label_ends
 from app.components.moving_figure import RESULT, Moves
+from app.stories.figures.legend import explain
 
 HEIGHT = 240
 STYLES = {"Together": "fedavg", "Alone": "local_train"}
 
 
-def figure(references: Mapping[str, float], rounds: int) -> go.Figure:
-    """``references``: mean accuracies of ``Together`` and ``Alone`` after the last round; see ``moving``."""
+def figure(references: Mapping[str, float], rounds: int, seeds: int) -> go.Figure:
+    """``references``: accuracies of ``Together`` and ``Alone`` after the last round, means over ``seeds``."""
     fig, ends = go.Figure(), []
     for name, accuracy in references.items():
         style = palette.style_of(STYLES[name])
@@ -39,6 +40,7 @@ def figure(references: Mapping[str, float], rounds: int) -> go.Figure:
     palette.base_layout(fig, height=HEIGHT)
     label_ends(fig, ends, 0, 100, lines=10)
     fig.update_annotations(name=RESULT)
+    explain(fig, f"lines: mean of {seeds} seeds")
     fig.update_layout(showlegend=False, margin_t=8)
     fig.update_xaxes(range=[-0.3, rounds + 0.3], title_text="round", fixedrange=True)
     fig.update_yaxes(range=[0, 102], tickvals=list(range(0, 101, 20)), title_text="accuracy, %", fixedrange=True)

@@ -37,16 +37,20 @@ def place(K: float) -> float:
     return RIGHT if K == NUM_CLIENTS else K
 
 
-def figure(df: pd.DataFrame) -> go.Figure:
-    """The curve with its marks; ``moving`` adds the reader's runs."""
+def figure(df: pd.DataFrame, up_to: int | None = None) -> go.Figure:
+    """The curve with its marks, or its part ``up_to`` a number of clusters; ``moving`` adds the reader's runs."""
     fig, curve = go.Figure(), df[df["method"] == "cgpfl"]
+    ticks_at, most = [place(K) for K in curve["K"]], up_to or NUM_CLIENTS
+    curve = curve[curve["K"] <= most]
     at = [place(K) for K in curve["K"]]
     color = palette.color(palette.style_of("cgpfl"))
-    _add_truth(fig)
+    if most >= NUM_CONTEXTS:
+        _add_truth(fig)
     fig.add_trace(band(at, 100 * curve["mean"], 100 * curve["std"], color))
-    for method, words in (("local_train", "alone"), ("fedavg", "together")):
+    for method, words in (("local_train", "each alone"), ("fedavg", "one FedAvg model")):
         _add_reference(fig, method, f"{words} {_value(df, method):.0f} %", _value(df, method))
-    for part, dash in ((slice(None, -1), "solid"), (slice(-2, None), "dot")):
+    parts = ((slice(None, -1), "solid"), (slice(-2, None), "dot")) if most == NUM_CLIENTS else ((slice(None), "solid"),)
+    for part, dash in parts:
         fig.add_scatter(
             x=at[part],
             y=curve["mean"][part] * 100,
@@ -56,7 +60,10 @@ def figure(df: pd.DataFrame) -> go.Figure:
             customdata=curve["K"][part],
             hovertemplate="K = %{customdata}: %{y:.0f} %, mean over the draws<extra></extra>",
         )
-    _add_star(fig, df, color)
+    if most < NUM_CLIENTS:
+        _add_end(fig, curve)
+    if up_to is None:
+        _add_star(fig, df, color)
     fig.update_traces(meta=RESULT)
     ended, now = "your earlier run: %{y:.0f} %", "this run: %{y:.0f} %"
     fig.add_traces([live_traces.rings(ended), live_traces.way(), live_traces.dots(now)])
@@ -65,7 +72,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
     fig.update_layout(showlegend=False, margin={"t": 12, "r": 24})
     ticks = [f"{K}" for K in CLUSTERS[:-1]] + [f"{NUM_CLIENTS}<br>alone"]
     fig.update_xaxes(
-        tickvals=at,
+        tickvals=ticks_at,
         ticktext=["1<br>one cluster", *ticks[1:]],
         range=[0.4, RIGHT + 0.6],
         fixedrange=True,
@@ -101,6 +108,20 @@ def _add_truth(fig: go.Figure) -> None:
         text=[f" {NUM_CONTEXTS} true contexts"],
         textposition="middle right",
         textfont_color=shade.muted,
+        hoverinfo="skip",
+    )
+
+
+def _add_end(fig: go.Figure, curve: pd.DataFrame) -> None:
+    """The last point of a part of the curve in words."""
+    last = curve.iloc[-1]
+    fig.add_scatter(
+        x=[place(last["K"])],
+        y=[100 * last["mean"]],
+        mode="text",
+        text=[f"  K = {last['K']:.0f}: {100 * last['mean']:.0f} %"],
+        textposition="middle right",
+        textfont_color=palette.ground().ink,
         hoverinfo="skip",
     )
 

@@ -41,10 +41,15 @@ def figure(
     *,
     height: int,
     samples: int,
+    low: int = 0,
     unit: str = "",
     is_log: bool = False,
+    is_live: bool = True,
 ) -> go.Figure:
-    """``lines`` of ``df`` over the numbers that the stops stand for; ``samples`` are the test samples of a client."""
+    """``lines`` of ``df`` over the numbers that the stops stand for; ``samples`` are the test samples of a client.
+
+    The y axis begins at ``low``. Unless it ``is_live``, no run of the reader's is on them.
+    """
     fig, ends = go.Figure(), []
     for name, line in lines.items():
         own = df[df["line"] == name]
@@ -74,10 +79,10 @@ def figure(
         ]
     )
     palette.base_layout(fig, height=height)
-    label_ends(fig, ends, 0, 100, lines=12)
+    label_ends(fig, ends, low, 100, lines=12)
     fig.update_annotations(name=RESULT)
-    explain(fig, f"lines: mean of {df['seeds'].iloc[0]} seeds")
-    stops = df["stop"].astype(float)
+    explain(fig, f"lines: mean of {df['seeds'].iloc[0]} seeds", is_live=is_live)
+    stops, ticks_y = df["stop"].astype(float), list(range(low, 101, 20 if low < 50 else 5))
     reach = np.log10([stops.min() / 1.1, stops.max() * 1.1]) if is_log else [-0.02 * stops.max(), 1.02 * stops.max()]
     fig.update_layout(showlegend=False, margin_t=12)
     fig.update_xaxes(
@@ -89,7 +94,7 @@ def figure(
         ticktext=[f"{tick:g}{unit}" for tick in ticks],
         title_text=title,
     )
-    fig.update_yaxes(range=[0, 102], tickvals=list(range(0, 101, 20)), title_text="accuracy, %", fixedrange=True)
+    fig.update_yaxes(range=[low, 102], tickvals=ticks_y, title_text="accuracy, %", fixedrange=True)
     return fig
 
 

@@ -13,7 +13,7 @@ from app.stories.lambda_curves import Example
 
 ALONE_X, TOGETHER_X = 2e-4, 5e1  # where a logarithmic axis has no place for 0 and infinity
 HEIGHT = 470
-NAMED_APART = 1.0  # nearer curves are too close for a name
+NAMED_APART, CLEAR = 1.4, 1.5  # times: how far the end of a named curve is from other ones, and from the chosen one
 TICKS = {
     ALONE_X: "alone<br>λ = 0",
     1e-3: "0.001",
@@ -51,9 +51,14 @@ def place(lam: float | None) -> float:
 def figure(df: pd.DataFrame, R: float) -> go.Figure:
     """The curve of ``R`` in front of the pale ones of other spreads; ``moving`` adds the reader's runs."""
     fig = go.Figure()
+    ends = df[df["mark"] == "together"].set_index("R")["error"]
+    named: list[float] = []
     for other, curve in df.groupby("R"):
         if other != R:
-            is_named = other in (df["R"].min(), df["R"].max()) and abs(other - R) >= NAMED_APART
+            is_clear = _is_apart(ends[other], ends[R], CLEAR)
+            is_named = is_clear and all(_is_apart(ends[other], end, NAMED_APART) for end in named)
+            if is_named:
+                named.append(ends[other])
             _add_pale(fig, curve, is_named=is_named)
     _add_curve(fig, df[df["R"] == R])
     fig.update_traces(meta=RESULT)
@@ -88,6 +93,10 @@ def moving(lam: float | None, errors: Sequence[float], ends: Sequence[tuple[floa
         "way": {"x": [x, x], "y": [max(errors), errors[-1]]},
         "your run": {"x": [x], "y": [errors[-1]]},
     }
+
+
+def _is_apart(one: float, other: float, times: float) -> bool:
+    return max(one / other, other / one) >= times
 
 
 def _add_pale(fig: go.Figure, curve: pd.DataFrame, *, is_named: bool) -> None:

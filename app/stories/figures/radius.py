@@ -12,8 +12,8 @@ from app.stories.figures.legend import explain
 from app.stories.sharpness_curve import RADII, SAMPLES, Example
 from app.wording import percent, percent_pm
 
-NAMED, BELOW = 5, 12  # which of the radii has the names of the curves, and how many points below them
-LOOKS = {"mean": ("mean", "solid", "circle"), "lowest5": ("lowest 5 %", "dash", "square")}
+NAMED = 5  # which of the radii has the names of the curves, outside of their bands
+LOOKS = {"mean": ("mean", "solid", "circle", 1), "lowest5": ("lowest 5 %", "dash", "square", -1)}
 
 
 def data(example: Example) -> pd.DataFrame:
@@ -29,7 +29,7 @@ def data(example: Example) -> pd.DataFrame:
 def figure(df: pd.DataFrame, references: Mapping[str, float], *, height: int) -> go.Figure:
     """Both curves, and lowest 5 % of other runs as lines; ``moving`` adds the reader's runs."""
     fig, color = go.Figure(), palette.color(palette.style_of("fedsam"))
-    for metric, (words, dash, symbol) in LOOKS.items():
+    for metric, (words, dash, symbol, side) in LOOKS.items():
         curve = df[df["metric"] == metric]
         fig.add_trace(band(curve["rho"], 100 * curve["mean"], 100 * curve["std"], color))
         fig.add_scatter(
@@ -43,9 +43,10 @@ def figure(df: pd.DataFrame, references: Mapping[str, float], *, height: int) ->
         named = curve.iloc[NAMED]
         fig.add_scatter(
             x=[named["rho"]],
-            y=[100 * named["mean"] - BELOW],
+            y=[100 * (named["mean"] + side * named["std"])],
             mode="text",
             text=[words],
+            textposition="top center" if side > 0 else "bottom center",
             hoverinfo="skip",
             textfont_color=palette.ground().ink,
         )
@@ -57,11 +58,11 @@ def figure(df: pd.DataFrame, references: Mapping[str, float], *, height: int) ->
         [
             live_traces.rings("your earlier run, lowest 5 %: %{y:.0f} %", "square"),
             live_traces.way(),
-            live_traces.dots("this run: %{y:.0f} %", [symbol for _, _, symbol in LOOKS.values()]),
+            live_traces.dots("this run: %{y:.0f} %", [symbol for _, _, symbol, _ in LOOKS.values()]),
         ]
     )
     palette.base_layout(fig, height=height)
-    explain(fig, f"lines: mean of {df['draws'].iloc[0]} draws")
+    explain(fig, f"★ best lowest 5 %: ρ = {_best(df)['rho']:g}<br>lines: mean of {df['draws'].iloc[0]} draws")
     fig.update_layout(showlegend=False, margin={"t": 8, "r": 12})
     fig.update_xaxes(
         range=[-0.02, RADII[-1] + 0.02],
@@ -84,8 +85,12 @@ def moving(rho: float, score: tuple[float, float] | None, ends: Sequence[tuple[f
     }
 
 
+def _best(df: pd.DataFrame) -> pd.Series:
+    return df[df["is_best"] & (df["metric"] == "lowest5")].iloc[0]
+
+
 def _add_star(fig: go.Figure, df: pd.DataFrame, color: str) -> None:
-    best = df[df["is_best"] & (df["metric"] == "lowest5")].iloc[0]
+    best = _best(df)
     fig.add_scatter(
         x=[best["rho"]],
         y=[100 * best["mean"]],

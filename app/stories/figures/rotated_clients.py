@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from app.charts.plot import live_traces, palette
 from app.charts.plot.segments import joined
 from app.components.moving_figure import RESULT, Moves
+from app.stories.figures.legend import THIS
 
 PAGES_PX = 42  # the height of the pictures
 PIXELS = 8  # a picture is as wide as high
@@ -34,10 +35,11 @@ def figure(
     height: int,
     seeds: int,
     with_mean: bool = False,
+    thirds: Sequence[float] = (),
 ) -> go.Figure:
     """Gray bars are each client's final result, mean over ``seeds``: ``ends`` [N]; ``moving`` adds the current ones.
 
-    ``pictures`` [n, 8, 8] are of every N/n-th client.
+    ``pictures`` [n, 8, 8] are of every N/n-th client; ``thirds`` are mean accuracies of each third, if shown.
     """
     fig, shade, methods = go.Figure(), palette.ground(), list(ends)
     for accuracies, width in zip(ends.values(), END_PX, strict=False):
@@ -86,6 +88,7 @@ def figure(
         textfont_color=shade.muted,
         hoverinfo="skip",
     )
+    _add_thirds(fig, thirds, len(angles))
     _add_pages(fig, pictures, len(angles))
     palette.base_layout(fig, height=height)
     pages, every = PAGES_PX / (height - 90), max(1, len(angles) // 5)
@@ -129,9 +132,8 @@ def moving(df: pd.DataFrame, methods: Sequence[str], *, with_mean: bool = False)
 
 
 def _key(methods: Sequence[str], seeds: int) -> str:
-    return f"dots: this run; gray: final mean of {seeds} seeds" + (
-        f"; thick: {methods[0].lower()}" if len(methods) > 1 else ""
-    )
+    thick = f"; thick: {methods[0].lower()}" if len(methods) > 1 else ""
+    return f"gray: final mean of {seeds} seeds{thick}{THIS}"
 
 
 def _markers() -> list[dict[str, object]]:
@@ -141,6 +143,24 @@ def _markers() -> list[dict[str, object]]:
         {"symbol": "circle", "size": 12, "color": live_traces.color(), "line": {"width": 1, "color": shade.paper}},
         {"symbol": "square-open", "size": 11, "color": shade.ink, "line": {"width": 2}},
     ]
+
+
+def _add_thirds(fig: go.Figure, means: Sequence[float], clients: int) -> None:
+    """A line between two thirds, and the mean of each at the top."""
+    shade, parts = palette.ground(), np.array_split(np.arange(clients), 3)
+    for part, mean in zip(parts, means, strict=False):
+        if part[0]:
+            line = {"color": shade.muted, "width": 1, "dash": "dot"}
+            fig.add_scatter(x=[part[0] - 0.5] * 2, y=[0, 103], mode="lines", line=line, hoverinfo="skip")
+        fig.add_scatter(
+            x=[part.mean()],
+            y=[97],
+            mode="text",
+            text=[f"third: {100 * mean:.0f} %"],
+            meta=RESULT,
+            textfont_color=shade.muted,
+            hoverinfo="skip",
+        )
 
 
 def _add_pages(fig: go.Figure, pictures: np.ndarray, clients: int) -> None:
