@@ -65,7 +65,8 @@ def at_a_glance(entry: Entry, text: EntryText, costs: Measured | None) -> None:
     options = [parameter.name for parameter in entry.parameters]
     parts = text.labeled
     first = {"When": "When to use it", "Needs": "Needs", "Sent": "Sent", "Kept": "Kept on the client"}
-    rows = [(title, paragraph_of(parts[label], options)) for label, title in first.items() if label in parts]
+    shown = parts | ({"When": f"When {parts['When']}"} if "When" in parts else {})
+    rows = [(title, paragraph_of(shown[label], options)) for label, title in first.items() if label in shown]
     if costs:
         rows.append(("Models", _models(costs)))
         rows.append(("Bytes per round", _bytes(costs)))

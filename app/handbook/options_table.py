@@ -4,9 +4,10 @@ import html
 from typing import Any
 
 from app.handbook.prose import sentences
-from app.wording import MISSING
+from app.wording import MISSING, count
 from engine.core.registry import Entry, Parameter
 
+THIN_SPACE, NO_BREAK = "\u2009", "\u202f"
 HEAD = ("Symbol", "Option", "Default", "Allowed", "Meaning")
 
 
@@ -47,11 +48,18 @@ def default(value: Any) -> str:
 def _range(parameter: Parameter) -> str:
     kind = "whole number" if "float" not in parameter.type else "number"
     low, high, beyond = parameter.minimum, parameter.maximum, parameter.excludes
-    above = "" if low is None else f"{'above' if 'minimum' in beyond else 'from'} {low:g}"
-    below = "" if high is None else f"{'below' if 'maximum' in beyond else 'up to'} {high:g}"
+    above = "" if low is None else f"{'above' if 'minimum' in beyond else 'from'} {_number(low)}"
+    below = "" if high is None else f"{'below' if 'maximum' in beyond else 'up to'} {_number(high)}"
     if low is not None and high is not None and not beyond:
-        return f"{low:g} to {high:g}"
+        return f"{_number(low)} to {_number(high)}"
     return f"{above}, {below}" if above and below else f"{kind} {above}{below}".strip()
+
+
+def _number(bound: float) -> str:
+    """``0.5``, ``1 000 000``, which does not break over lines."""
+    if abs(bound) < 1000 or not float(bound).is_integer():
+        return f"{bound:g}"
+    return count(bound).replace(THIN_SPACE, NO_BREAK)
 
 
 def _row(parameter: Parameter, names: list[str]) -> str:

@@ -133,9 +133,10 @@ def _method(
 
 
 def _offered(name: str) -> str:
-    """``Ditto · Regularized toward a shared model · a simple and strong reference is needed``."""
+    """``Ditto · Regularized toward a shared model · when a simple and strong reference is needed``."""
     entry = ALGORITHMS.get(name)
-    return " · ".join(filter(None, [entry.title, entry.family, _words(entry, "When").rstrip(".")]))
+    when = _words(entry, "When").rstrip(".")
+    return " · ".join(filter(None, [entry.title, entry.family, when and f"when {when}"]))
 
 
 def _reason(entry: Entry) -> str:

@@ -119,7 +119,7 @@ def _message(path: str, message: str, raw: Mapping[str, Any]) -> str:
             "clients, or let them differ less"
         )
     if found := _BOUND.search(message):
-        words = f"Must be {BOUNDS[found[1]]} {found[2]}"
+        words = f"Must be {BOUNDS[found[1]]} {count(int(found[2])) if found[2].isdigit() else found[2]}"
         return words + "".join(f", or “{word}”" for word in _OR.findall(message))
     for kind, words in _KINDS:
         if kind.search(message):

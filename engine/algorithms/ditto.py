@@ -19,8 +19,8 @@ Newcomers: train v_i for one round from the common initial model, pulled toward 
 
 Deviations: both paths use the same batches.
 
-Pitfalls: PFLlib's default, where lam reaches the optimizer as 0, trains locally; here lam acts. Where lr (L + lam)
-exceeds 2 the personal steps diverge, L being the smoothness of f_i.
+Pitfalls: PFLlib's default amounts to lam = 0, so that its personalized models are trained alone; here they are pulled
+toward w. Where lr (L + lam) exceeds 2 the personal steps diverge, L being the smoothness of f_i.
 """
 
 from dataclasses import dataclass

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.data.entry_text import needs
+from app.data.entry_text import needs, text_of
 from app.data.families import FAMILIES, by_family
-from app.handbook import methods
+from app.handbook import method_page, methods
 from app.handbook.measured import NETWORK, Measured, measured, takes_linear_model
 from app.state.links import unpack_config
 from app.wording import unbroken
@@ -151,6 +151,16 @@ def test_every_method_that_refuses_a_linear_model_needs_a_body() -> None:
     assert [name for name in needed if "body" not in needed[name] and not takes_linear_model(name)] == []
     assert "body" not in needed["ditto"] and takes_linear_model("ditto")
     assert [name for name in needed if "public samples" in needed[name]] == ["fedmd", "kt_pfl"]
+
+
+def test_the_page_of_a_method_says_in_a_whole_clause_when_to_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    monkeypatch.setattr(method_page.st, "html", drawn.append)
+    for entry in ALGORITHMS:
+        method_page.at_a_glance(entry, text_of(entry), None)
+        found = re.search("<dt>When to use it</dt><dd>(.*?)</dd>", drawn[-1])
+        assert found is None or re.match("When (?!When)", re.sub("<[^>]+>", "", found[1])), entry.name
+    assert any("When a simple and strong reference is needed, with one " in page for page in drawn)
 
 
 def test_the_table_says_what_is_sent_kept_and_needed_and_when_to_choose_a_method() -> None:

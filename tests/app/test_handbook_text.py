@@ -164,6 +164,7 @@ def test_a_paragraph_begins_with_a_capital_or_a_symbol() -> None:
         ({"type": "float", "minimum": 0, "excludes": ("minimum",)}, "number above 0"),
         ({"type": "float", "minimum": 0, "maximum": 1, "excludes": ("maximum",)}, "from 0, below 1"),
         ({"type": "float", "minimum": 0, "maximum": 1}, "0 to 1"),
+        ({"type": "float", "minimum": 0, "maximum": 1e6}, "0 to 1\u202f000\u202f000"),
         ({"type": "float|choice", "minimum": 0, "choices": ("auto",)}, "number from 0, or “auto”"),
         ({"type": "choice", "choices": ("a", "b")}, "“a”, “b”"),
         ({"type": "bool"}, "yes or no"),

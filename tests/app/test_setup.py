@@ -256,7 +256,7 @@ def test_methods_are_added_and_removed_and_grouped_by_family_with_the_reason_to_
         families = [option.split(" · ")[1] for option in options]
         assert len(families) == len(ALGORITHMS.names()) and families == sorted(families, key=families.index)
     assert "Ditto · Regularized toward a shared model" in chosen
-    assert "FedBN · Split models · inputs differ in contrast, color or sensor, and labels do not" in offered
+    assert "FedBN · Split models · when inputs differ in contrast, color or sensor, and labels do not" in offered
     assert "Softmax regression (MLR)" in page.selectbox(key="setup_form.model.name").options
     adding(page).set_value("fedbn").run()
     assert any("Needs a model with normalizations" in caption.value for caption in page.caption)
