@@ -56,10 +56,11 @@ def bar() -> None:
     notice = st.session_state.get(KEY)
     if notice is None:
         return
-    if notice.problems:
-        st.error(notice.problems)
     with st.container(key="library_notice", horizontal=True, vertical_alignment="center"):
-        {"success": st.success, "info": st.info, "error": st.error}[notice.kind](notice.text)
+        with st.container(gap="small", width="content"):
+            if notice.problems:
+                st.error(notice.problems)
+            {"success": st.success, "info": st.info, "error": st.error}[notice.kind](notice.text)
         for i, offer in enumerate(notice.offers):
             st.button(offer.label, key=f"library_offer_{i}", on_click=attempt, args=(offer.do, *offer.arguments))
         if notice.offers:
