@@ -251,7 +251,7 @@ def test_the_panel_names_the_benign_clients_and_is_a_link(attacked_store: Store)
     text = words(page)
     assert "Who pays for it? With Sign flip" in text and "of 8 benign clients of FedAvg" in text
     assert "Hollow: malicious, not counted." in text
-    assert "points (8 benign clients)" in text  # the pair below
+    assert "(8 benign clients); median difference" in text  # the pair below
     keys = [chart.proto.id.rpartition("-")[2] for chart in page.get("plotly_chart")]
     assert keys[:2] == ["dial_settings", "who_pays"]
     next(one for one in page.selectbox if one.label == "Method").set_value("LocalTrain").run()
