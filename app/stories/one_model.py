@@ -109,7 +109,7 @@ class OneModel:
     def caption(self) -> str:
         return (
             "The dots come from live runs on 1,797 real digits of 8 x 8 pixels, divided into training and "
-            f"test images. Bands: ± one standard deviation over the seeds. {self.source}"
+            f"test images. Curves have bands of ± one standard deviation over the seeds. {self.source}"
         )
 
     @property

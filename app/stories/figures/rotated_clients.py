@@ -151,7 +151,7 @@ def _add_thirds(fig: go.Figure, means: Sequence[float], clients: int) -> None:
     for part, mean in zip(parts, means, strict=False):
         if part[0]:
             line = {"color": shade.muted, "width": 1, "dash": "dot"}
-            fig.add_scatter(x=[part[0] - 0.5] * 2, y=[0, 103], mode="lines", line=line, hoverinfo="skip")
+            fig.add_scatter(x=[part[0] - 0.5] * 2, y=[12, 103], mode="lines", line=line, hoverinfo="skip")
         fig.add_scatter(
             x=[part.mean()],
             y=[97],
