@@ -56,7 +56,11 @@ class Verdict:
         ``seeds``: how many are averaged for each client.
         """
         better = f"{clients(self.better) if self.better else 'no client'} {'do' if self.better > 1 else 'does'} better"
-        rest = f", {self.worse or 'none'} worse and {self.equal} the same" if self.equal else f" and {self.worse} worse"
+        rest = (
+            f", {self.worse or 'none'} worse and {self.equal} the same"
+            if self.equal
+            else f" and {self.worse or 'none'} worse"
+        )
         over = self._who + (f", each averaged over {seeds} seeds" if seeds > 1 else "")
         median = median_in_words(self.median, self.samples)
         return f"With {a}, {better} than with {b}{rest} ({over}); median difference {median} points."

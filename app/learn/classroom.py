@@ -6,7 +6,7 @@ connection's first request.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -112,8 +112,7 @@ class Classroom:
 
     def return_to(self) -> None:
         """Lead the room again that this browser opened before."""
-        code, self.left_room = self.left_room, ""
-        self.enter(code)
+        self.enter(self.left_room)
 
     def enter(self, text: str) -> None:
         """Enter a room: as its lecturer where this browser opened it, else as a reader."""
@@ -124,6 +123,7 @@ class Classroom:
         with self._errors_shown():
             room = queries.store().rooms.get(code) if code else None
             if code is None or room is None:
+                self.left_room = "" if self.left_room == code else self.left_room
                 self.message = Message("error", _not_found(text, code))
                 return
             is_lecturer = actions.leads(room, self.secret)
@@ -228,7 +228,10 @@ def classroom() -> Classroom:
     if _KEY not in st.session_state:
         cookies = {name: str(value) for name, value in st.context.cookies.items()}
         known = browsers.secret_in(cookies)
-        left = actions.last_led(queries.store(), known) if known else ""
+        left = ""
+        if known:
+            with suppress(StorageError):  # the page gives the reason where it needs the database
+                left = actions.last_led(queries.store(), known)
         st.session_state[_KEY] = Classroom(known or browsers.new_secret(), left_room=left)
     found: Classroom = st.session_state[_KEY]
     return found

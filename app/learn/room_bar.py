@@ -18,8 +18,8 @@ from app.wording import plain
 from storage import RoomRecord
 
 LOCAL = (
-    "This link works on this computer only. For a class, start Fedscape with HOST set to an address that other "
-    "computers can reach: see docs/how-to/share-with-others.md."
+    "This link works on this computer only. Open this page at an address that other computers can reach; if there is "
+    "none, start Fedscape with HOST: see docs/how-to/share-with-others.md."
 )
 
 

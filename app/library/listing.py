@@ -27,7 +27,7 @@ def panel(passing: Sequence[RunRecord], of: int) -> list[int]:
         sort = widgets.pick("Sort by", run_table.SORTS, "sort", "newest")
         examples = {run.id for run in passing if run.example} if sort == "newest" else set[int]()
         found = f"{wording.plural(len(passing), 'run')}" + (f" of {wording.count(of)}" if of > len(passing) else "")
-        are_both = 0 < len(examples) < len(passing)
+        are_both = group in ("none", "experiment") and 0 < len(examples) < len(passing)
         st.caption(f"{found}; {wording.plural(len(examples), 'example')} at the end" if are_both else found)
     if not passing:
         nothing(of)

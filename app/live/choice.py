@@ -1,6 +1,6 @@
 """The choice of the runs on the Live page, which is in the address, and actions on all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import streamlit as st
 
@@ -58,15 +58,29 @@ def first_of_each(runs: Sequence[RunRecord]) -> list[RunRecord]:
 def what_is_hidden(listed: Sequence[RunRecord], shown: Sequence[RunRecord]) -> str:
     """``Seed 2 is hidden.``; a seed of which some methods are shown has the others' names."""
     drawn = {run.id for run in shown}
+    begun = {(_seed(run), _method(run)) for run in shown}
     seeds: dict[str, list[str]] = {}
     for run in sorted(listed, key=lambda run: (run.seed, run.split, run.position)):
         if run.id not in drawn:
-            seeds.setdefault(_seed(run), []).append(method_name(run.label, run.algorithm))
+            seeds.setdefault(_seed(run), []).append(_method(run))
     if not seeds:
         return ""
-    begun = {_seed(run) for run in shown}
-    hidden = [seed + (f" of {wording.names(of)}" if seed in begun else "") for seed, of in seeds.items()]
-    return f"{wording.capital(wording.names(hidden))} {'is' if len(hidden) == 1 else 'are'} hidden."
+    hidden = [_of_seed(seed, of, {method for one, method in begun if one == seed}) for seed, of in seeds.items()]
+    is_one = len(hidden) == 1 and hidden[0].startswith(("seed", "1 run"))
+    return f"{wording.capital(wording.names(hidden))} {'is' if is_one else 'are'} hidden."
+
+
+def _of_seed(seed: str, hidden: Sequence[str], drawn: Collection[str]) -> str:
+    """What is hidden of a seed whose methods ``drawn`` are shown; methods of one name are only counted."""
+    if not drawn:
+        return seed
+    if set(hidden) & set(drawn):
+        return f"{wording.plural(len(hidden), 'run')} of {seed}"
+    return f"{seed} of {wording.names(hidden)}"
+
+
+def _method(run: RunRecord) -> str:
+    return method_name(run.label, run.algorithm)
 
 
 def _seed(run: RunRecord) -> str:

@@ -84,9 +84,12 @@ def in_words(results: Results) -> Card:
     found = verdicts(results)
     claims = {verdict.claim.says: verdict.state for verdict in found}
     numbers = of_numbers(results)
-    few = min((verdict.seeds for verdict in found if not verdict.is_tested), default=0)
-    line = " · ".join(filter(None, [of_claims(list(claims.values()), few, is_alone=not numbers), numbers]))
-    return Card(verdict=line, claims=claims)
+    untested = [verdict.seeds for verdict in found if not verdict.is_tested]
+    few = min(untested) if len(untested) == len(found) > 0 else 0
+    words = of_claims(list(claims.values()), few, is_alone=not numbers)
+    if untested and not few:
+        words += " (some not tested)"
+    return Card(verdict=" · ".join(filter(None, [words, numbers])), claims=claims)
 
 
 def of_claims(states: Sequence[State], few: int = 0, *, is_alone: bool = True) -> str:

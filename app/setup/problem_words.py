@@ -8,7 +8,7 @@ from app.forms import label_of, name_in_words, parameters_of
 from app.setup import draft as drafts
 from app.setup.dial_options import options_of
 from app.wording import capital, count
-from engine.config.schema import DIAL_KEYS, Evaluation, Machine, Training
+from engine.config.schema import DIAL_KEYS, NUM_SEEDS, Evaluation, Machine, Training
 from engine.config.tune import Tune
 from engine.core.registry import ALGORITHMS, Options, Parameter
 
@@ -27,9 +27,10 @@ LABELS = {
 SEEDS = "Whole numbers{} separated by commas, each only once, such as 0, 1, 2"
 KNOWN = {
     "at least one entry like {name": "Add at least one method",
+    "is used twice; give each entry its own": "Two methods have the same name; give one of them another label",
+    "sweep and tune are mutually exclusive": "Sweep or tune the options of a method, not both",
     "but tune needs fixed splits": "A study needs fixed splits, such as 0, 1, 2",
 }
-MOST_SEED = 2**32 - 1
 BOUNDS = {
     "greater than or equal to": "at least",
     "greater than": "above",
@@ -42,7 +43,8 @@ _KINDS = (
     (re.compile(r"should be a valid number(, [^;]*)?"), "must be a number"),
     (re.compile(r"should be a finite number"), "must be a finite number"),
 )
-_OR = re.compile(r"; or should be '(\w+)'")
+_OR = re.compile(r"; or should be '([^']+)'")
+_BEGINNING = re.compile(r"(Must|At most|Whole|Add|A study) ")  # of sentences in this file, not of names
 _TOO_MANY = re.compile(
     r"num_clients=\d+ with min_samples=(\d+) each exceeds the (\d+) available ([a-z ]+); lower num_clients to (\d+)"
 )
@@ -62,7 +64,9 @@ def labeled(problem: str, raw: Mapping[str, Any]) -> str:
     """``Learning rate: must be above 0``: a problem whose field is not on the page."""
     path, _, message = problem.partition(": ")
     label = label_at(path, raw)
-    return f"{label}: {message[:1].lower()}{message[1:]}" if label and message else problem
+    if _BEGINNING.match(message):
+        message = f"{message[:1].lower()}{message[1:]}"
+    return f"{label}: {message}" if label and message else problem
 
 
 def label_at(path: str, raw: Mapping[str, Any]) -> str:
@@ -106,8 +110,9 @@ def _message(path: str, message: str, raw: Mapping[str, Any]) -> str:
     section = path.partition(".")[0]
     if "must be a list of distinct whole numbers" in message and section in ("seeds", "splits"):
         given = raw.get(section)
-        is_large = any(type(one) is int and one > MOST_SEED for one in (given if isinstance(given, list) else [given]))
-        return SEEDS.format(f" from 0 to {count(MOST_SEED)}" if is_large else "")
+        each = given if isinstance(given, list) else [given]
+        is_outside = any(type(one) is int and not 0 <= one < NUM_SEEDS for one in each)
+        return SEEDS.format(f" from 0 to {count(NUM_SEEDS - 1)}" if is_outside else "")
     if known := next((words for part, words in KNOWN.items() if part in message), ""):
         return known
     if found := _TOO_MANY.search(message):

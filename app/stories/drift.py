@@ -352,7 +352,9 @@ def _distance(steps: str, shown: DriftStep, run: DriftRun | None) -> Picture:
 
 def _accuracies(run: DriftRun | None) -> Picture:
     """Real clients: shipped, because they take minutes to train."""
-    ends = "; ".join(f"{name} {_pm(name, '1')} with one local step, {_pm(name, ON_DIGITS)} with 20" for name in NAMES)
+    ends = "; ".join(
+        f"{name} {_pm(name, '1')} with one local step, {_pm(name, ON_DIGITS)} with {ON_DIGITS}" for name in NAMES
+    )
     return Picture(
         _still_accuracies(),
         {},

@@ -284,7 +284,7 @@ def _adaptive() -> Scene:
         _place(R, ADAPTIVE),
         "The best λ is not known in advance. The adaptive choice computes a λ from the number of samples and the "
         "distance between the clients' true models, which no server has. It need not be the best: "
-        f"{curve.adaptive:.2f} here, where the best reaches {curve.best:.2f}. ",
+        f"{curve.adaptive:.2f} here, where the best reaches {curve.best:.2f}.",
         f"At R = {R:g}, the adaptive λ {'beats' if is_below else 'does not beat'} both ends: "
         f"{curve.adaptive:.2f} against {curve.alone:.2f} alone and {curve.together:.2f} together; best: "
         f"{curve.best:.2f}.",

@@ -211,7 +211,7 @@ def _four_images() -> Scene:
         "Four images",
         place,
         "The update is an average over the four images, which mixes them. The digits are still easy to read: each "
-        "digit has weights of its own, so images of different digits hardly overlap. The {REFERENCE} needs no update: "
+        f"digit has weights of its own, so images of different digits hardly overlap. The {REFERENCE} needs no update: "
         "it is the average of all images of the same digit, which can be computed from any "
         "public set of digits.",
         finding(place),

@@ -46,7 +46,7 @@ _SHARED_KEYS = ("evaluation", *DIAL_KEYS)
 _DATA_KEYS = ("name", "dataset", "partition", "model", "training")
 _EXPERIMENT_KEYS = (*_DATA_KEYS, "algorithms", "splits", "seeds", "tune", *_SHARED_KEYS)
 _RUN_KEYS = ("version", "label", "seed", "data_seed", "study", "algorithm", *_DATA_KEYS, *_SHARED_KEYS)
-_SEEDS = 2**32
+NUM_SEEDS = 2**32
 _MAX_RUNS = 10_000
 _MAX_COLLECTED = MAX_PROBLEMS + 1  # mistakes; finding more takes time
 _MAX_LINE = 200  # characters of a name or label, which becomes a file name
@@ -692,12 +692,12 @@ def _path(keys: Sequence[str]) -> str:
 
 
 def _is_seed(raw: Any) -> bool:
-    return type(raw) is int and 0 <= raw < _SEEDS
+    return type(raw) is int and 0 <= raw < NUM_SEEDS
 
 
 def _seed_problems(raw: Any, path: str) -> list[str]:
     """What is wrong with the seed of a run."""
-    return [] if _is_seed(raw) else [f"{path}: {shown(raw)}, must be one whole number from 0 to {_SEEDS - 1}"]
+    return [] if _is_seed(raw) else [f"{path}: {shown(raw)}, must be one whole number from 0 to {NUM_SEEDS - 1}"]
 
 
 def _seeds(raw: Any, path: str, problems: list[str]) -> tuple[int, ...]:
@@ -705,7 +705,7 @@ def _seeds(raw: Any, path: str, problems: list[str]) -> tuple[int, ...]:
         raw = [raw]
     good = isinstance(raw, list) and raw and all(map(_is_seed, raw))
     if not good or len(set(raw)) != len(raw):
-        expected = f"a list of distinct whole numbers from 0 to {_SEEDS - 1}, like [0, 1, 2]"
+        expected = f"a list of distinct whole numbers from 0 to {NUM_SEEDS - 1}, like [0, 1, 2]"
         problems.append(f"{path}: {shown(raw)}, must be {expected}")
         return ()
     return tuple(raw)

@@ -212,6 +212,15 @@ def test_the_browser_that_opened_a_room_is_offered_to_return_to_it(
     assert offer not in buttons(page) and offer not in buttons(open_page("learn"))
 
 
+def test_a_visitor_who_led_a_room_sees_learn_also_while_the_database_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_cookie(monkeypatch, "x" * 43)
+    monkeypatch.setenv("DATABASE_URL", "mysql://lab/fedscape")
+    page = open_page("learn")
+    assert page.title and not page.exception
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1:8501", "localhost", "lab.test"])
 def test_a_link_that_works_on_this_computer_only_says_so(
     host: str, lecturer: AppTest, monkeypatch: pytest.MonkeyPatch

@@ -46,6 +46,9 @@ def test_of_many_runs_the_same_seeds_of_every_method_are_shown_and_the_page_says
     assert shown_of(4, 5)[1] == "Seed 3 and seed 4 are hidden."
     assert shown_of(4, 3)[1] == ""
     assert shown_of(14, 2)[1] == "Seed 0 of m12 and m13 and seed 1 are hidden."
+    same = [run_record(i, "m0", 0, algorithm="ditto") for i in range(20)]
+    assert choice.what_is_hidden(same, same[:12]) == "8 runs of seed 0 are hidden."
+    assert choice.what_is_hidden(same[:13], same[:12]) == "1 run of seed 0 is hidden."
 
 
 def test_without_experiments_the_page_links_to_set_up(empty_store: Store) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from app.data.preset_catalog import PresetRun, experiments, known, preset_runs
 from app.data.shipped import Shipped
+from app.papers import card, gallery
 from app.papers import claims as folder
-from app.papers import gallery
 from app.papers.card import Card, in_words, of_claims
 from app.papers.claim import Check, Claim, State, Verdict, above, below, claims, verdicts
 from app.papers.gallery import Entry
@@ -340,6 +340,27 @@ def test_a_preset_whose_other_runs_diverged_is_complete() -> None:
     now = Standing((done, *others))
     assert now.is_complete and not now.unfinished
     assert not Standing(tuple(others)).is_complete
+
+
+@pytest.mark.parametrize(
+    ("seeds", "words"),
+    [
+        ((3, 3), "2 of 2 claims hold here"),
+        ((3, 1), "2 of 2 claims hold here (some not tested)"),
+        ((2, 1), "2 of 2 claims hold in one seed"),
+    ],
+)
+def test_a_card_says_which_claims_are_not_tested(
+    monkeypatch: pytest.MonkeyPatch, seeds: tuple[int, int], words: str
+) -> None:
+    preset = known()["cgpfl-table1"]
+    quick = underway(preset, "quick", planned(preset, "quick"), lambda want: True)
+    both = [
+        Verdict(Claim(f"claim {i}", "section 1", lambda results: ()), (check(*np.linspace(0.1, 0.11, n)),))
+        for i, n in enumerate(seeds)
+    ]
+    monkeypatch.setattr(card, "verdicts", lambda results: both)
+    assert in_words(quick).verdict == words
 
 
 def test_a_card_at_quick_scale_does_not_count_numbers_that_match_the_paper() -> None:

@@ -12,6 +12,12 @@ from tests.app.test_setup import DIGITS, messages, opened
 METHODS = [{"name": "fedavg"}, {"name": "ditto", "lam": -1}]
 
 
+def test_names_in_messages_keep_their_case() -> None:
+    raw = {"name": "untitled", **drafts.DEFAULT}
+    assert labeled("algorithms: Ditto: lr must be small", raw) == "Methods: Ditto: lr must be small"
+    assert labeled("training.rounds: Must be at least 1", raw).endswith(": must be at least 1")
+
+
 def found(**changed: Any) -> list[str]:
     raw = {"name": "untitled", **drafts.DEFAULT, **changed}
     return in_words(drafts.problems_of(raw), raw)
@@ -21,6 +27,16 @@ def found(**changed: Any) -> list[str]:
     ("changed", "message"),
     [
         ({"seeds": [0, "one"]}, "seeds: Whole numbers separated by commas, each only once, such as 0, 1, 2"),
+        (
+            {"seeds": [-1]},
+            "seeds: Whole numbers from 0 to 4\u2009294\u2009967\u2009295 separated by commas, each only once, such as "
+            "0, 1, 2",
+        ),
+        ({"aggregator": {"name": "multi_krum", "keep": -7}}, "aggregator.keep: Must be at least 1, or “A-f”"),
+        (
+            {"algorithms": ["ditto", "ditto"]},
+            "algorithms: Two methods have the same name; give one of them another label",
+        ),
         ({"splits": [1, 1]}, "splits: Whole numbers separated by commas, each only once, such as 0, 1, 2"),
         ({"training": {"rounds": 0}}, "training.rounds: Must be at least 1"),
         ({"training": {"lr": "fast"}}, "training.lr: Must be a number"),

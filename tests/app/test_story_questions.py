@@ -1,5 +1,7 @@
 """Questions before a run, and the words that compare two results."""
 
+import re
+
 import numpy as np
 import plotly.graph_objects as go
 import pytest
@@ -11,7 +13,7 @@ from app.stories import stories
 from app.stories.compared import meaning, side, side_of_two, word
 from app.stories.figures.legend import without_live
 from app.stories.questions import Choice, Estimate
-from app.stories.story import picture_of
+from app.stories.story import exercises_of, picture_of, source_of
 
 FIVE = np.array([0.42, 0.44, 0.46, 0.43, 0.45])
 HOW_MUCH = Estimate("How much?", FIVE, "5 seeds", lambda run: run)
@@ -33,6 +35,14 @@ def test_a_choice_is_right_or_names_the_answer() -> None:
 def test_the_right_answer_must_be_offered() -> None:
     with pytest.raises(ValueError, match="not among the answers"):
         Choice("Which?", ("Together", "Alone"), "Neither")
+
+
+@pytest.mark.parametrize("slug", stories())
+def test_no_text_of_a_story_has_a_placeholder_left(slug: str) -> None:
+    story = stories()[slug]
+    texts = [str(value) for scene in story.scenes for value in vars(scene).values() if isinstance(value, str)]
+    texts += [story.caption, source_of(story), *(f"{one.task} {one.answer}" for one in exercises_of(story))]
+    assert not [text for text in texts if re.search(r"\{[A-Za-z_]", text)]
 
 
 def test_the_keys_move_a_guess_by_one_stop_and_stay_on_the_scale() -> None:
