@@ -21,10 +21,13 @@ def plugin_folders(environment: Mapping[str, str] = os.environ) -> list[Path]:
 
 
 def plugin_files() -> tuple[tuple[str, int, int], ...]:
-    """Path, time of the last change in ns, and size of each plugin file: an edit changes them."""
+    """Path, time of the last change in ns, and size of each .py file in the plugin folders and their direct subfolders.
+
+    An edit changes them. Folders whose names begin with a dot are left out.
+    """
     found = []
     for folder in plugin_folders():
-        for path in sorted((*folder.glob("*.py"), *folder.glob("*/*.py"))):
+        for path in sorted((*folder.glob("*.py"), *folder.glob("[!.]*/*.py"))):
             with suppress(OSError):  # it has just been removed
                 state = path.stat()
                 found.append((str(path), state.st_mtime_ns, state.st_size))

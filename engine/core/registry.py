@@ -17,9 +17,10 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from importlib.machinery import SourceFileLoader
 from multiprocessing import parent_process
 from pathlib import Path
-from types import NoneType
+from types import CodeType, NoneType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
@@ -121,8 +122,8 @@ class Entry:
     privacy: tuple[str, ...] = ()  # of a method: the units of the section ``privacy`` whose guarantee holds
     averages: bool = True  # of a method: whether the server averages models, which other rules may replace
     two_uploads: bool = False  # of a method: whether clients send two things, each with a mean of its own
-    at_evaluation: tuple[str, ...] | None = None  # of a method: options that make models outside of rounds, if it says
-    until_settled: bool = False  # of a method: whether how long a client computes depends on its data
+    at_evaluation: tuple[str, ...] | None = None  # options that make models outside of rounds; None: not declared
+    until_settled: bool = False  # of a method: whether a client's computing time depends on its data
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -166,14 +167,14 @@ class Registry:
     ) -> Callable[[type[T]], type[T]]:
         """Class decorator. The class takes one argument, annotated ``hparams`` or ``options``, or none.
 
-        Raises ValueError for a class that lacks a method, cannot take its options or has no option that it names, and
-        if another class has registered the name, so that no plugin replaces a method unnoticed. A file that is
-        executed again registers its classes again.
+        Raises ValueError for a class that lacks a method, cannot take its options or names an option in
+        ``at_evaluation`` that it does not have, and if another class has registered the name, so that no plugin
+        replaces a method unnoticed. A file that is executed again registers its classes again.
         ``short`` is a shorter title, where the title is long. ``privacy``, of a method: "client" if a round makes one
         call of ``task.channel.aggregate`` with what depends on each client's own data, and the server reads nothing
         else of single clients; "sample" if data enters uploads only by gradients of ``task.backend``.
         ``at_evaluation`` are the options with which ``personalized`` makes models from raw data: () if it never does,
-        None if that is not declared. ``until_settled``: how long a client computes depends on its data.
+        None if that is not declared. ``until_settled``: a client's computing time depends on its data.
         """
 
         def add(made: type[T]) -> type[T]:
@@ -194,7 +195,7 @@ class Registry:
                 raise ValueError(f"{self.kind} {name!r}: {made.__name__}() does not take its options; {advice}")
             if unknown := [option for option in at_evaluation or () if option not in options.model_fields]:
                 raise ValueError(f"{self.kind} {name!r}: at_evaluation names {', '.join(unknown)}, not an option")
-            self._entries[name] = Entry(
+            entry = Entry(
                 name,
                 title,
                 paper,
@@ -209,33 +210,33 @@ class Registry:
                 at_evaluation,
                 until_settled,
             )
+            self._entries = {**self._entries, name: entry}  # another thread may be reading the old one
             return made
 
         return add
 
     def get(self, name: str) -> Entry:
         """The entry with this name. Raises UnknownName with the nearest name."""
-        self._scan()
-        if name not in self._entries:
-            raise UnknownName(self.kind, name, self._entries)
-        return self._entries[name]
+        entries = self._scan()
+        if name not in entries:
+            raise UnknownName(self.kind, name, entries)
+        return entries[name]
 
     def short_title(self, name: str) -> str:
         """The title of an entry in headings and tables; an unknown name is unchanged."""
         return self.get(name).short if name in self else name
 
     def names(self) -> tuple[str, ...]:
-        self._scan()
-        return tuple(sorted(self._entries))
+        return tuple(sorted(self._scan()))
 
     def __iter__(self) -> Iterator[Entry]:
-        return iter([self._entries[n] for n in self.names()])
+        return iter([entry for _, entry in sorted(self._scan().items())])
 
     def __contains__(self, name: str) -> bool:
-        self._scan()
-        return name in self._entries
+        return name in self._scan()
 
-    def _scan(self) -> None:
+    def _scan(self) -> dict[str, Entry]:
+        """All entries. The dict is replaced when they change, and never changed itself."""
         with _scanning:
             if not self._is_scanned:
                 self._is_scanned = True  # set first, since a file may use its own registry
@@ -245,6 +246,7 @@ class Registry:
                     self._is_scanned = False
                     raise
             self._load_plugins()
+            return self._entries
 
     def _import_all(self) -> None:
         package = importlib.import_module(self.package)
@@ -312,8 +314,15 @@ def _plugin_name(path: Path) -> str:
     return f"fedscape_plugin_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
 
 
+class _PluginLoader(SourceFileLoader):
+    """Always compiles: stored bytecode would be used after an edit in the same second that keeps the file's size."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def _load_plugin(name: str, path: Path) -> None:
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=_PluginLoader(name, str(path)))
     assert spec is not None and spec.loader is not None  # always the case for a .py path
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module

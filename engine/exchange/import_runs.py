@@ -96,9 +96,8 @@ def import_runs(
     """Imports the runs of a file that no earlier import has added; on an error no run is added.
 
     Runs that exist already only get missing models and analyses, and studies their missing choices; an error later on
-    does not remove these. Further runs of an
-    experiment are added to it; a study of which only a part exists is imported whole. An ``owner`` adds nothing to the
-    runs of others, and gets copies of them.
+    does not remove these. Further runs of an experiment are added to it; a study of which only a part exists is
+    imported whole. An ``owner`` adds nothing to the runs of others, and gets copies of them.
     """
     known = _find_known(store, file.experiments, owner)
     numbers, total = count(1), sum(len(experiment.runs) for experiment in file.experiments) - len(known)

@@ -40,8 +40,7 @@ class Parts:
 def to_bytes(value: Any, parts: Parts | None = None, write: Write | None = None) -> bytes:
     """Encodes dataclasses, dicts, lists, tuples, tensors, numbers, strings and None, arbitrarily nested.
 
-    Raises TypeError for other values, and for keys of dicts that are not strings without ``/``, which separates the
-    keys in the names of tensors.
+    Raises TypeError for other values, and for keys of dicts that are not strings.
     With ``write``, which stores a part and returns its name, rows that ``parts`` lacks are written as parts, and it is
     updated; else all rows are included.
     """
@@ -164,15 +163,20 @@ def _describe(value: Any, path: str, tensors: dict[str, Tensor], stores: dict[st
         return {"dataclass": type(value).__name__, "fields": inner}
     if isinstance(value, Mapping):
         for key in value:
-            if not isinstance(key, str) or "/" in key:
-                raise TypeError(f"a key of a state must be a string without /, not {key!r} (at {path or 'the top'})")
-        return {"dict": {k: _describe(v, f"{path}/{k}", tensors, stores) for k, v in value.items()}}
+            if not isinstance(key, str):
+                raise TypeError(f"a key of a state must be a string, not {key!r} (at {path or 'the top'})")
+        return {"dict": {k: _describe(v, f"{path}/{_escaped(k)}", tensors, stores) for k, v in value.items()}}
     if isinstance(value, tuple | list):
         items = [_describe(v, f"{path}/{i}", tensors, stores) for i, v in enumerate(value)]
         return {"tuple" if isinstance(value, tuple) else "list": items}
     if value is None or isinstance(value, bool | int | float | str):
         return {"value": value}
     raise TypeError(f"a state must not contain a {type(value).__name__} (at {path or 'the top'})")
+
+
+def _escaped(key: str) -> str:
+    """A key as part of a tensor's name, in which ``/`` separates keys; as in JSON pointers (RFC 6901)."""
+    return key.replace("~", "~0").replace("/", "~1")
 
 
 def _rebuild(

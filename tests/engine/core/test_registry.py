@@ -49,12 +49,25 @@ def test_a_plugin_cannot_replace_a_method(tmp_path: Path, monkeypatch: pytest.Mo
     assert ALGORITHMS.get("fedavg") is shipped
 
 
+def test_a_plugin_edited_in_the_same_second_is_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
+    file = tmp_path / "mine.py"
+    for title in ("Mine", "Ours"):
+        file.write_text(PLUGIN.format(name="mine").replace("Mine", title), encoding="utf-8")
+        os.utime(file, SAME_TIME)
+        made = ALGORITHMS.get("mine").make
+        assert made.__name__ == title
+        del sys.modules[made.__module__]  # as in a new process
+        ALGORITHMS.forget(made.__module__)
+
+
 @pytest.mark.parametrize("place", [".", "algorithms"])
 def test_a_plugin_added_later_is_found(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder := tmp_path / place).mkdir(exist_ok=True)
     (folder / "first.py").write_text(PLUGIN.format(name="first"), encoding="utf-8")
     monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
-    assert "first" in ALGORITHMS  # importing it adds __pycache__ to the folder
+    assert "first" in ALGORITHMS
     os.utime(folder, SAME_TIME)
     assert "second" not in ALGORITHMS
     (folder / "second.py").write_text(PLUGIN.format(name="second"), encoding="utf-8")

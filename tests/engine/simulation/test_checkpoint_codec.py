@@ -17,12 +17,18 @@ def test_nested_values_are_restored() -> None:
     assert torch.equal(restored[""][0], TWO)
 
 
+def test_keys_may_contain_what_separates_them_in_the_names_of_tensors() -> None:
+    state = {"a/b": ONE, "a": {"b": TWO}, "a~1b": TWO + 1, "p/90": 0.5}
+    restored, _ = from_bytes(to_bytes(state), __name__, torch.device("cpu"))
+    assert torch.equal(restored["a/b"], ONE) and torch.equal(restored["a"]["b"], TWO)
+    assert torch.equal(restored["a~1b"], TWO + 1) and restored["p/90"] == 0.5
+
+
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        ({"centers": {1: ONE}}, r"a string without /, not 1 \(at /centers\)"),
-        ({None: ONE}, r"a string without /, not None \(at the top\)"),
-        ({"a/b": ONE, "a": {"b": TWO}}, r"a string without /, not 'a/b' \(at the top\)"),
+        ({"centers": {1: ONE}}, r"must be a string, not 1 \(at /centers\)"),
+        ({None: ONE}, r"must be a string, not None \(at the top\)"),
         ({"a": object()}, r"must not contain a object \(at /a\)"),
     ],
 )
