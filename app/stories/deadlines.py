@@ -124,9 +124,8 @@ class Deadlines(DialStory):
     @property
     def source(self) -> str:
         return (
-            "Gray marks are example results on real digits of 8 x 8 pixels that ship with Fedscape, after "
-            f"{ROUNDS} rounds: means over {example().over}, computed by `{example().command}`; lines: ± "
-            "one standard deviation over the seeds. Each client has 14 to 28 test images, and the lowest "
+            f"{method_rows.source(example(), ROUNDS)} "
+            "Each client has 14 to 28 test images, and the lowest "
             f"5 % are two of {CLIENTS} clients. Computing times are FedScale's, log-normal with a median "
             f"of {DEVICES['compute_s']} s for the gradient of an image; they are simulated, not measured."
         )

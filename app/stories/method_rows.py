@@ -29,6 +29,14 @@ def pm(there: DialExample, method: str, stop: str, what: str = MEAN) -> str:
     return percent_pm(*there.at(line(method, what), stop), samples=100)
 
 
+def source(there: DialExample, rounds: int) -> str:
+    """Where the gray marks come from."""
+    return (
+        f"Gray marks are example results on real digits of 8 x 8 pixels that ship with Fedscape, after {rounds} "
+        f"rounds: means over {there.over}, computed by `{there.command}`; lines: ± one standard deviation over the seeds."
+    )
+
+
 def standing(methods: Sequence[str], shown: Sequence[str], run: DialRun | None) -> str:
     """``This run, round 12: FedAvg at 80 % · Ditto at 88 %``, of the ``shown`` methods."""
     if run is None:

@@ -134,9 +134,8 @@ class Privacy(DialStory):
     @property
     def source(self) -> str:
         return (
-            "Gray marks are example results on real digits of 8 x 8 pixels that ship with Fedscape, after "
-            f"{ROUNDS} rounds: means over {example().over}, computed by `{example().command}`; lines: ± "
-            "one standard deviation over the seeds. Each client has 12 to 27 test images, and the lowest "
+            f"{method_rows.source(example(), ROUNDS)} "
+            "Each client has 12 to 27 test images, and the lowest "
             f"5 % are two of {CLIENTS} clients. C = {CLIP:g}, δ = {DELTA:g}; all clients participate in "
             "every round."
         )

@@ -122,9 +122,8 @@ class Robustness(DialStory):
     @property
     def source(self) -> str:
         return (
-            "Gray marks are example results on real digits of 8 x 8 pixels that ship with Fedscape, after "
-            f"{ROUNDS} rounds: means over {example().over}, computed by `{example().command}`; lines: ± "
-            f"one standard deviation over the seeds. Malicious clients are left out: n = {CLIENTS - FEW} "
+            f"{method_rows.source(example(), ROUNDS)} "
+            f"Malicious clients are left out: n = {CLIENTS - FEW} "
             f"clients, also where nobody attacks; with {MANY} malicious clients, n = {CLIENTS - MANY}. "
             "Each has 12 to 27 test images; the lowest 5 % are one or two clients. Multi-Krum knows how "
             "many clients are malicious."

@@ -5,7 +5,7 @@ scenes, the question and the finding above the figures, the dials, Play, Step, R
 the link to Set up. ``steps`` trains, once the reader presses Play and one step at a time, for all readers at the place.
 
 A scene with a question hides the shipped results until its run has finished (``moving_figure.RESULT`` marks them).
-Four members are optional: ``finding``, ``picture``, ``exercises`` and ``source``; functions below stand in for them.
+A story may omit ``finding``, ``picture``, ``exercises`` and ``source``; functions in this file supply defaults.
 """
 
 import html
