@@ -33,7 +33,8 @@ def source(there: DialExample, rounds: int) -> str:
     """Where the gray marks come from."""
     return (
         f"Gray marks are example results on real digits of 8 x 8 pixels that ship with Fedscape, after {rounds} "
-        f"rounds: means over {there.over}, computed by `{there.command}`; lines: ± one standard deviation over the seeds."
+        f"rounds: means over {there.over}, computed by `{there.command}`; lines: ± one standard deviation over the "
+        "seeds."
     )
 
 
