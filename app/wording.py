@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 from pydantic import ValidationError
 
 from engine.core.registry import DATASETS, PARTITIONERS
+from engine.core.sizes import size_in_words
 from engine.metrics import tail_size
 from engine.partitioners import SplitOptions
 from storage import RunRecord
@@ -161,14 +162,8 @@ def about(s: float) -> str:
 
 
 def size_bytes(n: float | None) -> str:
-    """``940 B``, ``12.3 kB``, ``4.56 MB``; decimal units, as in the papers' communication costs."""
-    if not _is_number(n):
-        return MISSING
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(n) < 999.5:
-            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.3g} {unit}"
-        n /= 1000
-    return f"{n:,.3g} TB"
+    """``size_in_words``; a dash for None and NaN."""
+    return size_in_words(n) if _is_number(n) else MISSING
 
 
 def count(n: float | None) -> str:

@@ -60,6 +60,7 @@ from storage.records import (
 from storage.restore import Restored
 from storage.shares import Limits
 from storage.store import Store, store_from_env
+from storage.studies import StudyTransaction
 
 __all__ = [
     "BUNDLE",
@@ -117,6 +118,7 @@ __all__ = [
     "Status",
     "StorageError",
     "Store",
+    "StudyTransaction",
     "Transient",
     "TrialRecord",
     "Usage",

@@ -33,8 +33,7 @@ class Studies:
 
     def trials(self, experiment_id: int, model: str = "personalized") -> list[TrialRecord]:
         """The trials of a study with the evaluations of a model; of a repeated one the newest run."""
-        with self._database.read() as connection:
-            rows = StudyTransaction(connection, experiment_id)
+        with self.reading(experiment_id) as rows:
             of_study = [(run.study, run) for run in rows.runs if run.study is not None]
             newest = {
                 (study_run["entry"], study_run["split"], study_run["trial"], run.seed): run
@@ -53,7 +52,11 @@ class Studies:
         return self._ids(Experiment.id.in_(sa.select(Run.experiment_id).where(Run.id.in_(ids))))
 
     def _ids(self, *conditions: sa.ColumnElement[bool]) -> list[int]:
-        """The experiments with ``tune``. Searches the text: PostgreSQL reads no key beside a NUL, which may be old."""
+        """The experiments with ``tune``.
+
+        Matches the JSON as text first, because PostgreSQL cannot read keys of a document that contains \\u0000, as old
+        ones may.
+        """
         query = sa.select(Experiment.id, Experiment.config).where(*conditions).order_by(Experiment.id)
         query = query.where(sa.cast(Experiment.config, sa.Text).like('%"tune"%'))
         with self._database.read() as connection:
@@ -76,6 +79,12 @@ class Studies:
                 if (choice.entry, choice.split) not in known:
                     values = vars(choice) | {"experiment_id": experiment_id}
                     study.connection.execute(sa.insert(Choice).values(values))
+
+    @contextmanager
+    def reading(self, experiment_id: int) -> Iterator["StudyTransaction"]:
+        """A study as of now, from which nothing can be written."""
+        with self._database.read() as connection:
+            yield StudyTransaction(connection, experiment_id)
 
     @contextmanager
     def changing(self, experiment_id: int) -> Iterator["StudyTransaction"]:

@@ -11,7 +11,7 @@ all of this does nothing.
 
 import os
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ from app.access.people import EVERYONE, READER, Person
 from app.access.roles import TABLE, Action, reach
 from app.access.rules import Rules, rules
 from app.wording import spans
-from storage import RunRecord, Store
+from storage import RunRecord, StorageError, Store
 from storage.audit import insert_audit
 from storage.shares import lock_usage, usage
 
@@ -126,8 +126,9 @@ def allow(
 ) -> Iterator[Person]:
     """Permits the writes inside of it. Raises NotAllowed unless the person may do this with all of these.
 
-    ``did`` and ``of`` are for the audit log; a write without ``did`` is not logged. What ``adds`` something is refused
-    beyond the person's limits.
+    ``did`` and ``of`` are for the audit log; a write without ``did`` is not logged. The first of several transactions
+    writes the entry; if a later one fails, ``Import failed`` follows. What ``adds`` something is refused beyond the
+    person's limits.
     """
     person = require(action)
     if person == EVERYONE:
@@ -135,9 +136,16 @@ def allow(
         return
     if reach(person.role, action) == "own" and (run_ids or experiment_ids):
         _refuse_foreign(store, person, run_ids, experiment_ids)
-    token = _current.set(Permit(person, did, _subject(of, run_ids), adds))
+    permit = Permit(person, did, _subject(of, run_ids), adds)
+    token = _current.set(permit)
     try:
         yield person
+    except BaseException:
+        if permit.is_logged:
+            _current.set(Permit(person, f"{did} failed", permit.subject, "nothing"))
+            with suppress(StorageError), store.audit.entry():
+                pass
+        raise
     finally:
         _current.reset(token)
 

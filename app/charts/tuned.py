@@ -44,9 +44,17 @@ def data(runs: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
     by_split = blocks.set_index(heads)["mean"].unstack("setting").reindex(columns=SETTINGS)
     rows["gain"] = (by_split["tuned"] - by_split["default"]).groupby(["method", "algorithm"]).mean()
     rows = rows.reset_index()
-    samples = runs.groupby("method")[["samples", "tail_samples"]].sum().reset_index()
-    rows = rows[COLUMNS].merge(floors, on="method", how="left").merge(samples, on="method", how="left")
+    rows = rows[COLUMNS].merge(floors, on="method", how="left").merge(test_samples(runs), on="method", how="left")
     return rows.sort_values("tuned", ascending=False, kind="stable").reset_index(drop=True)
+
+
+def test_samples(runs: pd.DataFrame) -> pd.DataFrame:
+    """[method, samples, tail_samples]: the test samples of the tuned runs, or of those with the defaults if none ended.
+
+    Their number decides how many decimals an accuracy has.
+    """
+    by_setting = runs.groupby(["method", "setting"])[["samples", "tail_samples"]].sum()
+    return by_setting.groupby("method").last().reset_index()  # "tuned" sorts after "default"
 
 
 def band(runs: pd.DataFrame) -> tuple[float, float] | None:

@@ -91,6 +91,8 @@ def headline(runs: pd.DataFrame, share: float, clients: pd.DataFrame, are_benign
         lead = f"{first} leads by {mean.lead} on mean accuracy ({mean.reach(mean.found.lead)}, {seeds})"
     else:
         lead = f"{capital(mean.tied('on mean accuracy'))}, {seeds})"
+    if doubt := tail.ahead_of_first():
+        return f"{lead}; {_possessive(tail.found.first)} {worst} is the highest, but {doubt}."
     if not tail.found.is_clear:
         return f"{lead}; {tail.tied(f'on the {worst}')})."
     by = f"by {tail.lead} ({tail.reach(tail.found.lead)})"

@@ -23,10 +23,11 @@ _AT_ONCE = 4_000_000
 def two_way(values: np.ndarray, summary: Callable[[np.ndarray], np.ndarray], draws: int = DRAWS) -> Interval:
     """[seeds, clients] -> the percentile interval of the mean over seeds of ``summary`` over clients (the last axis).
 
-    Accuracies of two methods are paired by passing their differences. NaN if there are no values.
+    Accuracies of two methods are paired by passing their differences. A summary may be NaN for a draw of clients
+    without values; such draws are left out. NaN if there are no values.
     """
     seeds, clients = values.shape
-    if not values.size:
+    if not np.isfinite(values).any():
         return Interval(np.nan, -np.inf, np.inf, 0)
     stream = numpy_stream(0, "bootstrap", seeds, clients)
     draws = max(min(draws, MAX_DRAWN // values.size), MIN_DRAWS)
@@ -37,5 +38,6 @@ def two_way(values: np.ndarray, summary: Callable[[np.ndarray], np.ndarray], dra
         who = stream.integers(clients, size=(count, 1, clients))
         parts.append(summary(values[of, who]).mean(axis=1))
     edge = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(np.concatenate(parts), [edge, 1 - edge])
+    drawn = np.concatenate(parts)
+    low, high = np.quantile(drawn[np.isfinite(drawn)], [edge, 1 - edge])
     return Interval(float(summary(values).mean()), float(low), float(high), clients)

@@ -63,7 +63,7 @@ def title(table: pd.DataFrame, differences: Mapping[str, Difference], reference:
     if not leaders:
         return f"No method is ahead of {reference}"
     if len(leaders) == 1:
-        return f"{leaders[0].method} leads {reference} by {points(leaders[0].interval.mean)}"
+        return f"{leaders[0].method} leads {reference} by {points(leaders[0].interval.mean, _samples(table))}"
     return f"{names([one.method for one in leaders], 3)} lead {reference}"
 
 
@@ -118,6 +118,8 @@ def _of_these_clients(differences: Mapping[str, Difference], reference: str) -> 
         for group, side in ((above, "above"), (below, "below"))
         if group
     ]
+    if not any(one.interval.n for one in differences.values()):
+        return []
     return words or [f"For these clients, no method differs from {reference} by more than its interval."]
 
 
@@ -136,12 +138,16 @@ def _tuning(table: pd.DataFrame, reference: str | None) -> str:
 
 
 def _tails(table: pd.DataFrame) -> str:
-    """Whether the lowest clients are lower than chance alone explains."""
-    below = list(table.loc[table["tail"].str.startswith("Below"), "method"])
+    """Whether the lowest clients are lower than chance alone explains, of the methods for which this is known."""
+    known = table[table["tail"] != ""]
+    below = list(known.loc[known["tail"].str.startswith("Below"), "method"])
+    every = "every method" if len(known) == len(table) else "every method with results"
+    if known.empty:
+        return ""
     if not below:
-        return "Under every method, chance alone could explain how low the lowest 10 % of the clients are."
-    if len(below) == len(table):
-        return "Under every method, the lowest 10 % of the clients are lower than chance alone explains."
+        return f"Under {every}, chance alone could explain how low the lowest 10 % of the clients are."
+    if len(below) == len(known):
+        return f"Under {every}, the lowest 10 % of the clients are lower than chance alone explains."
     return f"Under {names(below, MAX_NAMED)}, the lowest 10 % of the clients are lower than chance alone explains."
 
 

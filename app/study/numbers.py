@@ -64,7 +64,7 @@ def differences(runs: pd.DataFrame, clients: pd.DataFrame, reference: str) -> di
         return {}
     methods = list(table.columns)
     pairs = to_reference(table.to_numpy(float), methods.index(reference))
-    samples = float(runs.loc[runs["setting"] == TUNED].groupby("method")["samples"].sum().min())
+    samples = float(tuned.test_samples(runs)["samples"].min())
     return {
         methods[pair.a]: _difference(methods[pair.a], pair, clients, reference, samples, len(table)) for pair in pairs
     }
@@ -80,14 +80,25 @@ def _difference(
 
 
 def of_one_split(clients: pd.DataFrame, method: str, reference: str) -> Interval:
-    """The two-way bootstrap over seeds and clients of the difference, where a study has only one split."""
+    """The two-way bootstrap over seeds and clients of the difference, where a study has only one split.
+
+    Over the seeds that both methods have, and the clients that have results in each; with an attack, these differ
+    between seeds.
+    """
     own = clients[clients["setting"] == TUNED]
     wide = [
         own[own["method"] == name].pivot_table(index="seed", columns="client", values="accuracy")
         for name in (method, reference)
     ]
-    gaps = (wide[0] - wide[1]).dropna(how="any").to_numpy(float)
-    return two_way(gaps, lambda values: values.mean(axis=-1))
+    gaps = (wide[0] - wide[1]).dropna(how="all").to_numpy(float)
+    return two_way(gaps, _mean_of_known)
+
+
+def _mean_of_known(values: np.ndarray) -> np.ndarray:
+    """The mean over the last axis without NaN; NaN where nothing else is left."""
+    known = np.isfinite(values)
+    count = known.sum(axis=-1)
+    return np.where(known, values, 0.0).sum(axis=-1) / np.where(count > 0, count, np.nan)
 
 
 def floors(study: Study) -> pd.DataFrame:

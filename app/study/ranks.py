@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from app.charts import critical_differences
+from app.charts import critical_differences, tuned
 from app.components import page, terms
 from app.components.shown import Shown, with_finding
 from app.data.column_heads import Head
@@ -55,7 +55,7 @@ def pairs(study: Study, family: str) -> pd.DataFrame:
     runs = study.final_runs
     table = blocks(runs, "mean")
     methods, values = list(table.columns), table.to_numpy(float)
-    samples = float(runs.groupby("method")["samples"].sum().min())
+    samples = float(tuned.test_samples(runs)["samples"].min())
     if family == REFERENCE and study.reference in methods:
         found = to_reference(values, methods.index(study.reference))
     else:

@@ -17,6 +17,7 @@ from engine.cli.signals import interruptible
 from engine.cli.stderr import print_errors
 from engine.core.errors import InvalidConfig
 from engine.core.paths import ROOT
+from engine.core.sizes import size_in_words
 from engine.core.vocabulary import summary_at
 from engine.exchange.records import check_documents
 from engine.version import CODE_VERSION
@@ -39,7 +40,6 @@ JSON_FIELDS = (
     "summary",
 )
 TIME_FIELDS = ("created_at", "started_at", "finished_at", "deleted_at")
-UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -72,7 +72,7 @@ def backup(store: Store, arguments: argparse.Namespace) -> None:
     check_writable(file=arguments.file)
     with _progress("packed") as progress:
         written = store.back_up(arguments.file, CODE_VERSION, progress)
-    print(f"wrote {written.path}: {_runs(written.runs)}, {_size(written.size_bytes)}")
+    print(f"wrote {written.path}: {_runs(written.runs)}, {size_in_words(written.size_bytes)}")
     print_errors(f"skipped: {problem}" for problem in written.left_out)
 
 
@@ -95,7 +95,7 @@ def disk(store: Store, arguments: argparse.Namespace) -> None:
         "trash": use.trash_bytes,
         "free": use.free_bytes,
     }
-    print(table_of([(name, _size(size)) for name, size in parts.items()]))
+    print(table_of([(name, size_in_words(size)) for name, size in parts.items()]))
 
 
 # On some runs.
@@ -171,7 +171,7 @@ def undelete(store: Store, arguments: argparse.Namespace) -> None:
 
 def drop_models(store: Store, arguments: argparse.Namespace) -> None:
     chosen = _fitting(_chosen(store, arguments.run_ids), ("queued", "paused", *FINISHED))
-    print(f"{_size(store.artifacts.drop_models([run.id for run in chosen]))} freed")
+    print(f"{size_in_words(store.artifacts.drop_models([run.id for run in chosen]))} freed")
 
 
 COMMANDS: dict[str, Callable[[Store, argparse.Namespace], None]] = {
@@ -288,11 +288,3 @@ def _name(run: RunRecord) -> str:
 
 def _runs(count: int) -> str:
     return "1 run" if count == 1 else f"{count} runs"
-
-
-def _size(num_bytes: float) -> str:
-    """``12.3 MB``"""
-    power = 0
-    while num_bytes >= 1000 and power < len(UNITS) - 1:
-        num_bytes, power = num_bytes / 1000, power + 1
-    return f"{num_bytes:.3g} {UNITS[power]}"

@@ -1,5 +1,7 @@
 """Error messages of the command line: lines on stderr, details in a log, no tracebacks."""
 
+import os
+import re
 import sys
 import tempfile
 import time
@@ -11,6 +13,7 @@ from pathlib import Path
 from engine.core.errors import MAX_MESSAGE, cut
 
 LOG = "fedscape-errors.log"
+_PASSWORD = re.compile(r"://[^/\s@]*:\S*@")  # user and password of a database's URL
 
 
 def print_errors(problems: Iterable[str]) -> None:
@@ -24,12 +27,17 @@ def log_unexpected(error: Exception, folder: Path) -> None:
     """Logs the traceback in ``folder``, or in the folder for temporary files, and prints one line to stderr."""
     short = f"{type(error).__name__}: {str(error)[:200]}"
     details = "".join(traceback.format_exception(error))
-    entry = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {' '.join(sys.argv)}\n{details}\n"
+    entry = _PASSWORD.sub("://***@", f"{time.strftime('%Y-%m-%d %H:%M:%S')} {' '.join(sys.argv)}\n{details}\n")
     for target in (folder, Path(tempfile.gettempdir())):
         with suppress(OSError):
             target.mkdir(parents=True, exist_ok=True)
-            with open(target / LOG, "a", encoding="utf-8") as log:
+            with open(target / LOG, "a", encoding="utf-8", opener=_open_privately) as log:
                 log.write(entry)
             print_errors([f"unexpected error: {short}; details in {target / LOG}"])
             return
     print_errors([f"unexpected error: {short}"])
+
+
+def _open_privately(path: str, flags: int) -> int:
+    """Opens a file that others cannot read, and no link that they may have put in its place."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)

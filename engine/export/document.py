@@ -71,7 +71,7 @@ def run_document(run: RunResult) -> dict[str, Any]:
         "provenance": finite(provenance),
         "partition": finite(run.partition),
         "rounds": [round_document(r) for r in run.rounds],
-        "summary": finite(run.summary or summary_of(run.rounds, run.partition)),
+        "summary": finite(run.summary or summary_of(run.rounds, run.partition, run.status)),
     }
 
 
@@ -93,8 +93,11 @@ def round_document(r: RoundResult) -> dict[str, Any]:
     }
 
 
-def summary_of(rounds: Sequence[RoundResult], partition: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Computes the summary of a run that was stopped before it wrote one, from its last and best evaluated rounds."""
+def summary_of(rounds: Sequence[RoundResult], partition: Mapping[str, Any] | None, status: str) -> dict[str, Any]:
+    """Computes the summary of a run that has none, from its last and best evaluated rounds.
+
+    The round in which a run diverged is never the best, since only clients with finite results count in its mean.
+    """
     summary: dict[str, Any] = dict.fromkeys(MODEL_KINDS)
     best: dict[str, Any] = dict.fromkeys(MODEL_KINDS)
     known = partition or {}
@@ -104,7 +107,8 @@ def summary_of(rounds: Sequence[RoundResult], partition: Mapping[str, Any] | Non
         found = [(r, select_prefix(model, r.scalars)) for r in measured]
         if found:
             summary[model] = found[-1][1] or None
-            scores = [best_round_score(model, r.scalars, r.arrays, val_sizes, malicious) for r, _ in found]
+            may_be_best = found[:-1] if status == "diverged" and measured[-1] is rounds[-1] else found
+            scores = [best_round_score(model, r.scalars, r.arrays, val_sizes, malicious) for r, _ in may_be_best]
             if np.isfinite(scores).any():
                 chosen, values = found[int(np.nanargmax(scores))]
                 best[model] = {"round": int(chosen.round), **values}

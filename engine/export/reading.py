@@ -248,7 +248,7 @@ def _result(entry: RunEntry, config: RunConfig) -> RunResult:
         rounds=rounds,
         provenance=provenance,
         partition=finite(entry.partition),
-        summary=summary_of(rounds, entry.partition),
+        summary=summary_of(rounds, entry.partition, entry.status),
         error=None if error is None else str(error),
     )
 

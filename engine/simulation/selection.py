@@ -1,8 +1,11 @@
 """The choice among the trials of a method, from validation data only.
 
     value   summary over clients of the last round's validation accuracies, or minus the mean loss; mean over seeds
-    error   sqrt(sum_i v_i (1 - v_i) / n_i) / N             v_i: accuracy of the best trial, n_i: validation samples
+    error   sqrt(sum_i w_i^2 v_i (1 - v_i) / n_i)           v_i: accuracy of the best trial, n_i: validation samples
     tied    trials with a value of at least the best's minus the error
+
+Here w_i is 1/N for a mean and n_i / sum_j n_j for the weighted mean. For a mean of the lowest clients the error is the
+standard deviation of that mean over draws of Binomial(n_i, v_i) / n_i. A choice by loss has no error.
 
 Clients without validation samples are left out, and malicious ones, who differ between seeds.
 
@@ -18,10 +21,13 @@ import numpy as np
 from jaxtyping import Float
 
 from engine.config.tune import Select
+from engine.core.streams import numpy_stream
 from engine.metrics import tail_size
 
 EQUAL = 1e-9
 SHARES = {"lowest10": 0.10, "lowest5": 0.05}
+DRAWS, MIN_DRAWS = 1000, 100
+MAX_DRAWN = 5_000_000  # binomial numbers in all; with more there are fewer draws
 
 
 @dataclass(frozen=True)
@@ -85,14 +91,20 @@ def choose(trials: Mapping[int, Sequence[Validation | None]], select: Select) ->
         return Chosen(min(trials), None, None, len(trials), len(trials))
     equal = [number for number, value in values.items() if value >= highest - EQUAL]
     best = min(equal, key=lambda number: (-value_of(trials[number], "loss"), number))
-    error = None if select == "loss" else _standard_error([one for one in trials[best] if one is not None])
+    error = None if select == "loss" else _standard_error([one for one in trials[best] if one is not None], select)
     tied = sum(value >= highest - max(error or 0.0, EQUAL) for value in values.values())
     return Chosen(best, abs(values[best]) if select == "loss" else values[best], error, len(trials), tied)
 
 
-def _standard_error(seeds: Sequence[Validation]) -> float:
-    """Of the mean accuracy over clients with values; accuracies are averaged over the seeds that have one first."""
+def _standard_error(seeds: Sequence[Validation], select: Select) -> float:
+    """Of ``value_of`` these seeds; a client's accuracies are averaged over the seeds that have one first."""
     values, sizes = np.stack([one.accuracy for one in seeds]), seeds[0].sizes
     known = np.isfinite(values).any(axis=0) & (sizes > 0)
     v, n = np.nanmean(values[:, known], axis=0), sizes[known]
-    return sqrt(float((v * (1 - v) / n).sum())) / len(v)
+    if select in SHARES:
+        stream, tail = numpy_stream(0, "standard error", len(v)), tail_size(len(v), SHARES[select])
+        draws = max(min(DRAWS, MAX_DRAWN // len(v)), MIN_DRAWS)
+        drawn = (np.partition(stream.binomial(n.astype(int), v) / n, tail - 1) for _ in range(draws))
+        return float(np.std([accuracies[:tail].mean() for accuracies in drawn]))
+    w = n / n.sum() if select == "weighted_mean" else 1 / len(v)
+    return sqrt(float((w**2 * v * (1 - v) / n).sum()))

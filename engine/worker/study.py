@@ -13,8 +13,8 @@ from engine.config.tpe import Point
 from engine.config.tune import StudyRun
 from engine.exchange.records import run_of_study
 from engine.simulation.selection import Validation, choose, value_of
-from engine.worker.study_progress import ENDED, Trials, trials_of
-from storage import NewRun, Store, TrialRecord
+from engine.worker.study_progress import ENDED, Key, Trials, trials_by_choice
+from storage import NewRun, Store, StudyTransaction, TrialRecord
 
 
 def advance(store: Store, experiment_id: int) -> list[int]:
@@ -26,16 +26,13 @@ def advance(store: Store, experiment_id: int) -> list[int]:
     study = Study(parse_experiment(store.experiments.get(experiment_id).config))
     if study.tune.sampler == "tpe" and tpe.is_installed():
         tpe.optuna()  # its import may take longer than others wait for the transaction
+    with store.studies.reading(experiment_id) as rows:  # mostly nothing is due, so no other write has to wait
+        if not _ended_trials(study, rows):
+            return []
     with store.studies.changing(experiment_id) as rows:
-        if rows.is_imported:
-            return []  # computed elsewhere, and perhaps only in part
-        runs, new = rows.runs, []
-        chosen = {(choice.entry, choice.split): choice.trial for choice in rows.choices}
-        undecided = [key for key in study.tuned if key not in chosen]
-        for entry, split in undecided:
-            trials = trials_of(runs, entry, split)
-            if not _have_ended(study, trials):
-                continue
+        chosen, new = {(choice.entry, choice.split): choice.trial for choice in rows.choices}, []
+        all_trials = _ended_trials(study, rows)
+        for (entry, split), trials in all_trials.items():
             measured = rows.measured([run for own in trials.values() for run in own.values()], study.tune.model)
             if not study.is_spent(len(trials), sum(run.gradients for run in measured)):
                 new += rows.enqueue(_next_trial(study, trials, measured, entry, split))
@@ -43,10 +40,21 @@ def advance(store: Store, experiment_id: int) -> list[int]:
                 best = choose(validations(measured), study.tune.select)
                 rows.insert_choice(entry, split, **vars(best))
                 chosen[entry, split] = best.trial
-        if undecided and len(chosen) == len(study.tuned):  # with the last choice, so that deleted ones stay deleted
-            points = {key: _points(trials_of(runs, *key)).get(trial) for key, trial in chosen.items()}
+        if all_trials and len(chosen) == len(study.tuned):  # with the last choice, so that deleted ones stay deleted
+            by_choice = trials_by_choice(rows.runs)
+            points = {key: _points(by_choice.get(key, {})).get(trial) for key, trial in chosen.items()}
             new += rows.enqueue([run_of_study(study, run) for run in study.finals(chosen, points)])
         return new
+
+
+def _ended_trials(study: Study, rows: StudyTransaction) -> dict[Key, Trials]:
+    """The trials of each undecided choice for which all have ended; none of a study that was imported."""
+    if rows.is_imported:
+        return {}  # computed elsewhere, and perhaps only in part
+    decided = {(choice.entry, choice.split) for choice in rows.choices}
+    undecided = [key for key in study.tuned if key not in decided]
+    trials = trials_by_choice(rows.runs) if undecided else {}
+    return {key: trials[key] for key in undecided if key in trials and _have_ended(study, trials[key])}
 
 
 def _have_ended(study: Study, trials: Trials) -> bool:

@@ -75,7 +75,8 @@ def progress_of(store: Store, experiment_id: int) -> StudyProgress:
     trashed = store.studies.trashed_trials(experiment_id)
     present = [run.study for run in runs if run.study is not None and run.study["role"] == "trial"]
     keys = dict.fromkeys((trial["entry"], trial["split"]) for trial in [*present, *trashed])
-    trials = {key: trials_of(runs, *key) for key in keys}
+    present_trials = trials_by_choice(runs)
+    trials = {key: present_trials.get(key, {}) for key in keys}
     finals = newest([run for run in runs if run.study is not None and run.study["role"] == "final"])
     tune = Tune.model_validate(store.experiments.get(experiment_id).config.get("tune") or {})
     planned = 0 if tune.gradients else tune.trials * len(tune.seeds)
@@ -84,14 +85,15 @@ def progress_of(store: Store, experiment_id: int) -> StudyProgress:
     return StudyProgress(trials, choices, tuple(finals), planned, deleted)
 
 
-def trials_of(runs: Sequence[RunRecord], entry: str, split: int) -> Trials:
-    """The trials of a method on a split. If a trial was repeated, its newest run counts."""
-    found: Trials = {}
+def trials_by_choice(runs: Sequence[RunRecord]) -> dict[Key, Trials]:
+    """The trials of each method and split, in order. If a trial was repeated, its newest run counts."""
+    found: dict[Key, Trials] = {}
     for run in sorted(runs, key=lambda run: run.id):
         study_run = run.study
-        if study_run and (study_run["role"], study_run["entry"], study_run["split"]) == ("trial", entry, split):
-            found.setdefault(study_run["trial"], {})[run.seed] = run
-    return dict(sorted(found.items()))
+        if study_run and study_run["role"] == "trial":
+            own = found.setdefault((study_run["entry"], study_run["split"]), {})
+            own.setdefault(study_run["trial"], {})[run.seed] = run
+    return {key: dict(sorted(own.items())) for key, own in found.items()}
 
 
 def newest(runs: Sequence[RunRecord]) -> list[RunRecord]:

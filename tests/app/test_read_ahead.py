@@ -54,8 +54,10 @@ def test_papers_opens_without_drawing_its_cards_again(empty_store: Store, monkey
     assert "data:image/svg+xml," in words(open_page("papers"))
 
 
-def test_without_a_comparison_nothing_is_read_ahead(empty_store: Store) -> None:
+def test_without_a_comparison_nothing_is_read_ahead(empty_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    queries = watched(monkeypatch)
     warm_up.comparison()
+    assert queries == []
 
 
 def test_an_unreadable_database_is_left_to_the_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

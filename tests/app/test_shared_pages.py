@@ -1,5 +1,6 @@
 """The controls that members, visitors and readers of a demo see, and the log that an admin sees."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -7,12 +8,13 @@ from streamlit.testing.v1 import AppTest
 
 from app.access import permits
 from app.actions import exchange
+from app.data import queries
 from app.library import audit, experiment
 from app.live import requests
 from engine.config.schema import parse_experiment
 from engine.exchange.import_runs import import_file
 from engine.exchange.records import new_run
-from storage import Store
+from storage import FinishedRun, Store
 from tests.app.pages import open_page, visit, words
 from tests.app.samples import DIGITS
 from tests.support.signing_in import MEMBER, OTHER, PEOPLE, as_person, people_sign_in
@@ -83,6 +85,26 @@ def test_the_log_names_person_action_and_runs_and_not_what_was_refused(
         (MEMBER.name, "Set high priority", "run 5"),
         (MEMBER.name, "Pause", "runs 1-3, 5"),
     ]
+
+
+def test_an_import_that_fails_after_its_first_run_is_logged_as_failed(
+    empty_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    people_sign_in(monkeypatch)
+
+    def runs() -> Iterator[FinishedRun]:
+        raise ValueError("the first run is damaged")
+        yield
+
+    with (
+        as_person(MEMBER),
+        pytest.raises(ValueError, match="damaged"),
+        permits.allow("import", queries.store(), "Import", of=["runs.json"], adds="files"),
+    ):
+        queries.store().experiments.import_finished("e", {}, runs(), owner=MEMBER.name)
+    found = [(entry.action, entry.subject) for entry in empty_store.audit.list()]
+    assert found == [("Import failed", "“runs.json”"), ("Import", "“runs.json”")]
+    assert empty_store.experiments.list() == []
 
 
 def test_without_sign_in_nothing_is_logged_and_runs_have_no_owner(filled_store: Store) -> None:

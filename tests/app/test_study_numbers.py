@@ -95,6 +95,33 @@ def test_with_one_split_the_interval_is_about_its_clients() -> None:
     assert (found.relation, found.words) == ("unclear", "One split: interval for these clients only")
 
 
+def test_with_one_split_and_an_attack_each_seed_has_its_benign_clients() -> None:
+    everyone = clients(splits=1, seeds=2, A=[0.95, 0.9, 0.85, 0.9], LocalTrain=[0.8] * 4)
+    malicious = (everyone["seed"] == 100) & (everyone["client"] == 0) | (everyone["seed"] == 101) & (
+        everyone["client"] == 2
+    )
+    benign = everyone[~malicious]
+    interval = numbers.differences(runs_of(benign), benign, "LocalTrain")["A"].interval
+    assert interval.mean == pytest.approx((0.25 / 3 + 0.35 / 3) / 2) and 0.05 <= interval.low < interval.mean
+    alone = everyone[(everyone["seed"] == 100) & (everyone["client"] < 2)]
+    alone = alone[(alone["client"] == 0) == (alone["method"] == "A")]  # no client in common
+    nothing = numbers.differences(runs_of(alone), alone, "LocalTrain")
+    assert nothing["A"].interval.n == 0
+    found = finding.sentences(table(A=0.0, LocalTrain=0.0), nothing, "LocalTrain", 1, "Digits")
+    assert not any("for these clients" in one.lower() and "differs" in one for one in found)
+
+
+def test_all_words_about_a_difference_have_the_decimals_that_the_tuned_runs_support() -> None:
+    everyone = clients(splits=3, seeds=1, A=[0.9, 0.9], LocalTrain=[0.8, 0.8])  # 300 samples of each setting
+    runs = runs_of(everyone)
+    study = cast(Study, SimpleNamespace(final_runs=runs, reference="LocalTrain"))
+    (row,) = ranks.pairs(study, ranks.REFERENCE).to_dict("records")
+    own = numbers.differences(runs, everyone, "LocalTrain")
+    assert row["verdict"] == own["A"].words == "Ahead by 10.0 points"
+    few = table(A=0.1).assign(samples=100)
+    assert finding.title(few, own, "LocalTrain", 3) == "A leads LocalTrain by 10 points"
+
+
 def test_the_chance_floor_is_that_of_the_mean_over_splits() -> None:
     one, ten = (numbers.floors_of(clients(splits=splits, A=[0.95] * 20)).iloc[0] for splits in (1, 10))
     assert ten["floor_low"] < ten["floor"] < ten["floor_high"]
@@ -204,6 +231,10 @@ def test_tails_below_chance_are_named() -> None:
     assert found[1] == "Under A, the lowest 10 % of the clients are lower than chance alone explains."
     rows["tail"] = "Below what chance alone explains"
     assert finding.sentences(rows, {}, None, 3, "Digits")[1].startswith("Under every method, the lowest 10 %")
+    rows.loc[1, "tail"] = ""
+    assert finding.sentences(rows, {}, None, 3, "Digits")[1].startswith("Under every method with results, the lowest")
+    rows["tail"] = ""
+    assert not any("lowest" in one for one in finding.sentences(rows, {}, None, 3, "Digits"))
 
 
 def test_the_procedure_counts_methods_settings_seeds_and_splits() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from engine.cli.broken_pipe import BrokenPipeStream
 from engine.cli.export_runs import format_of
+from engine.cli.stderr import log_unexpected
 from engine.core.errors import InvalidConfig
 from storage import Store
 from tests.support.command_line import DIGITS, Call, make_call, write_config
@@ -364,6 +365,17 @@ def test_an_unexpected_error_is_one_line_and_a_log(call: Call, tmp_path: Path, m
     code, _, err = call("run", "c.yaml")
     assert code == 3 and err.startswith("unexpected error: ZeroDivisionError: nobody") and err.count("\n") == 1
     assert "Traceback" in (tmp_path / "var" / "fedscape-errors.log").read_text()
+
+
+def test_the_log_of_errors_has_no_password_and_is_for_its_owner_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "postgresql+psycopg://me:s3/cr@t@host/fedscape"
+    monkeypatch.setattr(sys, "argv", ["engine", "run", "--db", url])
+    log_unexpected(ValueError(f"cannot open {url}"), tmp_path)
+    path = tmp_path / "fedscape-errors.log"
+    assert "s3" not in path.read_text() and path.read_text().count("postgresql+psycopg://***@host/fedscape") == 2
+    assert path.stat().st_mode & 0o077 == 0
 
 
 def test_running_out_of_memory_is_reported_in_one_line(

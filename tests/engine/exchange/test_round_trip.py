@@ -55,6 +55,22 @@ def test_summaries_leave_malicious_clients_out_after_an_import(store: Store, tmp
         assert new.scalars == pytest.approx(old.scalars, nan_ok=True)
 
 
+def test_the_round_in_which_a_run_diverged_is_not_its_best_after_an_import(store: Store, tmp_path: Path) -> None:
+    stream, rows = np.random.default_rng(0), ["label,client,a,b,c"]
+    for client, scale in enumerate((3e37, 1.0, 1.0, 1.0)):  # the first client's losses overflow
+        values = stream.normal(size=(60, 3))
+        rows += [f"{int(v[client % 3] > 0)},{client},{','.join(map(str, v * scale))}" for v in values]
+    (tmp_path / "own.csv").write_text("\n".join(rows))
+    data = {"dataset": {"name": "custom", "path": str(tmp_path / "own.csv")}, "partition": {"name": "natural"}}
+    training = {"rounds": 5, "local_steps": 20, "lr": 0.5}
+    computed = run(SMALL | data | {"training": training, "algorithms": ["local_train"]})
+    (before,) = computed.runs
+    (here,) = imported(store, tmp_path, computed.to_json())
+    assert before.status == here.status == "diverged" and before.rounds[-1].scalars["personalized.mean"] > 0.9
+    assert before.summary is not None and before.summary["best"]["personalized"]["round"] == 0
+    assert here.summary is not None and here.summary["best"] == before.summary["best"]
+
+
 def test_mean_losses_in_tables_leave_malicious_clients_out() -> None:
     found = run(ATTACKED)
     table, last = found.to_dataframe().set_index("round"), found.runs[0].rounds[-1]

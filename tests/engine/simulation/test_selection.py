@@ -6,6 +6,7 @@ from math import inf, sqrt
 import numpy as np
 import pytest
 
+from engine.config.tune import Select
 from engine.simulation.selection import Chosen, Validation, choose, value_of
 
 SIZES = np.array([10.0, 30.0])
@@ -93,3 +94,14 @@ def test_renaming_trials_renames_the_choice() -> None:
     rng = np.random.default_rng(2)
     trials = {k: measured(*rng.uniform(size=2)) for k in range(6)}
     assert choose({k + 10: seeds for k, seeds in trials.items()}, "mean").trial == choose(trials, "mean").trial + 10
+
+
+@pytest.mark.parametrize("select", ["weighted_mean", "lowest10", "lowest5"])
+def test_the_error_is_that_of_the_number_which_decides(select: Select) -> None:
+    stream, sizes = np.random.default_rng(0), np.array([20.0] * 30 + [60.0] * 10)
+    loss = np.ones(40)
+    drawn = [Validation(stream.binomial(sizes.astype(int), 0.8) / sizes, loss, sizes) for _ in range(400)]
+    true = float(np.std([one.value(select) for one in drawn]))
+    reported = [choose({0: [one]}, select).error or 0.0 for one in drawn[:20]]
+    assert np.mean(reported) == pytest.approx(true, rel=0.35)  # draws from noisy accuracies spread more
+    assert choose({0: [drawn[0]]}, select) == choose({0: [drawn[0]]}, select)
