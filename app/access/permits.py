@@ -83,7 +83,7 @@ def requested_by(person: Person) -> Iterator[None]:
 
 
 def refusal(action: Action) -> str | None:
-    """Why this person may not do it at all, for the screen; None if they may, at least with what is theirs."""
+    """Why this person may not do it at all, for the screen; None if they may, even if only with their own runs."""
     person = signed_in()
     if person is None:
         return SIGNED_OUT

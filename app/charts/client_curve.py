@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from app.charts.plot.line_labels import End, label_ends
 from app.charts.plot.method_styles import looks
-from app.charts.plot.palette import base_layout, ground
+from app.charts.plot.palette import base_layout, theme
 from app.data.thinning import evenly
 from app.wording import decimals
 
@@ -71,7 +71,7 @@ def figure(df: pd.DataFrame, at: int, samples: float | None = None) -> go.Figure
         ends.append(End(str(name), float(last["round"]), 100 * float(last["accuracy"]), style.color))
     base_layout(fig, height=360)
     low, high = _extent(df)
-    fig.add_vline(at, line={"color": ground().muted, "width": 1, "dash": "dot"})
+    fig.add_vline(at, line={"color": theme().muted, "width": 1, "dash": "dot"})
     fig.update_yaxes(title_text="test accuracy, %", range=[low, high])
     fig.update_xaxes(title_text="round", range=[float(df["round"].min()), float(df["round"].max()) or 1.0])
     label_ends(fig, ends, low, high, lines=16)

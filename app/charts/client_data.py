@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.charts.plot.palette import base_layout, ground, translucent
+from app.charts.plot.palette import base_layout, theme, translucent
 from app.wording import count, names, plural
 
 MAX_CLASSES = 40
@@ -53,7 +53,7 @@ def finding(partition: Mapping[str, Any], client: int) -> str:
 
 def figure(df: pd.DataFrame) -> go.Figure:
     """Bars for the client, a short line across each for all clients together."""
-    shade = ground()
+    shade = theme()
     percents = 100 * df["share"].to_numpy(np.float32)
     fig = go.Figure(
         go.Bar(

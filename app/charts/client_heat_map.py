@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.charts.plot.palette import base_layout, ground
+from app.charts.plot.palette import base_layout, theme
 from app.data.averages import benign
 from app.data.thinning import evenly
 from app.wording import clients as in_words
@@ -81,7 +81,7 @@ def figure(df: pd.DataFrame, at: int, client: int | None = None, malicious: Sequ
     rows = df.drop_duplicates("row").sort_values("row")
     client_of, samples = rows["client"].to_numpy(), rows["samples"].to_numpy()
     rounds = grid.columns.to_numpy()
-    shade, percents = ground(), 100 * grid.to_numpy(np.float32)
+    shade, percents = theme(), 100 * grid.to_numpy(np.float32)
     low, high = color_range(percents)
     least = f"≤ {low:g}" if (percents < low).any() else f"{low:g}"
     fig = go.Figure(
@@ -184,7 +184,7 @@ def hollow_marks(fig: go.Figure, client_of: np.ndarray, malicious: Sequence[int]
         x=np.full(len(rows), ends[1] + step),
         y=rows,
         mode="markers",
-        marker={"symbol": "circle-open", "size": 9, "color": ground().ink, "line": {"width": 1.6}},
+        marker={"symbol": "circle-open", "size": 9, "color": theme().ink, "line": {"width": 1.6}},
         hovertext=[f"client {client_of[row]}: malicious" for row in rows],
         hoverinfo="text",
     )
@@ -192,7 +192,7 @@ def hollow_marks(fig: go.Figure, client_of: np.ndarray, malicious: Sequence[int]
 
 
 def _mark_round(fig: go.Figure, at: int) -> None:
-    shade = ground()
+    shade = theme()
     fig.add_vline(at, line={"color": shade.paper, "width": 4})
     fig.add_vline(at, line={"color": shade.ink, "width": 1.5, "dash": "dash"})
     fig.add_annotation(

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.charts.plot.palette import SANS, base_layout, cluster_colors, ground, group_symbol, is_presenting
+from app.charts.plot.palette import SANS, base_layout, cluster_colors, group_symbol, is_presenting, theme
 from app.wording import number, percent, plural
 
 FRAME_MS = 250
@@ -101,7 +101,7 @@ def _traces(
     df: pd.DataFrame, centers: pd.DataFrame, arrays: Mapping[str, np.ndarray], by: str, at: int, trails: bool
 ) -> list[go.Scatter]:
     """The same traces in every round, some of them empty."""
-    shade, groups = ground(), _groups(df, by)
+    shade, groups = theme(), _groups(df, by)
     traces = [_trail(df, at) if trails else go.Scatter(x=[], y=[], showlegend=False)]
     now = df[df["round"] == at]
     for i, (group, color) in enumerate(zip(groups, cluster_colors(len(groups)), strict=True)):
@@ -176,7 +176,7 @@ def _trail(df: pd.DataFrame, at: int) -> go.Scatter:
         x=broken[0],
         y=broken[1],
         mode="lines",
-        line={"color": ground().muted, "width": 0.8},
+        line={"color": theme().muted, "width": 0.8},
         opacity=0.6,
         hoverinfo="skip",
         showlegend=False,
@@ -202,7 +202,7 @@ def _reach(df: pd.DataFrame, centers: pd.DataFrame, axis: str) -> list[float]:
 
 def _player(rounds: list[int], active: int) -> dict[str, Any]:
     """Play, Pause and a slider. Points jump from round to round without transitions."""
-    shade, size = ground(), 17 if is_presenting() else 13
+    shade, size = theme(), 17 if is_presenting() else 13
     still = {"frame": {"duration": 0, "redraw": False}, "mode": "immediate", "transition": {"duration": 0}}
     play = {"frame": {"duration": FRAME_MS, "redraw": False}, "fromcurrent": True, "transition": {"duration": 0}}
     buttons = [

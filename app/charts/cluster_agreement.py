@@ -6,7 +6,7 @@
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.charts.plot.palette import base_layout, color, ground, style_of
+from app.charts.plot.palette import base_layout, color, style_of, theme
 
 PERFECT = 1 - 1e-9
 
@@ -18,7 +18,7 @@ def data(cells: pd.DataFrame) -> pd.DataFrame:
 
 def figure(df: pd.DataFrame, algorithm: str, at: int) -> go.Figure:
     """A line between chance and perfect agreement, both dotted."""
-    shade, fig = ground(), go.Figure()
+    shade, fig = theme(), go.Figure()
     for y, text in ((1.0, "true contexts"), (0.0, "chance")):
         fig.add_hline(
             y=y,

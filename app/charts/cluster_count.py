@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.charts.plot.palette import base_layout, color, ground, style_of
+from app.charts.plot.palette import base_layout, color, style_of, theme
 from app.wording import number
 
 STEPS_PER_DECADE, DECADES = 4, 2
@@ -39,7 +39,7 @@ def weights_around(mu: float) -> list[float]:
 
 def figure(df: pd.DataFrame, own: int | None = None) -> go.Figure:
     """e(K) solid with a star at its minimum, its terms dotted and dashed; ``own`` is the run's choice."""
-    hue, muted, fig = color(style_of("cgpfl_heur")), ground().muted, go.Figure()
+    hue, muted, fig = color(style_of("cgpfl_heur")), theme().muted, go.Figure()
     for name, title, dash in (("capacity", "capacity", "dot"), ("weighted", "μ × spread", "dash")):
         fig.add_scatter(
             x=df["K"], y=df[name], mode="lines", name=title, line={"color": muted, "dash": dash, "width": 1.4}
@@ -62,7 +62,7 @@ def figure(df: pd.DataFrame, own: int | None = None) -> go.Figure:
             mode="markers",
             name="the run's choice",
             hoverinfo="skip",
-            marker={"symbol": "star-open", "size": 26, "color": ground().ink, "line": {"width": 1.5}},
+            marker={"symbol": "star-open", "size": 26, "color": theme().ink, "line": {"width": 1.5}},
         )
     base_layout(fig, height=360)
     fig.update_xaxes(title_text="number of clusters K", dtick=max(1, len(df) // 10))

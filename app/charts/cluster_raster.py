@@ -15,7 +15,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score
 
 from app.charts.plot.annotations import annotate
-from app.charts.plot.palette import base_layout, cluster_colors, ground, translucent
+from app.charts.plot.palette import base_layout, cluster_colors, theme, translucent
 from app.data.thinning import evenly
 from app.data.true_contexts import are_groups
 from app.wording import plural
@@ -126,7 +126,7 @@ def figure(df: pd.DataFrame, at: int | None = None, chosen: Sequence[int] = ()) 
         ygap=int(len(grid) <= 60),
         text=_starts(grid.to_numpy(), letters),
         texttemplate="%{text}" if len(grid) <= MAX_LETTERS else None,
-        textfont={"size": 9, "color": ground().paper},
+        textfont={"size": 9, "color": theme().paper},
         customdata=_joined(client_of.to_numpy(), letters),
         row=1,
         col=1,
@@ -136,7 +136,7 @@ def figure(df: pd.DataFrame, at: int | None = None, chosen: Sequence[int] = ()) 
     fig.add_bar(
         x=moves.index,
         y=moves["moved"],
-        marker={"color": ground().accent},
+        marker={"color": theme().accent},
         customdata=moves["rounds"],
         row=2,
         col=1,
@@ -155,7 +155,7 @@ def figure(df: pd.DataFrame, at: int | None = None, chosen: Sequence[int] = ()) 
     )
     _name_contexts(fig, df, client_of)
     if at is not None:
-        fig.add_vline(x=at, line={"color": ground().ink, "width": 1.4, "dash": "dot"}, row="all", col=1)
+        fig.add_vline(x=at, line={"color": theme().ink, "width": 1.4, "dash": "dot"}, row="all", col=1)
     if chosen:
         _fade(fig, ~client_of.isin(chosen).to_numpy())
     top = max(1, int(moves["moved"].max()))
@@ -235,7 +235,7 @@ def _fade(fig: go.Figure, is_faded: np.ndarray) -> None:
             "y0": begin - 0.5,
             "y1": end - 0.5,
             "line": {"width": 0},
-            "fillcolor": translucent(ground().paper, VEIL),
+            "fillcolor": translucent(theme().paper, VEIL),
         }
         for begin, end in zip(edges[::2], edges[1::2], strict=True)
     ]

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from app.charts.cluster_raster import letter
 from app.charts.plot.annotations import annotate
-from app.charts.plot.palette import base_layout, cluster_colors, ground, translucent
+from app.charts.plot.palette import base_layout, cluster_colors, theme, translucent
 from app.data.thinning import evenly
 from app.wording import names, plural
 
@@ -36,7 +36,7 @@ def data(cells: pd.DataFrame, rounds: list[int]) -> pd.DataFrame:
 
 def figure(df: pd.DataFrame, chosen: int) -> go.Figure:
     """A column per stop, its clusters from A downwards; ``chosen`` is the round that the page shows."""
-    shade = ground()
+    shade = theme()
     rounds = sorted({*df["round"], *df["next_round"]})
     letters = sorted({*df["before"], *df["after"]}, key=lambda name: (name[1:], name))
     color = dict(zip(letters, cluster_colors(len(letters)), strict=True))

@@ -5,7 +5,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.charts.plot.line_labels import End, label_ends
-from app.charts.plot.palette import base_layout, cluster_colors, ground, group_dash
+from app.charts.plot.palette import base_layout, cluster_colors, group_dash, theme
 from app.wording import plural
 
 MAX_LINES = 12
@@ -35,7 +35,7 @@ def figure(df: pd.DataFrame, at: int) -> go.Figure:
             hovertemplate=f"round %{{x}}: %{{y:.0f}} in {name}<extra></extra>",
         )
         ends.append(End(f"<b>{name}</b> · {last}", None, last, hue))
-    fig.add_vline(x=at, line={"color": ground().muted, "width": 1, "dash": "dot"})
+    fig.add_vline(x=at, line={"color": theme().muted, "width": 1, "dash": "dot"})
     base_layout(fig, height=300)
     top = float(df["clients"].max())
     label_ends(fig, ends[::-1], 0, top, lines=14)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.charts.plot.palette import HUES, base_layout, ground, is_dark
+from app.charts.plot.palette import HUES, base_layout, is_dark, theme
 from app.wording import number, plural
 
 
@@ -60,7 +60,7 @@ def figure(df: pd.DataFrame, eps1: float, eps2: float, at: int) -> go.Figure:
                 "xanchor": "right",
             },
         )
-    fig.add_vline(x=at, line={"color": ground().muted, "width": 1, "dash": "dot"})
+    fig.add_vline(x=at, line={"color": theme().muted, "width": 1, "dash": "dot"})
     base_layout(fig, height=340)
     fig.update_xaxes(title_text="round")
     fig.update_yaxes(title_text="norm of updates", rangemode="tozero")

@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.charts.plot.annotations import annotate
-from app.charts.plot.palette import base_layout, ground, translucent
+from app.charts.plot.palette import base_layout, theme, translucent
 from app.wording import count, plural
 
 MAX_CLASSES, MAX_PRINTED = 40, 16
@@ -53,7 +53,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
     """The darker, the larger the share of the row; numbers are samples, frames correct predictions."""
     true, predicted = (df[column].drop_duplicates().tolist() for column in ("true", "predicted"))
     counts, shares = (df[column].to_numpy().reshape(len(true), len(predicted)) for column in ("samples", "share"))
-    shade = ground()
+    shade = theme()
     fig = go.Figure(
         go.Heatmap(
             z=100 * shares.astype(np.float32),
@@ -97,7 +97,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
 
 
 def _print_numbers(fig: go.Figure, df: pd.DataFrame) -> None:
-    shade = ground()
+    shade = theme()
     annotate(
         fig,
         (

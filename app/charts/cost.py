@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from app.charts.plot.bands import whiskers
 from app.charts.plot.method_styles import looks
-from app.charts.plot.palette import base_layout, ground
+from app.charts.plot.palette import base_layout, theme
 from app.charts.plot.point_labels import Point, name_points
 from app.data.comparison import FEW_SEEDS, pareto_front, per_method, unit_of
 from app.data.costs import AXIS_TITLES, Cost
@@ -44,14 +44,14 @@ def figure(df: pd.DataFrame, cost: Cost) -> go.Figure:
         y=100 * front["mean"],
         mode="lines",
         hoverinfo="skip",
-        line={"shape": "hv", "color": ground().muted, "width": 1, "dash": "dot"},
+        line={"shape": "hv", "color": theme().muted, "width": 1, "dash": "dot"},
     )
     own = [look[method] for method in df["method"]]
     fig.add_scatter(
         x=df["cost"],
         y=100 * df["mean"],
         mode="markers",
-        error_y=whiskers(100 * df["mean_pm"], ground().ink),
+        error_y=whiskers(100 * df["mean_pm"], theme().ink),
         marker={"color": [style.color for style in own], "symbol": [style.symbol for style in own], "size": 12},
         text=df["method"],
         cliponaxis=False,

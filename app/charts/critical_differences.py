@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from app.charts.plot.annotations import annotate
 from app.charts.plot.method_styles import looks
-from app.charts.plot.palette import base_layout, ground
+from app.charts.plot.palette import base_layout, theme
 from app.statistics.critical_difference import ALPHA, critical_difference, groups
 from app.statistics.friedman import Omnibus, block_ranks, friedman
 from app.wording import number, plural
@@ -117,10 +117,10 @@ def figure(ranked: Ranked) -> go.Figure:
     )
     for (first, last), y in zip(ranked.groups, bars, strict=True):
         ends = [rows["rank"][first] - 0.04, rows["rank"][last] + 0.04]
-        fig.add_scatter(x=ends, y=[y, y], mode="lines", line={"color": ground().ink, "width": 4}, hoverinfo="skip")
+        fig.add_scatter(x=ends, y=[y, y], mode="lines", line={"color": theme().ink, "width": 4}, hoverinfo="skip")
     top, width = 0.9, min(ranked.width, n - 1)
     fig.add_scatter(
-        x=[1, 1 + width], y=[top, top], mode="lines", line={"color": ground().ink, "width": 2}, hoverinfo="skip"
+        x=[1, 1 + width], y=[top, top], mode="lines", line={"color": theme().ink, "width": 2}, hoverinfo="skip"
     )
     notes.append({"x": 1 + width / 2, "y": top, "yshift": 10, "text": f"CD = {ranked.width:.2f}", "showarrow": False})
     lowest = below - ROW * (half + 0.6)

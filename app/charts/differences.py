@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from app.charts import paired
 from app.charts.plot.method_styles import looks
-from app.charts.plot.palette import base_layout, ground
+from app.charts.plot.palette import base_layout, theme
 from app.data.thinning import quantile_note, quantiles
 from app.wording import signed_points
 
@@ -53,10 +53,10 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame, chosen: Sequ
             mode="markers",
             hoverinfo="skip",
             cliponaxis=False,
-            marker={"color": ground().ink, "size": 6},
+            marker={"color": theme().ink, "size": 6},
         )
     base_layout(fig, height=350)
-    fig.add_hline(y=0, line={"color": ground().ink, "width": 1})
+    fig.add_hline(y=0, line={"color": theme().ink, "width": 1})
     if len(everyone):
         _notes(fig, everyone, fewest, a, b)
     fig.update_xaxes(title_text="clients, by difference" + quantile_note(whole, "it"), showticklabels=False, ticks="")
@@ -65,7 +65,7 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame, chosen: Sequ
 
 
 def _notes(fig: go.Figure, points: np.ndarray, samples: float, a: str, b: str) -> None:
-    median, muted = float(np.median(points)), ground().muted
+    median, muted = float(np.median(points)), theme().muted
     fig.add_hline(y=median, line={"color": muted, "width": 1, "dash": "dot"})
     label = {"showarrow": False, "font": {"color": muted}, "xref": "paper"}
     text = f"median {paired.median_in_words(median / 100, samples)}"

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from app.charts.plot.annotations import annotate
 from app.charts.plot.bands import whiskers
 from app.charts.plot.method_styles import Look, looks
-from app.charts.plot.palette import base_layout, ground, translucent
+from app.charts.plot.palette import base_layout, theme, translucent
 from app.data.comparison import doubt, per_method, per_run, ranking, unit_of
 from app.wording import capital, decimals, names, percent, percent_pm, plural, points
 
@@ -115,7 +115,7 @@ def figure(
         range=[len(df) - 0.4, -0.7],
         ticks="",
         ticklabelstandoff=BEYOND_PX,
-        gridcolor=translucent(ground().line, 0.6),
+        gridcolor=translucent(theme().line, 0.6),
     )
     if is_dense:
         annotate(
@@ -181,14 +181,14 @@ def _means(df: pd.DataFrame, own: list[Look], texts: list[list[str]], is_dense: 
         text=[_printed(row) for row in df.itertuples()],
         customdata=list(df["method"]),
         cliponaxis=False,
-        error_x=whiskers(100 * df["mean_pm"], ground().ink),
+        error_x=whiskers(100 * df["mean_pm"], theme().ink),
         hoverinfo="text",
         hovertext=[mean for _, mean, _ in texts],
         marker={
             "symbol": [look.symbol for look in own],
             "size": 10 if is_dense else 13,
             "color": [look.color for look in own],
-            "line": {"width": 1, "color": ground().paper},
+            "line": {"width": 1, "color": theme().paper},
         },
     )
 
@@ -205,7 +205,7 @@ def _hairlines(df: pd.DataFrame) -> go.Scatter:
         y=[y for at in own.index for y in (at, at, None)],
         mode="lines",
         hoverinfo="skip",
-        line={"color": ground().ink, "width": 1},
+        line={"color": theme().ink, "width": 1},
     )
 
 
@@ -221,7 +221,7 @@ def _rings(df: pd.DataFrame, name: str) -> go.Scatter:
         hovertext=[
             f"{row.method}: {name} model {percent(row.other, samples=row.other_samples)}" for row in own.itertuples()
         ],
-        marker={"symbol": "circle", "size": 10, "color": ground().paper, "line": {"width": 1.5, "color": ground().ink}},
+        marker={"symbol": "circle", "size": 10, "color": theme().paper, "line": {"width": 1.5, "color": theme().ink}},
     )
 
 
@@ -236,7 +236,7 @@ def _chosen(df: pd.DataFrame, clients: pd.DataFrame, is_dense: bool) -> go.Scatt
         mode="markers+text" if is_numbered else "markers",
         text=[", ".join(map(str, own)) for own in dots["who"]],
         textposition="bottom center",
-        textfont={"size": 10, "color": ground().ink},
+        textfont={"size": 10, "color": theme().ink},
         cliponaxis=False,
         customdata=list(dots["method"]),
         hoverinfo="text",
@@ -245,7 +245,7 @@ def _chosen(df: pd.DataFrame, clients: pd.DataFrame, is_dense: bool) -> go.Scatt
             f"{percent(row.accuracy, samples=row.samples)}"
             for row in dots.itertuples()
         ],
-        marker={"symbol": "circle", "size": 6, "color": ground().ink},
+        marker={"symbol": "circle", "size": 6, "color": theme().ink},
     )
 
 

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from app.charts.plot.curve_labels import Curve, name_curves
 from app.charts.plot.method_styles import Look, looks
-from app.charts.plot.palette import base_layout, ground
+from app.charts.plot.palette import base_layout, theme
 from app.data.comparison import REFERENCES, unit_of
 from app.data.thinning import evenly
 from app.wording import clients as in_words
@@ -71,7 +71,7 @@ def figure(
         if stands_out and chosen:
             fig.add_trace(_marks(name, own[own["client"].isin(chosen)], color))
     base_layout(fig, height=400)
-    fig.add_hline(y=100 * share, line={"color": ground().muted, "width": 1, "dash": "dot"})
+    fig.add_hline(y=100 * share, line={"color": theme().muted, "width": 1, "dash": "dot"})
     tail = f"lowest {100 * share:g} %"
     fig.add_annotation(
         xref="paper",
@@ -81,7 +81,7 @@ def figure(
         showarrow=False,
         xanchor="right",
         yanchor="bottom",
-        font={"color": ground().muted},
+        font={"color": theme().muted},
     )
     accuracy = df.loc[df["method"].isin(names_drawn), "accuracy"]
     ends = 100 * float(accuracy.min()), 100 * float(accuracy.max())
@@ -100,8 +100,8 @@ def _color(style: Look, own: pd.DataFrame, name: str, method: str, baseline: str
     if not method:
         return style.color
     if name == method:
-        return ground().accent if own["algorithm"].isin(REFERENCES).any() else style.color
-    return ground().ink if name == baseline else ground().muted
+        return theme().accent if own["algorithm"].isin(REFERENCES).any() else style.color
+    return theme().ink if name == baseline else theme().muted
 
 
 def _stairs(name: str, own: pd.DataFrame, line: dict[str, object], symbol: str, can_select: bool) -> go.Scatter:
@@ -128,7 +128,7 @@ def _marks(name: str, own: pd.DataFrame, color: str) -> go.Scatter:
         x=100 * own["accuracy"],
         y=100 * own["share"],
         mode="markers",
-        marker={"color": color, "size": 9, "line": {"width": 1.5, "color": ground().paper}},
+        marker={"color": color, "size": 9, "line": {"width": 1.5, "color": theme().paper}},
         customdata=own[["client", "seed", "run"]].to_numpy(),
         hovertext=[f"{name}: {text}" for text in _texts(own)],
         hoverinfo="text",
@@ -146,6 +146,6 @@ def _texts(own: pd.DataFrame) -> list[str]:
 
 def mark(fig: go.Figure, accuracy: float, name: str) -> None:
     """A vertical line at one client's accuracy."""
-    fig.add_vline(100 * accuracy, line={"color": ground().ink, "width": 1.5, "dash": "dash"})
+    fig.add_vline(100 * accuracy, line={"color": theme().ink, "width": 1.5, "dash": "dash"})
     fig.add_annotation(x=100 * accuracy, yref="paper", y=1, text=name, showarrow=False, yanchor="bottom")
     fig.update_layout(margin_t=32)

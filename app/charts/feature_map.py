@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.charts.plot.annotations import annotate
-from app.charts.plot.palette import base_layout, cluster_colors, ground, group_symbol
+from app.charts.plot.palette import base_layout, cluster_colors, group_symbol, theme
 from app.wording import percent
 
 Group = Literal["class", "client"]
@@ -38,7 +38,7 @@ def finding(measures: dict[Group, dict[str, float | None]], neighbors: int) -> s
 
 def figure(df: pd.DataFrame, by: Group = "class", client: int | None = None) -> go.Figure:
     """A trace per color; class names at the median of their samples; the chosen client's samples are ringed."""
-    fig, shade, symbols = go.Figure(), ground(), OTHER[by]
+    fig, shade, symbols = go.Figure(), theme(), OTHER[by]
     groups = sorted(df[by].unique())
     mark = {g: group_symbol(i) for i, g in enumerate(sorted(df[symbols].unique()))}
     for group, color in zip(groups, cluster_colors(len(groups)), strict=True):
@@ -85,8 +85,8 @@ def _name_classes(fig: go.Figure, df: pd.DataFrame) -> None:
                 "y": float(own["y"].median()),
                 "text": f"<b>{html.escape(str(name))}</b>",
                 "showarrow": False,
-                "font": {"size": 13, "color": ground().ink},
-                "bgcolor": ground().paper,
+                "font": {"size": 13, "color": theme().ink},
+                "bgcolor": theme().paper,
                 "opacity": 0.85,
                 "borderpad": 2,
             }

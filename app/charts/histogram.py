@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.charts.plot.method_styles import looks
-from app.charts.plot.palette import base_layout, ground, translucent
+from app.charts.plot.palette import base_layout, theme, translucent
 from app.wording import percent, plural
 
 BINS = 20  # of 5 points each, from 0 to 100 %, whatever is shown
@@ -77,7 +77,7 @@ def figure(df: pd.DataFrame, drawn: Sequence[str] | None = None, clients: pd.Dat
             x=100 * marked["accuracy"],
             y=[-methods.index(method) for method in marked["method"]],
             mode="markers",
-            marker={"color": ground().ink, "size": 6},
+            marker={"color": theme().ink, "size": 6},
             hovertext=[
                 f"{row.method}: client {row.client}, {percent(row.accuracy, samples=row.samples)}"
                 for row in marked.itertuples()
@@ -92,7 +92,7 @@ def figure(df: pd.DataFrame, drawn: Sequence[str] | None = None, clients: pd.Dat
         ticktext=methods,
         range=[-len(methods) + 0.9, 1.05],
         ticks="",
-        gridcolor=ground().line,
+        gridcolor=theme().line,
     )
     return fig.update_layout(showlegend=False, barmode="overlay", bargap=0)
 

@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from app.charts.plot.palette import base_layout, color, ground, style_of
+from app.charts.plot.palette import base_layout, color, style_of, theme
 from app.wording import number, seconds
 
 PANELS = {"inertia": "spread within", "kmeans_iterations": "iterations", "kmeans_seconds": "milliseconds"}
@@ -38,7 +38,7 @@ def figure(df: pd.DataFrame, algorithm: str, at: int) -> go.Figure:
             line={"color": color(style_of(algorithm)), "width": 1.8, "shape": "hv" if "iter" in name else "linear"},
             hovertemplate=f"round %{{x}}: %{{y:.4g}} {title}<extra></extra>",
         )
-        fig.add_vline(x=at, line={"color": ground().muted, "width": 1, "dash": "dot"}, row=row, col=1)
+        fig.add_vline(x=at, line={"color": theme().muted, "width": 1, "dash": "dot"}, row=row, col=1)
     base_layout(fig, height=360)
     for row, title in enumerate(PANELS.values(), start=1):
         fig.update_yaxes(title_text=title, rangemode="tozero", nticks=4, row=row, col=1)

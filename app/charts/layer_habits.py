@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.charts.plot.line_labels import End, label_ends
-from app.charts.plot.palette import base_layout, cluster_colors, ground, group_dash
+from app.charts.plot.palette import base_layout, cluster_colors, group_dash, theme
 from app.wording import percent
 
 MAX_LAYERS = 10
@@ -64,7 +64,7 @@ def figure(df: pd.DataFrame, at: int) -> go.Figure:
             hovertemplate=f"{own['name'].iloc[0]}, round %{{x}}: %{{y:.3f}}<extra></extra>",
         )
         ends.append(End(own["name"].iloc[0], None, float(own["score"].iloc[-1]), hue))
-    fig.add_vline(x=at, line={"color": ground().muted, "width": 1, "dash": "dot"})
+    fig.add_vline(x=at, line={"color": theme().muted, "width": 1, "dash": "dot"})
     base_layout(fig, height=340)
     label_ends(fig, ends, 0.0, 1.0, lines=16)
     fig.update_xaxes(title_text="round")
@@ -79,7 +79,7 @@ def bars(often: pd.DataFrame) -> go.Figure:
         y=often["name"],
         x=100 * often["share"],
         orientation="h",
-        marker={"color": ground().accent},
+        marker={"color": theme().accent},
         text=[percent(s, 1) for s in often["share"]],
         textposition="outside",
         cliponaxis=False,

@@ -8,7 +8,7 @@ omega~_i is what client i sends; clusters are found among these.
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.charts.plot.palette import base_layout, color, ground, style_of
+from app.charts.plot.palette import base_layout, color, style_of, theme
 from app.wording import number
 
 
@@ -28,7 +28,7 @@ def figure(df: pd.DataFrame, algorithm: str, at: int) -> go.Figure:
         line={"color": color(style_of(algorithm)), "width": 2.2},
         hovertemplate="round %{x}: %{y:.4g}<extra></extra>",
     )
-    fig.add_vline(x=at, line={"color": ground().muted, "width": 1, "dash": "dot"})
+    fig.add_vline(x=at, line={"color": theme().muted, "width": 1, "dash": "dot"})
     base_layout(fig, height=300)
     fig.update_xaxes(title_text="round")
     fig.update_yaxes(title_text="mean distance between clients' models", rangemode="tozero")

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.charts.plot.palette import base_layout, ground, translucent
+from app.charts.plot.palette import base_layout, theme, translucent
 from app.charts.surface import ON_COLOR, color_axis, contours, known
 from app.wording import number
 
@@ -62,7 +62,7 @@ def figure(df: pd.DataFrame, marks: pd.DataFrame, every: np.ndarray) -> go.Figur
             hovertemplate=f"{title}: loss {mark.loss:.4g}<extra></extra>",
         )
     base_layout(fig, height=430)
-    fig.update_layout(coloraxis=color_axis(every), showlegend=False, plot_bgcolor=translucent(ground().muted, 0.35))
+    fig.update_layout(coloraxis=color_axis(every), showlegend=False, plot_bgcolor=translucent(theme().muted, 0.35))
     fig.update_xaxes(title_text="parameter distance", range=[x[0], x[-1]], constrain="domain")
     fig.update_yaxes(range=[y[0], y[-1]], scaleanchor="x", constrain="domain", showgrid=False)
     return fig

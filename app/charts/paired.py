@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.charts.plot.method_styles import looks
-from app.charts.plot.palette import base_layout, ground
+from app.charts.plot.palette import base_layout, theme
 from app.data.thinning import quantile_note, quantiles
 from app.statistics.intervals import ROUNDING
 from app.statistics.signed_rank import EXACT_UP_TO, effect, signed_rank_p
@@ -36,7 +36,7 @@ class Verdict:
     effect: float  # rank-biserial correlation, from -1 to 1
     samples: float = np.nan
     are_benign: bool = False  # malicious clients are left out
-    draws: int = 1  # of the data: a client of another one is another client
+    draws: int = 1  # splits, or seeds, of the data: client 3 of one is not client 3 of another
     are_alike: bool = True  # each has as many clients
     unit: str = "seed"  # or "split": what the data were drawn by
 
@@ -175,12 +175,12 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame, chosen: Sequ
     pad = max(1.0, 0.05 * (high - low))
     ends = [low - pad, min(high + pad, 101)]
     fig.add_scatter(
-        x=ends, y=ends, mode="lines", line={"color": ground().muted, "width": 1, "dash": "dot"}, hoverinfo="skip"
+        x=ends, y=ends, mode="lines", line={"color": theme().muted, "width": 1, "dash": "dot"}, hoverinfo="skip"
     )
     marks = (
         (1, look[a].color, "triangle-up"),
         (-1, look[b].color, "triangle-down"),
-        (0, ground().muted, "circle-open"),
+        (0, theme().muted, "circle-open"),
     )
     for sign, color, symbol in marks:
         points = _stacked(df[np.sign(df["difference"]) == sign])
@@ -195,7 +195,7 @@ def figure(df: pd.DataFrame, a: str, b: str, methods: pd.DataFrame, chosen: Sequ
             marker={"color": color, "symbol": symbol, "size": 6 + 2 * np.sqrt(points["count"])},
             cliponaxis=False,
             marker_opacity=np.where(is_lit, 1, FADED),
-            marker_line={"width": 1.2, "color": [ground().ink if chosen and lit else color for lit in is_lit]},
+            marker_line={"width": 1.2, "color": [theme().ink if chosen and lit else color for lit in is_lit]},
             hovertext=[_hover(row, a, b) for row in points.itertuples()],
             hoverinfo="text",
         )

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from app.charts.plot.bands import whiskers
 from app.charts.plot.method_styles import looks
-from app.charts.plot.palette import base_layout, ground, translucent
+from app.charts.plot.palette import base_layout, theme, translucent
 from app.wording import percent, percent_pm, plural, signed_points
 from engine.config.paper_tables import Cell
 from engine.core.vocabulary import summary_at
@@ -121,7 +121,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
                 hoverinfo="text",
                 cliponaxis=False,
                 hovertext=f"{row.method}, paper: {percent(row.paper)}",
-                marker={"symbol": "circle-open", "size": 14, "color": ground().ink, "line": {"width": 2}},
+                marker={"symbol": "circle-open", "size": 14, "color": theme().ink, "line": {"width": 2}},
             )
     base_layout(fig, height=110 + ROW * max(len(df), 2))
     measure = MEASURES[df["measure"].iloc[0]] if len(df) else ""
@@ -131,7 +131,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
         ticktext=names,
         range=[len(df) - 0.4, -0.6],
         ticks="",
-        gridcolor=translucent(ground().line, 0.6),
+        gridcolor=translucent(theme().line, 0.6),
     )
     return fig.update_layout(showlegend=False)
 

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from plotly.colors import sample_colorscale
 
 from app.charts.plot.annotations import annotate
-from app.charts.plot.palette import base_layout, ground, is_dark
+from app.charts.plot.palette import base_layout, is_dark, theme
 from app.charts.tuning_axes import Axis, settings_in_words, value_in_words
 from app.wording import percent, plural
 
@@ -73,8 +73,8 @@ def figure(df: pd.DataFrame, axes: Sequence[Axis]) -> go.Figure:
     for group in sorted(lines):
         _line(fig, lines[group], at, last, low, high, color=_color(group), width=1.6)
     for column, dash, width, color in (
-        ("is_default", "dash", 2.6, ground().muted),
-        ("is_chosen", "solid", 3.6, ground().accent),
+        ("is_default", "dash", 2.6, theme().muted),
+        ("is_chosen", "solid", 3.6, theme().accent),
     ):
         own = df[df[column]]
         if len(own):
@@ -90,7 +90,7 @@ def figure(df: pd.DataFrame, axes: Sequence[Axis]) -> go.Figure:
                 "text": text,
                 "showarrow": False,
                 "yanchor": "top" if side == "bottom" else "bottom",
-                "font": {"size": 11, "color": ground().muted},
+                "font": {"size": 11, "color": theme().muted},
             }
             for i, words in enumerate([*(axis.ends for axis in drawn), (percent(low, 1), percent(high, 1))])
             for (side, y, which) in ends
@@ -98,7 +98,7 @@ def figure(df: pd.DataFrame, axes: Sequence[Axis]) -> go.Figure:
         ),
     )
     for i in range(last + 1):
-        fig.add_vline(x=i, line={"color": ground().line, "width": 1})
+        fig.add_vline(x=i, line={"color": theme().line, "width": 1})
     titles = [*(axis.symbol for axis in drawn), ACCURACY]
     fig.update_xaxes(tickvals=list(range(last + 1)), ticktext=titles, range=[-0.2, last + 0.2], showline=False)
     return fig.update_yaxes(visible=False, range=[-0.12, 1.12]).update_layout(showlegend=False)
@@ -154,5 +154,5 @@ def _bin(value: float, low: float, high: float) -> int:
 
 def _color(group: int) -> str:
     """Pale for low accuracies, readable on both grounds."""
-    ends = [ground().line, "#4BA3DC" if is_dark() else "#0072B2"]
+    ends = [theme().line, "#4BA3DC" if is_dark() else "#0072B2"]
     return str(sample_colorscale(ends, [0.25 + 0.75 * group / (COLORS - 1)])[0])

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.charts.plot.palette import base_layout, ground
+from app.charts.plot.palette import base_layout, theme
 from app.wording import count, plural, seconds, size_bytes
 from engine.core.vocabulary import COSTS, megabytes
 
@@ -55,7 +55,7 @@ def figure(df: pd.DataFrame, name: str) -> go.Figure:
             y=df[name].to_numpy(np.float32),
             mode="lines",
             name=title,
-            line={"color": ground().accent, "width": 1.6},
+            line={"color": theme().accent, "width": 1.6},
             hovertemplate=f"round %{{x:.0f}}: %{{y:.4g}} {title}<extra></extra>",
         )
     )

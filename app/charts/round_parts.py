@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from app.charts.plot.palette import HUES, base_layout, ground, is_dark
+from app.charts.plot.palette import HUES, base_layout, is_dark, theme
 from app.wording import percent, seconds
 
 LOOKS = (("blue", ""), ("amber", "/"), ("green", "x"), ("purple", "."), ("vermilion", "\\"), ("olive", "+"))
@@ -46,7 +46,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
                 "line_width": 0,
                 "pattern_shape": pattern,
                 "pattern_fillmode": "overlay",
-                "pattern_fgcolor": ground().paper,
+                "pattern_fgcolor": theme().paper,
             },
             hovertemplate=f"{part}, round %{{x}}: %{{y:.3g}} s<extra></extra>",
         )

@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from app.charts.plot import log_axis
 from app.charts.plot.method_styles import Look
-from app.charts.plot.palette import base_layout, ground
+from app.charts.plot.palette import base_layout, theme
 from app.charts.tuning_axes import Axis, value_in_words
 from app.statistics.signed_rank import mean_ranks
 from app.wording import percent, plural, points
@@ -85,7 +85,7 @@ def figure(df: pd.DataFrame, axis: Axis, look: Look) -> go.Figure:
     )
     base_layout(fig, height=340)
     if len(known):
-        line = {"color": ground().muted, "width": 1, "dash": "dot"}
+        line = {"color": theme().muted, "width": 1, "dash": "dot"}
         fig.add_hline(y=100 * (known["value"].max() - NEAR), line=line)
     fig.update_xaxes(title_text=axis.symbol)
     if axis.is_log and len(known) and not axis.choices:

@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from scipy.stats import spearmanr
 
-from app.charts.plot.palette import base_layout, ground
+from app.charts.plot.palette import base_layout, theme
 from app.data.thinning import quantile_note, quantiles
 from app.wording import clients, number, percent
 
@@ -55,7 +55,7 @@ def finding(df: pd.DataFrame) -> str:
 
 def figure(df: pd.DataFrame, client: int | None = None) -> go.Figure:
     """The chosen client is ringed and named. Of more than 2,000 clients the points are quantiles."""
-    fig, shade, everyone = go.Figure(), ground(), df
+    fig, shade, everyone = go.Figure(), theme(), df
     is_log = bool(len(df)) and bool((df["eigenvalue"] > 0).all())
     df = df.iloc[quantiles(len(everyone))]
     fig.add_scatter(

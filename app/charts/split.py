@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from app.charts.plot.palette import base_layout, cluster_colors, ground, translucent
+from app.charts.plot.palette import base_layout, cluster_colors, theme, translucent
 from app.data.thinning import MAX_MARKS, quantile_note, quantiles
 from app.data.true_contexts import are_groups
 from app.wording import plural
@@ -90,7 +90,7 @@ def sentence(df: pd.DataFrame) -> str:
 
 
 def _sizes(fig: go.Figure, df: pd.DataFrame) -> None:
-    accent = ground().accent
+    accent = theme().accent
     for part, opacity, pattern in (("train", 1.0, ""), ("val", 0.6, "/"), ("test", 0.3, "")):
         if df[part].any():
             bar = go.Bar(
@@ -122,7 +122,7 @@ def _bubbles(fig: go.Figure, df: pd.DataFrame, counts: np.ndarray) -> None:
                 "sizemode": "area",
                 "sizeref": 2 * largest / min(DIAMETER, NARROW / len(df)) ** 2,
                 "sizemin": 1.5,
-                "color": [color.get(c, ground().accent) for c in context],
+                "color": [color.get(c, theme().accent) for c in context],
                 "line_width": 0,
                 "opacity": 0.9,
             },
@@ -135,7 +135,7 @@ def _bubbles(fig: go.Figure, df: pd.DataFrame, counts: np.ndarray) -> None:
 
 
 def _heat_map(fig: go.Figure, df: pd.DataFrame, counts: np.ndarray) -> None:
-    shade = ground()
+    shade = theme()
     bar = {"title": {"text": "samples", "font_size": 12}, "thickness": 8, "len": 0.6, "y": 0.3, "outlinewidth": 0}
     fig.add_trace(
         go.Heatmap(

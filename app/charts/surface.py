@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from app.charts.plot.palette import base_layout, ground, is_presenting, translucent
+from app.charts.plot.palette import base_layout, is_presenting, theme, translucent
 from app.wording import names, number
 
 LEVELS = 16
@@ -57,7 +57,7 @@ def figure(df: pd.DataFrame, every: np.ndarray, with_scale: bool = True, height:
     x, y, z = _grid(df)
     fig = base_layout(go.Figure([contours(x, y, z, every), _center(z)]), height=height)
     fig.update_layout(coloraxis={**color_axis(every), "showscale": with_scale}, showlegend=False)
-    fig.update_layout(margin_r=SCALE_WIDTH, plot_bgcolor=translucent(ground().muted, 0.35))
+    fig.update_layout(margin_r=SCALE_WIDTH, plot_bgcolor=translucent(theme().muted, 0.35))
     fig.update_xaxes(title_text="along u", constrain="domain")
     fig.update_yaxes(title_text="along v", scaleanchor="x", constrain="domain", showgrid=False)
     return fig
@@ -84,7 +84,7 @@ def hills(df: pd.DataFrame) -> go.Figure:
     for column, name in enumerate(surfaces, 1):
         fig.add_trace(hill(*_grid(df[df["surface"] == name])), row=1, col=column)
     base_layout(fig, height=520)
-    fig.update_annotations(font={"size": 14 * (1.3 if is_presenting() else 1.0), "color": ground().ink})
+    fig.update_annotations(font={"size": 14 * (1.3 if is_presenting() else 1.0), "color": theme().ink})
     fig.update_layout(coloraxis=color_axis(every), margin_t=52, showlegend=False)
     return fig.update_scenes(**scene(every))
 
@@ -137,7 +137,7 @@ def color_axis(loss: np.ndarray) -> dict[str, object]:
             "outlinewidth": 0,
             "tickvals": np.log10(ticks),
             "ticktext": [f"{t:g}" for t in ticks],
-            "tickfont_color": ground().muted,
+            "tickfont_color": theme().muted,
         },
     }
 
@@ -145,7 +145,7 @@ def color_axis(loss: np.ndarray) -> dict[str, object]:
 def scene(loss: np.ndarray) -> dict[str, object]:
     """The axes of a 3D surface, the same for all."""
     low, high, ticks = _range(loss)
-    shade = ground()
+    shade = theme()
     axis = {"color": shade.muted, "gridcolor": shade.line, "backgroundcolor": "rgba(0,0,0,0)", "showbackground": False}
     return {
         "xaxis": {**axis, "title": "u"},

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from app.charts.cost import named_methods
 from app.charts.plot.method_styles import looks
-from app.charts.plot.palette import base_layout, ground
+from app.charts.plot.palette import base_layout, theme
 from app.charts.plot.point_labels import Point, name_points
 from app.data.comparison import pareto_front, per_method
 from app.wording import names, percent_pm
@@ -58,7 +58,7 @@ def figure(df: pd.DataFrame, cost_title: str) -> go.Figure:
         y=100 * front["everywhere"],
         mode="lines",
         hoverinfo="skip",
-        line={"shape": "vh", "color": ground().muted, "width": 1, "dash": "dot"},
+        line={"shape": "vh", "color": theme().muted, "width": 1, "dash": "dot"},
     )
     for _, own in df.groupby("algorithm", sort=False):
         fig.add_scatter(
@@ -74,7 +74,7 @@ def figure(df: pd.DataFrame, cost_title: str) -> go.Figure:
                 "symbol": look[own["method"].iloc[0]].symbol,
                 "opacity": 0.9,
                 "color": [look[m].color for m in own["method"]],
-                "line": {"width": 1, "color": ground().paper},
+                "line": {"width": 1, "color": theme().paper},
             },
             hovertemplate=f"%{{text}}<br>%{{customdata[1]}}<br>%{{customdata[0]:,.4g}} {cost_title}<extra></extra>",
         )

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from app.charts.cluster_raster import letter
 from app.charts.plot.annotations import annotate
-from app.charts.plot.palette import base_layout, contrast, ground, rgb, translucent
+from app.charts.plot.palette import base_layout, contrast, rgb, theme, translucent
 from app.wording import percent, plural
 
 ROOM = 7  # clusters whose cells are high enough for two lines
@@ -37,7 +37,7 @@ def data(cells: pd.DataFrame, before: int, after: int) -> pd.DataFrame:
 
 def figure(df: pd.DataFrame, before: int, after: int) -> go.Figure:
     """Shares as shades and numbers; columns are the clusters now, rows where their members were."""
-    shade = ground()
+    shade = theme()
     share, count = (df.pivot(index="before", columns="after", values=v) for v in ("share", "clients"))
     order = df["before"].unique(), df["after"].unique()
     share, count = (table.loc[order[0], order[1]] for table in (share, count))
@@ -77,7 +77,7 @@ def figure(df: pd.DataFrame, before: int, after: int) -> go.Figure:
 
 def _readable(share: float) -> str:
     """Paper or ink, whichever has more contrast with the shade of ``share``."""
-    shade = ground()
+    shade = theme()
     mixed = [round(low + share * (high - low)) for low, high in zip(rgb(shade.paper), rgb(shade.accent), strict=True)]
     cell = "#{:02X}{:02X}{:02X}".format(*mixed)
     return max(shade.paper, shade.ink, key=lambda text: contrast(text, cell))

@@ -7,7 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.charts.plot.method_styles import Look, looks
-from app.charts.plot.palette import base_layout, ground, translucent
+from app.charts.plot.palette import base_layout, theme, translucent
 from app.charts.plot.segments import joined
 from app.statistics.intervals import t_interval
 from app.wording import clients as in_words
@@ -91,7 +91,7 @@ def figure(df: pd.DataFrame, share: float, reference: tuple[float, float] | None
     own = [look[method] for method in df["method"]]
     if reference is not None:
         fig.add_vrect(
-            x0=100 * reference[0], x1=100 * reference[1], fillcolor=translucent(ground().muted, 0.16), line_width=0
+            x0=100 * reference[0], x1=100 * reference[1], fillcolor=translucent(theme().muted, 0.16), line_width=0
         )
     _pair(fig, df, own, ("default", "tuned"), 0.0, 12, "mean")
     _pair(fig, df, own, ("default_lowest", "tuned_lowest"), TAIL_BELOW, 8, tail)
@@ -101,7 +101,7 @@ def figure(df: pd.DataFrame, share: float, reference: tuple[float, float] | None
             y=joined(df.index + TAIL_BELOW - TICK, df.index + TAIL_BELOW + TICK),
             mode="lines",
             cliponaxis=False,
-            line={"color": ground().ink, "width": 1.8},
+            line={"color": theme().ink, "width": 1.8},
             hoverinfo="text",
             hovertext=[text for row in df.itertuples() for text in [_floor(row, tail)] * 3],
         )
@@ -115,7 +115,7 @@ def figure(df: pd.DataFrame, share: float, reference: tuple[float, float] | None
         ticktext=list(df["method"]),
         range=[len(df) - 0.3, -0.6],
         ticks="",
-        gridcolor=translucent(ground().line, 0.6),
+        gridcolor=translucent(theme().line, 0.6),
     )
     return fig.update_layout(showlegend=False)
 
@@ -131,7 +131,7 @@ def _pair(
         y=joined(at, at),
         mode="lines",
         hoverinfo="skip",
-        line={"color": ground().muted, "width": 1.2},
+        line={"color": theme().muted, "width": 1.2},
     )
     for column, word in ((before, "defaults"), (after, "tuned")):
         is_tuned = column == after

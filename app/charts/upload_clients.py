@@ -10,7 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.charts.client_heat_map import MAX_CLIENTS, MAX_NAMED, MAX_ROUNDS, ends_of, hollow_marks, whole_rounds
-from app.charts.plot.palette import base_layout, ground
+from app.charts.plot.palette import base_layout, theme
 from app.data.averages import benign, mean_of_known
 from app.data.thinning import evenly
 from app.wording import number, plural
@@ -69,7 +69,7 @@ def figure(df: pd.DataFrame, at: int, title: str, malicious: Sequence[int] = (),
     """The heat map with a line at round ``at``; cells without a value show the background."""
     grid = df.pivot(index="row", columns="round", values="value")
     client_of = df.drop_duplicates("row").sort_values("row")["client"].to_numpy()
-    rounds, shade = grid.columns.to_numpy(), ground()
+    rounds, shade = grid.columns.to_numpy(), theme()
     fig = go.Figure(
         go.Heatmap(
             z=grid.to_numpy(np.float32),

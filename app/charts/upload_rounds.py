@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from app.charts.plot.palette import base_layout, cluster_colors, ground, group_dash
+from app.charts.plot.palette import base_layout, cluster_colors, group_dash, theme
 from app.wording import number, plural
 
 PANEL_PX, GAP_PX, ENDS_PX = 96, 34, 60
@@ -17,7 +17,10 @@ DASHES = {"solid": "solid", "dash": "dashed", "dot": "dotted"}
 
 @dataclass(frozen=True)
 class Panel:
-    """``lines`` are recorded names and their words; each is drawn ``times`` its value."""
+    """``lines`` are names of recorded scalars, or of means over recorded clients, and their words.
+
+    Each is drawn ``times`` its value.
+    """
 
     title: str
     lines: Mapping[str, str]
@@ -50,20 +53,7 @@ PANELS = (
     Panel("clipped, %", {"privacy.clipped": "clipped updates"}, 100.0),
     Panel("norm", {"privacy.noise_norm": "noise", "privacy.signal_norm": "signal"}),
 )
-SCALARS = (
-    "late",
-    "dropped",
-    "wasted_gradients",
-    "wasted_bytes",
-    "simulated_s",
-    "aggregator.fell_back",
-    "compression.error",
-    "privacy.epsilon",
-    "privacy.clip",
-    "privacy.clipped",
-    "privacy.noise_norm",
-    "privacy.signal_norm",
-)
+RECORDED = tuple(name for panel in PANELS for name in panel.lines)
 
 
 def data(values: pd.DataFrame) -> pd.DataFrame:
@@ -96,12 +86,12 @@ def figure(df: pd.DataFrame, at: int) -> go.Figure:
                 y=mine["value"].astype("float32"),
                 mode="lines" if len(mine) > 1 else "markers",
                 name=line,
-                line={"color": hue if len(lines) > 1 else ground().accent, "width": 1.8, "dash": group_dash(i)},
+                line={"color": hue if len(lines) > 1 else theme().accent, "width": 1.8, "dash": group_dash(i)},
                 hovertemplate=f"{line}, round %{{x}}: %{{y:.4g}}<extra></extra>",
                 row=row,
                 col=1,
             )
-        fig.add_vline(x=at, line={"color": ground().muted, "width": 1, "dash": "dot"}, row=row, col=1)
+        fig.add_vline(x=at, line={"color": theme().muted, "width": 1, "dash": "dot"}, row=row, col=1)
     base_layout(fig, height=ENDS_PX + len(panels) * (PANEL_PX + GAP_PX))
     for row, panel in enumerate(panels, start=1):
         axis = {"rangemode": "normal" if panel == "cosine" else "tozero", "nticks": 4}
@@ -147,7 +137,7 @@ def _name_lines(fig: go.Figure, own: pd.DataFrame, row: int) -> None:
         xanchor="left",
         yanchor="bottom",
         yshift=2,
-        font={"size": 12, "color": ground().muted},
+        font={"size": 12, "color": theme().muted},
     )
 
 

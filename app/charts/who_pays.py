@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 
 from app.charts import differences, paired
 from app.charts.paired import FADED, SIGNIFICANT
-from app.charts.plot.palette import base_layout, ground
+from app.charts.plot.palette import base_layout, theme
 from app.charts.plot.segments import joined
 from app.data.thinning import quantile_note, quantiles
 from app.statistics.hurt import HurtAndHelped, hurt_and_helped
@@ -111,14 +111,14 @@ def figure(df: pd.DataFrame, touched: Touched | None, color: str, chosen: Sequen
         mode="lines",
         hoverinfo="skip",
         showlegend=False,
-        line={"color": ground().line, "width": 1.2},
+        line={"color": theme().line, "width": 1.2},
     )
     for is_malicious in (False, True):
         own = df[df["is_malicious"] == is_malicious]
         if len(own):
             fig.add_trace(_marks(own, touched, color, chosen))
     base_layout(fig, height=430)
-    fig.add_hline(y=0, line={"color": ground().ink, "width": 1})
+    fig.add_hline(y=0, line={"color": theme().ink, "width": 1})
     if len(everyone):
         _notes(fig, everyone)
     title = "clients, by difference" + quantile_note(whole, "it")
@@ -145,11 +145,11 @@ def _marks(own: pd.DataFrame, touched: Touched | None, color: str, chosen: Seque
 
 
 def _hollow() -> dict[str, Any]:
-    return {"symbol": "circle-open", "size": 10, "color": ground().ink, "line": {"width": 1.6}}
+    return {"symbol": "circle-open", "size": 10, "color": theme().ink, "line": {"width": 1.6}}
 
 
 def _filled(own: pd.DataFrame, touched: Touched | None, color: str) -> dict[str, Any]:
-    look = {"symbol": "circle", "size": 10, "line": {"width": 1, "color": ground().muted}}
+    look = {"symbol": "circle", "size": 10, "line": {"width": 1, "color": theme().muted}}
     if touched is None or touched.is_flag or own["touched"].isna().all():
         return look | {"color": color}
     bar = {"title": {"text": touched.title, "side": "right"}, "thickness": 10, "outlinewidth": 0, "nticks": 5}
@@ -173,7 +173,7 @@ def _hover(row: Any, touched: Touched | None) -> str:
 def _notes(fig: go.Figure, df: pd.DataFrame) -> None:
     """How many are above and below zero."""
     found, points = counted(df), 100 * df["difference"].to_numpy(float)
-    label = {"showarrow": False, "font": {"color": ground().muted}, "xref": "paper"}
+    label = {"showarrow": False, "font": {"color": theme().muted}, "xref": "paper"}
     if found.helped:
         fig.add_annotation(x=0, y=points.max(), text=f"▲ {found.helped} helped", xanchor="left", yshift=14, **label)
     if found.hurt:

@@ -28,7 +28,7 @@ def title(runs: pd.DataFrame, column: str = "mean", samples: str = "samples") ->
     If others may be as good: ``A is highest at 94 %; B (93 %) may be as good; A is clearly ahead of C (85 %)``.
     ``runs`` as ``per_run`` gives them, of two methods or more.
     """
-    part = Part(runs, column, samples)
+    part = RankingInWords(runs, column, samples)
     found, few = part.found, part.found.seeds < MIN_BLOCKS
     first, tied = found.first, found.methods[:1] if few else found.tied
     rivals = _rivals(runs, found.methods, tied)
@@ -80,7 +80,7 @@ def headline(runs: pd.DataFrame, share: float, clients: pd.DataFrame, are_benign
     if runs["method"].nunique() < 2:
         only = f"Only {runs.iloc[0]['method']}" if len(runs) else "No method"
         return f"{only} has results here; add a second method to compare."
-    mean, tail = Part(runs, "mean", "samples"), Part(runs, "lowest", "tail_samples")
+    mean, tail = RankingInWords(runs, "mean", "samples"), RankingInWords(runs, "lowest", "tail_samples")
     worst = f"lowest {100 * share:g} %"
     if mean.found.seeds < MIN_BLOCKS:
         return _too_few(mean, tail, worst, clients, are_benign)
@@ -116,7 +116,7 @@ def title_by_value(runs: pd.DataFrame) -> str:
     return f"Mean accuracy from {percent(of_value[low], 0)} ({low}) to {percent(of_value[high], 0)} ({high})"
 
 
-class Part:
+class RankingInWords:
     """The ranking by one number, in words, with as many decimals as the test samples support."""
 
     def __init__(self, runs: pd.DataFrame, column: str, samples: str) -> None:
@@ -181,7 +181,7 @@ class Part:
         return f"{what} the best may be any of {tied} (within {apart}"
 
 
-def _too_few(mean: Part, tail: Part, worst: str, clients: pd.DataFrame, are_benign: bool) -> str:
+def _too_few(mean: RankingInWords, tail: RankingInWords, worst: str, clients: pd.DataFrame, are_benign: bool) -> str:
     """The result of one or two seeds, with the note that these are too few for a conclusion."""
     found, gap = mean.found, mean.found.lead
     won, contested = mean.won()

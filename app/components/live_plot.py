@@ -61,7 +61,7 @@ def live_plot(
             "swatches": swatches,
             "links": dict(links),
             "presenting": palette.is_presenting(),
-            "paper": palette.translucent(palette.ground().paper, 0.8),
+            "paper": palette.translucent(palette.theme().paper, 0.8),
         },
         on_action_change=on_action,
         on_changed_change=lambda: None,

@@ -109,8 +109,8 @@ def _to_come(figure: Mapping[str, Any], moves: Moves) -> dict[str, Any]:
         "x": 0.5,
         "y": 0.5,
         "showarrow": False,
-        "font": {"color": palette.ground().muted},
-        "bgcolor": palette.ground().paper,  # or a line through the middle strikes it out
+        "font": {"color": palette.theme().muted},
+        "bgcolor": palette.theme().paper,  # or a line through the middle strikes it out
     }
     layout = {**figure["layout"], "annotations": [*figure["layout"]["annotations"], note]}
     return {**figure, "layout": layout}

@@ -52,7 +52,7 @@ def look() -> None:
     """
     terms.forget()
     paper_figure.forget()
-    colors = "".join(f"--{name}: {value};" for name, value in vars(palette.ground()).items())
+    colors = "".join(f"--{name}: {value};" for name, value in vars(palette.theme()).items())
     st.html(f"<style>:root {{ {colors} }}</style>")
     st.html(ASSETS / "look.css")
 

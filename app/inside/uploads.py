@@ -8,7 +8,7 @@ import streamlit as st
 
 from app.charts import upload_clients, upload_rounds
 from app.charts.plot import figure_cache
-from app.charts.upload_rounds import SCALARS
+from app.charts.upload_rounds import RECORDED
 from app.components import page
 from app.data import queries
 from app.data.averages import mean_of_known
@@ -95,8 +95,8 @@ def recorded(view: RunView) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def scalars(view: RunView) -> pd.DataFrame:
-    """[round, name, value] of the scalars of SCALARS that the run has."""
-    found = queries.scalar_series([view.run], list(add_prefix(DIAGNOSTICS, dict.fromkeys(SCALARS))))
+    """[round, name, value] of the scalars in RECORDED that the run has."""
+    found = queries.scalar_series([view.run], list(add_prefix(DIAGNOSTICS, dict.fromkeys(RECORDED))))
     return found.assign(name=found["name"].str.removeprefix(f"{DIAGNOSTICS}."))[["round", "name", "value"]]
 
 

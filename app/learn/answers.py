@@ -70,7 +70,7 @@ def figure(df: pd.DataFrame) -> go.Figure:
         x=[at for at, _ in columns],
         y=[height for _, height in columns],
         mode="markers",
-        marker={"size": scale * min(MAX_DOT, COLUMN / highest), "color": palette.ground().accent},
+        marker={"size": scale * min(MAX_DOT, COLUMN / highest), "color": palette.theme().accent},
         customdata=[[df["answer"][at], df["readers"][at]] for at, _ in columns],
         hovertemplate="%{customdata[0]}: %{customdata[1]}<extra></extra>",
     )

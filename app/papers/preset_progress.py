@@ -32,7 +32,7 @@ class Standing:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all runs have ended as they would again: done, at least one of them, or diverged."""
+        """Whether every run is done or diverged, and at least one is done. Rerunning would not change that."""
         ended = [run for run in self.runs if run.status in ("done", "diverged")]
         return bool(self.done) and len(ended) == len(self.pairs)
 
@@ -42,7 +42,7 @@ class Standing:
 
     @property
     def unfinished(self) -> list[str]:
-        """Experiments with a run that has neither ended, done or diverged, nor is in progress."""
+        """Experiments with a run that is missing, failed or cancelled."""
         still = ("done", "diverged", "queued", "running", "paused")
         return list(dict.fromkeys(w.experiment for w, run in self.pairs if not run or run.status not in still))
 

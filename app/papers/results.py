@@ -177,7 +177,7 @@ class Setting:
         return pd.Series(self._by_seed(measure, label), dtype=float)
 
     def best(self, measure: Measure, labels: Sequence[str], *, is_low: bool = False) -> str:
-        """The label with the highest mean over the seeds that all have, or the lowest; "" if there are none."""
+        """The label with the highest mean (the lowest with ``is_low``) over the seeds of all labels; "" if none."""
         values = {label: own for label in labels if (own := self._by_seed(measure, label))}
         seeds = sorted(set.intersection(*map(set, values.values()))) if values else []
         if not seeds:

@@ -17,7 +17,7 @@ POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inli
 
 def document(title: str, body: Sequence[str], charts: Sequence[Shown]) -> str:
     """``body`` has an element for each of ``charts``, which were drawn in the light theme."""
-    css = _ground(palette.LIGHT, palette.DARK) + (_HERE / "report.css").read_text(encoding="utf-8")
+    css = _themes(palette.LIGHT, palette.DARK) + (_HERE / "report.css").read_text(encoding="utf-8")
     js = (_HERE / "report.js").read_text(encoding="utf-8")
     return "".join(
         [
@@ -34,6 +34,6 @@ def document(title: str, body: Sequence[str], charts: Sequence[Shown]) -> str:
     )
 
 
-def _ground(light: palette.Ground, dark: palette.Ground) -> str:
-    colors = [";".join(f"--{name}:{value}" for name, value in vars(ground).items()) for ground in (light, dark)]
+def _themes(light: palette.Theme, dark: palette.Theme) -> str:
+    colors = [";".join(f"--{name}:{value}" for name, value in vars(theme).items()) for theme in (light, dark)]
     return f":root{{{colors[0]}}}@media (prefers-color-scheme:dark){{:root{{{colors[1]}}}}}"

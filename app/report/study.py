@@ -14,7 +14,7 @@ from app.report.document import document
 from app.report.origins import origins
 from app.state.choice import Choices
 from app.study import equal_cost, finals, finding, numbers, progress, protocol, ranks, settings, tuning
-from app.study.study import Study, place
+from app.study.study import Study, study_entry
 from app.wording import kicker, plural
 
 
@@ -117,7 +117,7 @@ def _runs(study: Study) -> list[str]:
     rows = [
         [run.id, study.names[own["entry"]].name, own["role"], run.split, own["trial"], run.seed, run.status, run.digest]
         for run in study.runs
-        for own in [place(run)]
+        for own in [study_entry(run)]
     ]
     columns = ["Run", "Method", "Role", "Split", "Trial", "Seed", "Status", "Digest"]
     summary = f"{plural(len(rows), 'run')}, with digests (equal digests mean equal numbers)"

@@ -201,7 +201,7 @@ def held_bytes() -> int:
 
 
 def as_stranger(scope: Scope) -> Scope:
-    """The same connection without its cookies, and with a session of its own instead of an earlier one."""
+    """The same connection without cookies and without the id of an earlier session: Streamlit opens a new one."""
     kept = [
         (name, value) for name, value in scope["headers"] if name.lower() not in (b"cookie", b"sec-websocket-protocol")
     ]

@@ -268,7 +268,7 @@ def standing(run: "AccuracyRun | None") -> str:
 
 
 def _lines() -> dict[str, dial_curve.Line]:
-    shade, alone = palette.ground(), palette.style_of("local_train")
+    shade, alone = palette.theme(), palette.style_of("local_train")
     return {
         "mean": dial_curve.Line(shade.ink, "solid"),
         "lowest client": dial_curve.Line(shade.accent, "dash", "triangle-down"),

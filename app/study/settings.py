@@ -16,7 +16,7 @@ from app.components.shown import Shown, with_finding
 from app.data.column_heads import Head, percent
 from app.state import links, url_state
 from app.state.choice import Choice, Choices
-from app.study.study import Entry, Study, place
+from app.study.study import Entry, Study, study_entry
 from app.wording import number, plain, plural
 from app.wording import percent as in_percent
 from engine.config.schema import file_label
@@ -177,7 +177,7 @@ def tuned_runs(study: Study, split: int) -> list[RunRecord]:
     """A final run per method with the chosen settings."""
     found: dict[str, RunRecord] = {}
     for run in study.finals:
-        own, choice = place(run), study.choice(place(run)["entry"], split)
+        own, choice = study_entry(run), study.choice(study_entry(run)["entry"], split)
         if run.split == split and choice is not None and own["trial"] == choice.trial:
             found.setdefault(own["entry"], run)
     return [found[label] for label in study.names if label in found]

@@ -98,7 +98,7 @@ class Study:
     @property
     def budget(self) -> int:
         """The most trials of a method on a split."""
-        return max((place(run)["trial"] for run in self.trials), default=-1) + 1
+        return max((study_entry(run)["trial"] for run in self.trials), default=-1) + 1
 
     @property
     def select(self) -> Select:
@@ -144,7 +144,7 @@ class Study:
 
     def named(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Adds ``method`` to rows that have a ``run``."""
-        of = {run.id: self.names[place(run)["entry"]].name for run in self.runs}
+        of = {run.id: self.names[study_entry(run)["entry"]].name for run in self.runs}
         return frame.assign(method=frame["run"].map(of))
 
     def with_settings(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -155,7 +155,7 @@ class Study:
     def _runs_with(self, setting: str) -> set[int]:
         found = set()
         for run in self.finals:
-            own = place(run)
+            own = study_entry(run)
             choice = self.choice(own["entry"], run.split)
             trial = 0 if setting == "default" else choice.trial if choice is not None else None
             if own["trial"] == trial:
@@ -201,7 +201,7 @@ class Study:
         values, gradients = self._selected(), self._gradients()
         groups: dict[tuple[str, int, int], list[RunRecord]] = {}
         for run in self.trials:
-            own = place(run)
+            own = study_entry(run)
             groups.setdefault((own["entry"], run.split, own["trial"]), []).append(run)
         rows = []
         for (entry, split, trial), runs in sorted(groups.items()):
@@ -244,8 +244,8 @@ class Study:
 
     def axes(self, entry: Entry) -> tuple[Axis, ...]:
         """The parameters that are tuned for an entry, with their ranges."""
-        runs = [run for run in self.trials if place(run)["entry"] == entry.label]
-        given = [settings_of(run) for run in runs if place(run)["trial"]]
+        runs = [run for run in self.trials if study_entry(run)["entry"] == entry.label]
+        given = [settings_of(run) for run in runs if study_entry(run)["trial"]]
         found = []
         for name, space in self.plan.spaces(entry.label).items():
             field = name if "." in name else f"algorithm.{name}"
@@ -254,7 +254,7 @@ class Study:
         return tuple(found)
 
 
-def place(run: RunRecord) -> dict[str, Any]:
+def study_entry(run: RunRecord) -> dict[str, Any]:
     """``{role, entry, split, trial}`` of a run of a study, and a ``point`` if that depended on results."""
     assert run.study is not None
     return run.study

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import count
 
 from app.data import forecast, queries
-from app.study.study import Study, place
+from app.study.study import Study, study_entry
 from storage import RunRecord
 
 
@@ -34,7 +34,7 @@ def to_come(study: Study) -> Iterator[RunRecord]:
     if study.finals or not study.progress.undecided:  # deleted ones do not come again
         return
     ids = count(-1, -1)
-    first = {(own["entry"], run.split): run for run in reversed(study.trials) for own in [place(run)]}
+    first = {(own["entry"], run.split): run for run in reversed(study.trials) for own in [study_entry(run)]}
     for entry in study.plan.entries:
         for split in study.splits:
             like, choice = first.get((entry, split)) or first[entry, study.splits[0]], study.choice(entry, split)

@@ -192,7 +192,7 @@ def _check_points(study: Study, runs: Iterable[RunConfig], path: Path) -> None:
 
 
 class _Runs:
-    """The runs of an experiment, by what an entry says of its own."""
+    """The runs of an experiment, looked up by the label, data seed and seed of an entry."""
 
     def __init__(self, experiment: ExperimentConfig) -> None:
         self._study = None if experiment.tune is None else Study(experiment)

@@ -13,7 +13,7 @@ from engine.config.tpe import Point
 from engine.config.tune import StudyRun
 from engine.exchange.records import run_of_study
 from engine.simulation.selection import Validation, choose, value_of
-from engine.worker.study_progress import ENDED, Key, Trials, trials_by_choice
+from engine.worker.study_progress import CONCLUDED, Key, Trials, trials_by_choice
 from storage import NewRun, Store, StudyTransaction, TrialRecord
 
 
@@ -61,7 +61,7 @@ def _have_ended(study: Study, trials: Trials) -> bool:
     """Whether there are trials, none was deleted, and none is pending or cancelled."""
     expected = max(1, len(trials)) if study.is_sequential else study.tune.trials
     return list(trials) == list(range(expected)) and all(
-        len(own) == len(study.tune.seeds) and all(run.status in ENDED for run in own.values())
+        len(own) == len(study.tune.seeds) and all(run.status in CONCLUDED for run in own.values())
         for own in trials.values()
     )
 

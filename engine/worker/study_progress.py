@@ -8,7 +8,7 @@ from typing import Any
 from engine.config.tune import Tune
 from storage import ChoiceRecord, RunRecord, Store
 
-ENDED = ("done", "diverged", "failed")  # a cancelled run has to be retried
+CONCLUDED = ("done", "diverged", "failed")  # a cancelled run has to be retried
 Key = tuple[str, int]  # entry and split of a choice
 Trials = dict[int, dict[int, RunRecord]]  # trial -> seed -> its newest run
 
@@ -55,9 +55,9 @@ class StudyProgress:
     def in_words(self) -> list[str]:
         """``trials 112 of 160, final runs wait for 3 methods``, and what holds them up."""
         total = sum(max(self.planned, sum(map(len, trials.values()))) for trials in self.trials.values())
-        line = f"trials {sum(run.status in ENDED for run in self.trial_runs)} of {total}"
+        line = f"trials {sum(run.status in CONCLUDED for run in self.trial_runs)} of {total}"
         if self.finals:
-            line += f", final runs {sum(run.status in ENDED for run in self.finals)} of {len(self.finals)}"
+            line += f", final runs {sum(run.status in CONCLUDED for run in self.finals)} of {len(self.finals)}"
         elif methods := len({entry for entry, _ in self.undecided}):
             line += f", final runs wait for {methods} method{'' if methods == 1 else 's'}"
         else:

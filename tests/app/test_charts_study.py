@@ -8,7 +8,7 @@ import pytest
 
 from app.charts import best_so_far, critical_differences, parallel_trials, sensitivity, tuned
 from app.charts.plot.method_styles import Look
-from app.charts.plot.palette import ground
+from app.charts.plot.palette import theme
 from app.charts.tuning_axes import Axis, settings_in_words
 
 LR = Axis("training.lr", "η", 0.001, 0.1, is_log=True)
@@ -106,7 +106,7 @@ def test_tuning_is_averaged_over_seeds_and_then_splits() -> None:
     assert row[["default", "tuned", "default_lowest", "tuned_lowest"]].tolist() == pytest.approx(
         [0.56, 0.86, 0.46, 0.76]
     )
-    assert (row["floor"], row["samples"]) == (0.7, 4000)
+    assert (row["floor"], row["samples"]) == (0.7, 2000)  # of the tuned runs
 
 
 @pytest.mark.parametrize("setting", ["default", "tuned"])
@@ -186,7 +186,7 @@ def test_the_chosen_setting_and_diverged_trials_are_reported() -> None:
 def test_parallel_trials_draw_the_choice_thick_and_the_default_dashed() -> None:
     fig = parallel_trials.figure(parallel_trials.data(FOUR, [LR, LAM]), [LR, LAM])
     default, chosen = fig.data[-2:]
-    assert default.line.dash == "dash" and chosen.line.width > 3 and chosen.line.color == ground().accent
+    assert default.line.dash == "dash" and chosen.line.width > 3 and chosen.line.color == theme().accent
     assert chosen.y[-2] == 1 and list(fig.layout.xaxis.ticktext) == ["η", "λ", "validation"]
     assert fig.data[0].hovertext[0] == "trial 1<br>η = 0.001<br>λ = 5<br>80.0 %"
 

@@ -9,7 +9,7 @@ import pytest
 
 from app.charts import cluster_raster, cost, differences, dumbbell, ecdf, histogram, paired
 from app.charts.plot.curve_labels import Curve, name_curves
-from app.charts.plot.palette import ground
+from app.charts.plot.palette import theme
 from app.compare import chosen_clients
 from app.compare.view import View
 from app.data import queries
@@ -93,7 +93,7 @@ def test_in_the_ecdf_two_methods_are_highlighted_and_all_curves_are_labeled() ->
     three = clients(1000, a=[[0.7, 0.8, 0.9]], b=[[0.2, 0.3, 0.4]], c=[[0.45, 0.5, 0.6]])
     fig = ecdf.figure(ecdf.data(three), method="a", baseline="b", chosen=(0,))
     color = {trace.name: trace.line.color for trace in fig.data if trace.name}
-    assert color["b"] == ground().ink and color["c"] == ground().muted and color["a"] not in color["b"] + color["c"]
+    assert color["b"] == theme().ink and color["c"] == theme().muted and color["a"] not in color["b"] + color["c"]
     assert {"<b>a</b>", "<b>b</b>", "c"} <= {note.text for note in fig.layout.annotations}
     assert not fig.layout.showlegend
     marks = [trace for trace in fig.data if not trace.name]

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from app.charts.plot.annotations import SERIES, annotate
-from app.charts.plot.palette import ground, translucent
+from app.charts.plot.palette import theme, translucent
 
 WIDTH, HEIGHT = 460, 320  # of a plot in half a page, in pixels
 LETTER, LINE, ASIDE = 7, 17, 8  # a letter's width, a name's height, from a curve to its name
@@ -66,7 +66,7 @@ def name_curves(
             "showarrow": False,
             "borderpad": 0,
             "font": {"color": curve.color},
-            "bgcolor": translucent(ground().paper, 0.75),
+            "bgcolor": translucent(theme().paper, 0.75),
         }
         annotate(fig, [note])
 

@@ -27,7 +27,7 @@ def dots(hover: str, symbols: Sequence[str] = ("circle",), name: str = "your run
             "color": color(),
             "symbol": list(symbols),
             "size": 13,
-            "line": {"color": palette.ground().paper, "width": 2},
+            "line": {"color": palette.theme().paper, "width": 2},
         },
     )
 

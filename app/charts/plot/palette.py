@@ -26,7 +26,7 @@ MONO = '"Source Code Pro", "SFMono-Regular", Menlo, Consolas, monospace'
 
 
 @dataclass(frozen=True)
-class Ground:
+class Theme:
     """The colors of a theme other than those of methods."""
 
     paper: str
@@ -37,8 +37,8 @@ class Ground:
     accent: str
 
 
-LIGHT = Ground("#FBFAF7", "#F1EFE8", "#1B2428", "#5C676C", "#DAD6CA", "#0F4C5C")
-DARK = Ground("#10171A", "#182226", "#E6ECEC", "#93A1A5", "#2C3A3F", "#4FB3BF")
+LIGHT = Theme("#FBFAF7", "#F1EFE8", "#1B2428", "#5C676C", "#DAD6CA", "#0F4C5C")
+DARK = Theme("#10171A", "#182226", "#E6ECEC", "#93A1A5", "#2C3A3F", "#4FB3BF")
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def is_dark() -> bool:
     return not _on_paper.get() and st.context.theme.type == "dark"
 
 
-def ground() -> Ground:
+def theme() -> Theme:
     return DARK if is_dark() else LIGHT
 
 
@@ -144,7 +144,7 @@ def all_tones() -> tuple[Tone, ...]:
 
 
 def pairs() -> dict[str, str]:
-    """Light color -> dark: all of the ground and all that methods may have."""
+    """Light color -> dark: all of the theme and all that methods may have."""
     return dict(zip(vars(LIGHT).values(), vars(DARK).values(), strict=True)) | dict(all_tones())
 
 
@@ -236,7 +236,7 @@ def base_layout(fig: go.Figure, *, height: int | None = None) -> go.Figure:
 
 
 def _layout(scale: float, has_title: bool) -> dict[str, Any]:
-    shade = ground()
+    shade = theme()
     axis = {
         "gridcolor": shade.line,
         "linecolor": shade.line,

@@ -22,7 +22,7 @@ def data(ours: np.ndarray, theirs: np.ndarray) -> pd.DataFrame:
 
 def figure(count: int, reach: float) -> go.Figure:
     """Bars of ``count`` clients, up to ``reach`` points; see ``moving``."""
-    fig, shade = go.Figure(), palette.ground()
+    fig, shade = go.Figure(), palette.theme()
     for name, color in zip(SIDES, (shade.accent, shade.muted), strict=True):
         fig.add_bar(
             x=[],

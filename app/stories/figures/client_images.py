@@ -25,7 +25,7 @@ def figure(clients: Sequence[Sequence[np.ndarray]], sizes: Sequence[int]) -> go.
         mode="text",
         text=[str(size) for size in sizes],
         textposition="middle left",
-        textfont_color=palette.ground().muted,
+        textfont_color=palette.theme().muted,
         hoverinfo="skip",
     )
     palette.base_layout(fig, height=HEIGHT)

@@ -33,7 +33,7 @@ def data(example: Example, R: float, models: np.ndarray) -> pd.DataFrame:
 def figure(df: pd.DataFrame) -> go.Figure:
     """Rings are true models, dots trained models, lines join them, the cross is the shared model; see ``moving``."""
     fig = go.Figure()
-    shade = palette.ground()
+    shade = palette.theme()
     fig.add_scatter(
         x=[], y=[], mode="lines", name="pairs", line={"color": shade.muted, "width": 1}, opacity=0.6, hoverinfo="skip"
     )

@@ -97,7 +97,7 @@ def _value(df: pd.DataFrame, method: str) -> float:
 
 
 def _add_truth(fig: go.Figure) -> None:
-    shade = palette.ground()
+    shade = palette.theme()
     fig.add_scatter(
         x=[NUM_CONTEXTS] * 2, y=[0, 92], mode="lines", line={"color": shade.line, "width": 1.5}, hoverinfo="skip"
     )
@@ -121,7 +121,7 @@ def _add_end(fig: go.Figure, curve: pd.DataFrame) -> None:
         mode="text",
         text=[f"  K = {last['K']:.0f}: {100 * last['mean']:.0f} %"],
         textposition="middle right",
-        textfont_color=palette.ground().ink,
+        textfont_color=palette.theme().ink,
         hoverinfo="skip",
     )
 
@@ -136,7 +136,7 @@ def _add_reference(fig: go.Figure, method: str, words: str, value: float) -> Non
         mode="text",
         text=[words],
         textposition="top center",
-        textfont_color=palette.ground().ink,
+        textfont_color=palette.theme().ink,
         hoverinfo="skip",
     )
 
@@ -149,7 +149,7 @@ def _add_star(fig: go.Figure, df: pd.DataFrame, color: str) -> None:
         mode="markers+text",
         text=[f"heuristic: K = {K}"],
         textposition="top center",
-        textfont_color=palette.ground().ink,
+        textfont_color=palette.theme().ink,
         marker={"symbol": "star", "size": 24, "color": color},
         hovertemplate=f"heuristic: K = {K}, %{{y:.0f}} %<extra></extra>",
     )

@@ -44,7 +44,7 @@ def data(
 
 def figure(num_contexts: int, extent: float) -> go.Figure:
     """Lines join each client's model to its cluster's, the cross; ``moving`` sets all positions."""
-    fig, shade = go.Figure(), palette.ground()
+    fig, shade = go.Figure(), palette.theme()
     fig.add_scatter(
         x=[], y=[], mode="lines", name="pull", line={"color": shade.muted, "width": 1}, opacity=0.7, hoverinfo="skip"
     )
@@ -119,5 +119,5 @@ def _marker(context: int, clusters: list[int]) -> dict[str, object]:
         "size": SIZES[context],
         "color": [colors[cluster] for cluster in clusters],
         "opacity": 1,
-        "line": {"width": 1, "color": palette.ground().paper},
+        "line": {"width": 1, "color": palette.theme().paper},
     }

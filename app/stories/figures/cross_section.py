@@ -19,7 +19,7 @@ def data(steps: np.ndarray, sections: np.ndarray) -> pd.DataFrame:
 
 def figure(rho: float) -> go.Figure:
     """The empty figure; ``moving`` adds the curves."""
-    fig, shade = go.Figure(), palette.ground()
+    fig, shade = go.Figure(), palette.theme()
     fig.add_scatter(x=[0, 0], y=[0, MAX_LOSS], mode="lines", line={"color": shade.line, "width": 1.5}, hoverinfo="skip")
     looks = (
         ("before", "fedavg", "FedAvg", "dot", "top right"),

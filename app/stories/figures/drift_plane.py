@@ -18,7 +18,7 @@ LETTERS = "AB"
 
 def figure(end: np.ndarray) -> go.Figure:
     """The losses, their minimum, and where the method ends; ``moving`` adds the paths."""
-    fig, shade = go.Figure(), palette.ground()
+    fig, shade = go.Figure(), palette.theme()
     _add_losses(fig)
     for client, (letter, color) in enumerate(zip(LETTERS, colors(), strict=True)):
         fig.add_scatter(
@@ -82,7 +82,7 @@ def _add_losses(fig: go.Figure) -> None:
         y=y,
         z=root,
         contours={"coloring": "lines", "start": 0.15, "end": 30 * APART, "size": APART},
-        colorscale=[[0, palette.ground().muted], [1, palette.ground().line]],
+        colorscale=[[0, palette.theme().muted], [1, palette.theme().line]],
         line={"width": 1},
         showscale=False,
         hoverinfo="skip",
@@ -91,7 +91,7 @@ def _add_losses(fig: go.Figure) -> None:
 
 def _add_ends(fig: go.Figure, end: np.ndarray) -> None:
     """The start, the minimum as a star, and the method's last model as a ring."""
-    shade = palette.ground()
+    shade = palette.theme()
     x, y = START
     fig.add_scatter(
         x=[x],

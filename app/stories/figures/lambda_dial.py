@@ -100,7 +100,7 @@ def _is_apart(one: float, other: float, times: float) -> bool:
 
 
 def _add_pale(fig: go.Figure, curve: pd.DataFrame, *, is_named: bool) -> None:
-    shade = palette.ground()
+    shade = palette.theme()
     line = curve[curve["mark"] != "adaptive"].sort_values("x")
     fig.add_scatter(
         x=line["x"], y=line["error"], mode="lines", line={"color": shade.line, "width": 1.5}, hoverinfo="skip"
@@ -120,7 +120,7 @@ def _add_pale(fig: go.Figure, curve: pd.DataFrame, *, is_named: bool) -> None:
 
 def _add_curve(fig: go.Figure, curve: pd.DataFrame) -> None:
     """The chosen spread: solid between the ends, dotted toward them, with its four marks."""
-    shade, color = palette.ground(), palette.color(palette.style_of("fedprox_onestage"))
+    shade, color = palette.theme(), palette.color(palette.style_of("fedprox_onestage"))
     inner = curve[curve["mark"].isin(["", "best"])].sort_values("x")
     whole = curve[curve["mark"] != "adaptive"].sort_values("x")
     fig.add_scatter(

@@ -30,7 +30,7 @@ def figure(batch: int, ended: str) -> go.Figure:
             y=[BLOCK + HEAD / 2],
             mode="text",
             text=[words],
-            textfont_color=palette.ground().muted,
+            textfont_color=palette.theme().muted,
             hoverinfo="skip",
         )
     fig.add_scatter(
@@ -38,7 +38,7 @@ def figure(batch: int, ended: str) -> go.Figure:
         y=[-HEAD / 2],
         mode="text",
         text=[ended],
-        textfont_color=palette.ground().muted,
+        textfont_color=palette.theme().muted,
         hoverinfo="skip",
         meta=RESULT,
     )

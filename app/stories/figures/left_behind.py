@@ -37,7 +37,7 @@ def data(accuracies: np.ndarray, order_by: np.ndarray, train_sizes: np.ndarray, 
 
 def figure(rho: float, *, height: int) -> go.Figure:
     """Rings are FedAvg, dots the radius; a mark is as large as the client has samples; see ``moving``."""
-    fig, shade = go.Figure(), palette.ground()
+    fig, shade = go.Figure(), palette.theme()
     fedavg, fedsam = (palette.color(palette.style_of(name)) for name in ("fedavg", "fedsam"))
     hover = "client %{customdata[0]}: %{y:.0f} %, %{customdata[1]} training images of %{customdata[2]}<extra></extra>"
     fig.add_scatter(
@@ -151,7 +151,7 @@ def _add_key(fig: go.Figure, rho: float, fedavg: str, fedsam: str) -> None:
     rows = [
         ("circle-open", fedavg, "FedAvg"),
         ("circle", fedsam, f"ρ = {rho:g}"),
-        ("square-open", palette.ground().ink, f"lowest 5 %: {NUM_LEFT_BEHIND} of {NUM_CLIENTS}"),
+        ("square-open", palette.theme().ink, f"lowest 5 %: {NUM_LEFT_BEHIND} of {NUM_CLIENTS}"),
     ]
     if not rho:
         del rows[1]
@@ -162,7 +162,7 @@ def _add_key(fig: go.Figure, rho: float, fedavg: str, fedsam: str) -> None:
             mode="markers+text",
             text=[f"  {words}"],
             textposition="middle right",
-            textfont_color=palette.ground().ink,
+            textfont_color=palette.theme().ink,
             hoverinfo="skip",
             marker={"symbol": symbol, "color": color, "size": 13, "line": {"width": 2}},
         )

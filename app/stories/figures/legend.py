@@ -27,7 +27,7 @@ def explain(fig: go.Figure, shipped: str, *, at_top: bool = False, is_live: bool
         "align": "left",
         "showarrow": False,
         "text": f"{shipped}{THIS}{EARLIER}" if is_live else shipped,
-        "font": {"color": palette.ground().muted},
+        "font": {"color": palette.theme().muted},
     }
     annotate(fig, [note])
 

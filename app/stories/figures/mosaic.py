@@ -45,14 +45,14 @@ def heat_map(
 
 def greys() -> dict[str, Any]:
     """The colors of a digit, of pixels from 0 to 16."""
-    shade = palette.ground()
+    shade = palette.theme()
     return {"colorscale": [[0, shade.second], [1, shade.ink]], "zmin": 0, "zmax": WHITE}
 
 
 def for_and_against(most: float) -> dict[str, Any]:
     """The colors of weights: blue for a class, red against it, from -most to most."""
     against, in_favor = (palette.HUES[hue][palette.is_dark()] for hue in ("vermilion", "blue"))
-    return {"colorscale": [[0, against], [0.5, palette.ground().second], [1, in_favor]], "zmin": -most, "zmax": most}
+    return {"colorscale": [[0, against], [0.5, palette.theme().second], [1, in_favor]], "zmin": -most, "zmax": most}
 
 
 def canvas(fig: go.Figure, width: float, height: float) -> go.Figure:

@@ -48,7 +48,7 @@ def figure(df: pd.DataFrame, references: Mapping[str, float], *, height: int) ->
             text=[words],
             textposition="top center" if side > 0 else "bottom center",
             hoverinfo="skip",
-            textfont_color=palette.ground().ink,
+            textfont_color=palette.theme().ink,
         )
     _add_star(fig, df, color)
     for words, level in references.items():
@@ -102,7 +102,7 @@ def _add_star(fig: go.Figure, df: pd.DataFrame, color: str) -> None:
 
 
 def _add_reference(fig: go.Figure, words: str, level: float) -> None:
-    shade = palette.ground()
+    shade = palette.theme()
     fig.add_scatter(
         x=[-0.02, RADII[-1] + 0.02],
         y=[100 * level] * 2,

@@ -41,7 +41,7 @@ def figure(
 
     ``pictures`` [n, 8, 8] are of every N/n-th client; ``thirds`` are mean accuracies of each third, if shown.
     """
-    fig, shade, methods = go.Figure(), palette.ground(), list(ends)
+    fig, shade, methods = go.Figure(), palette.theme(), list(ends)
     for accuracies, width in zip(ends.values(), END_PX, strict=False):
         fig.add_scatter(
             x=list(range(len(angles))),
@@ -138,7 +138,7 @@ def _key(methods: Sequence[str], seeds: int) -> str:
 
 def _markers() -> list[dict[str, object]]:
     """The first method is the one the reader trains; the second differs in shape and is hollow."""
-    shade = palette.ground()
+    shade = palette.theme()
     return [
         {"symbol": "circle", "size": 12, "color": live_traces.color(), "line": {"width": 1, "color": shade.paper}},
         {"symbol": "square-open", "size": 11, "color": shade.ink, "line": {"width": 2}},
@@ -147,7 +147,7 @@ def _markers() -> list[dict[str, object]]:
 
 def _add_thirds(fig: go.Figure, means: Sequence[float], clients: int) -> None:
     """A line between two thirds, and the mean of each at the top."""
-    shade, parts = palette.ground(), np.array_split(np.arange(clients), 3)
+    shade, parts = palette.theme(), np.array_split(np.arange(clients), 3)
     for part, mean in zip(parts, means, strict=False):
         if part[0]:
             line = {"color": shade.muted, "width": 1, "dash": "dot"}
@@ -165,7 +165,7 @@ def _add_thirds(fig: go.Figure, means: Sequence[float], clients: int) -> None:
 
 def _add_pages(fig: go.Figure, pictures: np.ndarray, clients: int) -> None:
     """The pictures in a row, each below its client."""
-    shade, count = palette.ground(), len(pictures)
+    shade, count = palette.theme(), len(pictures)
     gap = WIDE_GAP if palette.is_presenting() else GAP
     framed = np.pad(pictures.astype(float), ((0, 0), (0, 0), (0, gap)), constant_values=np.nan)
     pixel = clients / count / (PIXELS + gap)

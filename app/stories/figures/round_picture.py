@@ -25,7 +25,7 @@ MAX_WEIGHT = 0.5  # colors are full from here on
 
 def figure(images: np.ndarray, ended: str) -> go.Figure:
     """``images`` [N, 4, 8, 8] of the clients, ``ended``: the shipped result; ``moving`` puts the models in place."""
-    fig, shade, N = go.Figure(), palette.ground(), len(images)
+    fig, shade, N = go.Figure(), palette.theme(), len(images)
     wires = _wires(N)
     fig.add_scatter(**wires, mode="lines", line={"color": shade.line, "width": 2}, hoverinfo="skip")
     fig.add_trace(_weights("shared model", _left(WIDTH / 2, SERVER), _tall(N), SERVER))
@@ -132,7 +132,7 @@ def _add_words(fig: go.Figure, words: str, x: float, y: float, position: str, **
         mode="text",
         text=[words],
         textposition=position,
-        textfont_color=palette.ground().muted,
+        textfont_color=palette.theme().muted,
         hoverinfo="skip",
         **options,
     )

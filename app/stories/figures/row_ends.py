@@ -21,7 +21,7 @@ Ends = Sequence[tuple[float, float]]
 
 def figure(rows: Sequence[str], ends: Mapping[str, Ends], title: str, *, seeds: int) -> go.Figure:
     """The first row is above. ``ends`` are two results by name, means over ``seeds``, which ``moving`` adds to."""
-    fig, shade, y = go.Figure(), palette.ground(), [-float(row) for row in range(len(rows))]
+    fig, shade, y = go.Figure(), palette.theme(), [-float(row) for row in range(len(rows))]
     means = [[100 * mean for mean, _ in own] for own in ends.values()]
     fig.add_scatter(
         x=joined(*means), y=joined(y, y), mode="lines", line={"color": shade.line, "width": 5}, hoverinfo="skip"
@@ -87,7 +87,7 @@ def _add_key(fig: go.Figure, names: Sequence[str], seeds: int, line: float) -> N
     }
     shipped = "  ".join(f"{sign} {name}" for sign, name in zip(SIGNS, names, strict=True))
     notes: list[dict[str, object]] = [
-        {"text": f"{shipped}, {seeds} seeds", "yshift": line, "font": {"color": palette.ground().muted}},
+        {"text": f"{shipped}, {seeds} seeds", "yshift": line, "font": {"color": palette.theme().muted}},
         {"text": f"{' '.join(SIGNS)} this run", "name": NOTE, "font": {"color": live_traces.color()}},
     ]
     annotate(fig, [{**above, **note, "showarrow": False} for note in notes])

@@ -27,7 +27,7 @@ def data(example: DialExample) -> pd.DataFrame:
 
 def figure(df: pd.DataFrame, reference: str) -> go.Figure:
     """All lines of ``df``, the one named ``reference`` dotted and gray; ``moving`` adds the reader's run."""
-    fig, ends, shade = go.Figure(), [], palette.ground()
+    fig, ends, shade = go.Figure(), [], palette.theme()
     for number, (name, own) in enumerate(df.groupby("line", sort=False)):
         is_reference = name == reference
         color = shade.muted if is_reference else palette.HUES[HUES[number % len(HUES)]][palette.is_dark()]

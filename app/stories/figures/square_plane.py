@@ -16,7 +16,7 @@ def square_plane(fig: go.Figure, extent: float) -> go.Figure:
         mirror=True,
         showgrid=False,
         showline=True,
-        linecolor=palette.ground().line,
+        linecolor=palette.theme().line,
         scaleanchor="x",
         fixedrange=True,
     )

@@ -21,7 +21,7 @@ def data(digits: np.ndarray, first: np.ndarray, other: np.ndarray, used: np.ndar
 
 def figure(first: str, other: str, color: str) -> go.Figure:
     """``color`` is that of the first method; see ``moving``."""
-    fig, shade = go.Figure(), palette.ground()
+    fig, shade = go.Figure(), palette.theme()
     line = {"color": shade.muted, "width": 1}
     fig.add_scatter(x=[], y=[], mode="lines", name="pairs", line=line, opacity=0.6, hoverinfo="skip")
     looks = {
