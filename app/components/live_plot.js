@@ -476,7 +476,7 @@ function config(name) {
     ? { modeBarButtonsToRemove: ["select2d", "lasso2d", "zoomIn2d", "zoomOut2d"] }
     : { modeBarButtons: [["toImage"]] };
   return {
-    displaylogo: false, responsive: false, ...buttons,
+    displaylogo: false, showSendToCloud: false, responsive: false, ...buttons,
     toImageButtonOptions: { format: "svg", filename: `fedscape-${name}` },
   };
 }

@@ -299,10 +299,11 @@ def files(table: pd.DataFrame, *, key: str, name: str, caption: str = "", heads:
 
 
 def modebar(name: str, has_frame: bool = False) -> dict[str, Any]:
-    """Zoom, reset and an SVG of the figure, made in the browser; and box selection."""
+    """Zoom, reset and an SVG of the figure, made in the browser; box selection; and no upload to Plotly's servers."""
     unused = ["lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d", *([] if has_frame else ["select2d"])]
     return {
         "displaylogo": False,
+        "showSendToCloud": False,
         "responsive": True,
         "modeBarButtonsToRemove": unused,
         "toImageButtonOptions": {"format": "svg", "filename": name},

@@ -8,7 +8,7 @@ function draw() {
     const { data, layout } = dark.matches ? recolored(figure, turned) : figure;
     const place = document.getElementById(`figure-${i}`);
     place.style.minHeight = `${layout.height ?? 450}px`;
-    const buttons = { toImageButtonOptions: { format: "svg", filename: place.id }, displaylogo: false };
+    const buttons = { toImageButtonOptions: { format: "svg", filename: place.id }, displaylogo: false, showSendToCloud: false };
     Plotly.react(place, structuredClone(data), structuredClone(layout), { responsive: true, ...buttons });
   });
 }
