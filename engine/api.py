@@ -22,6 +22,7 @@ from engine.config.schema import ExperimentConfig, RunConfig, load_config, parse
 from engine.config.study import Study
 from engine.config.tpe import Point
 from engine.core.devices import limited_threads
+from engine.core.errors import InvalidConfig, shown
 from engine.core.lockstep import Lockstep
 from engine.core.results import RoundResult, RunResult
 from engine.export import tables
@@ -102,6 +103,10 @@ def _resolved(
     if isinstance(config, RunConfig):
         return config.as_experiment(), (config,), None
     if not isinstance(config, ExperimentConfig):
+        if not isinstance(config, Mapping | Path | str):
+            raise InvalidConfig(
+                [f"{shown(config)}: is no configuration; give a mapping, or the path of a YAML or JSON file"]
+            )
         config = parse_experiment(config if isinstance(config, Mapping) else load_config(config))
     return config.raw, config.runs(), Study(config) if config.tune else None
 

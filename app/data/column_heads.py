@@ -19,11 +19,20 @@ from app.wording import MISSING, capital
 
 @dataclass(frozen=True)
 class Head:
-    """The format of a column: ``factor`` times its numbers, with ``decimals``, or with four significant digits."""
+    """The format of a column: ``factor`` times its numbers, with ``decimals``, or with four significant digits.
+
+    A p-value (``is_p``) has three significant digits.
+    """
 
     title: str
     factor: float = 1.0
     decimals: int | None = None
+    is_p: bool = False
+
+    @property
+    def spec(self) -> str | None:
+        """``.2f``; None where Streamlit chooses."""
+        return ".3g" if self.is_p else None if self.decimals is None else f".{self.decimals}f"
 
 
 Heads = Mapping[str, Head]
@@ -137,8 +146,8 @@ def formats(table: pd.DataFrame, heads: Heads) -> dict[str, Any]:
     found = {}
     for name in map(str, table.columns):
         head = head_of(name, heads)
-        if head.decimals is not None:
-            found[head.title] = st.column_config.NumberColumn(format=f"%.{head.decimals}f")
+        if head.spec is not None:
+            found[head.title] = st.column_config.NumberColumn(format=f"%{head.spec}")
     return found
 
 
@@ -150,8 +159,8 @@ def text(value: Any, head: Head) -> str:
         return "yes" if value else "no"
     if not isinstance(value, Real):
         return str(value)
-    if head.decimals is not None and math.isfinite(value):
-        return f"{head.factor * value:.{head.decimals}f}"
+    if head.spec is not None and math.isfinite(value):
+        return f"{head.factor * value:{head.spec}}"
     return str(value) if isinstance(value, Integral) else f"{head.factor * value:.4g}"
 
 

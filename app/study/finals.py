@@ -44,8 +44,8 @@ def heads(reference: str | None) -> Heads:
         "low": Head("from", 100.0, 2),
         "high": Head("to", 100.0, 2),
         "verdict": Head("Verdict"),
-        "p": Head("Wilcoxon p over splits", decimals=4),
-        "holm": Head("after Holm", decimals=4),
+        "p": Head("Wilcoxon p over splits", is_p=True),
+        "holm": Head("after Holm", is_p=True),
         "default_lowest": percent("Lowest 10 %, defaults"),
         "tuned_lowest": percent("Lowest 10 %, tuned"),
         "lowest": percent("Lowest 10 %"),
@@ -58,7 +58,7 @@ def heads(reference: str | None) -> Heads:
         "named": percent(f"Lowest 10 % of {against} on validation"),
         "hurt": Head("Hurt", decimals=0),
         "helped": Head("Helped", decimals=0),
-        "hurt_p": Head("Sign test p", decimals=4),
+        "hurt_p": Head("Sign test p", is_p=True),
         "hurt_low": percent("Share hurt from"),
         "hurt_high": percent("Share hurt to"),
         "hurt_global": Head("Hurt against FedAvg's global model", decimals=0),
@@ -80,7 +80,7 @@ def panel(study: Study, table: pd.DataFrame) -> None:
     columns = {
         titles[name]: st.column_config.TextColumn(pinned=name == "method")
         if name in ("method", "verdict")
-        else st.column_config.NumberColumn(format=f"%.{formats[name].decimals}f")
+        else st.column_config.NumberColumn(format=f"%{formats[name].spec}")
         for name in shown
     }
     scaled = {

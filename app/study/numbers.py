@@ -200,7 +200,7 @@ def _table(study: Study) -> pd.DataFrame:
         method = row["method"]
         own, tail = gaps.get(method), t_interval(_values(lowest, method))
         low, high = known_ends(own.interval) if own else (np.nan, np.nan)
-        lowest_low, lowest_high = known_ends(tail)
+        lowest_low, lowest_high = np.clip(known_ends(tail), 0, 1)  # an accuracy; few splits give wide intervals
         hurt = hurt_against(clients, method, reference) if reference and method != reference else None
         of_global = hurt_against(shared, method, GLOBAL) if len(shared) else None
         floor = Interval(row["floor"], row["floor_low"], row["floor_high"], 1)

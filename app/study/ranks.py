@@ -23,8 +23,9 @@ HEADS = {
     "difference": Head("Difference, points", 100.0, 2),
     "low": Head("from", 100.0, 2),
     "high": Head("to", 100.0, 2),
-    "p": Head("Wilcoxon p", decimals=4),
-    "holm": Head("after Holm", decimals=4),
+    "p": Head("Wilcoxon p", is_p=True),
+    "holm": Head("after Holm", is_p=True),
+    "t_holm": Head("t-test p, after Holm", is_p=True),
     "effect": Head("Effect r", decimals=2),
     "verdict": Head("Verdict"),
 }
@@ -51,7 +52,7 @@ def diagram(study: Study) -> Shown | None:
 
 
 def pairs(study: Study, family: str) -> pd.DataFrame:
-    """[a, b, difference, low, high, p, holm, effect, verdict], corrected for all pairs of the family."""
+    """[a, b, difference, low, high, p, holm, t_holm, effect, verdict], corrected for all pairs of the family."""
     runs = study.final_runs
     table = blocks(runs, "mean")
     methods, values = list(table.columns), table.to_numpy(float)
@@ -69,6 +70,7 @@ def pairs(study: Study, family: str) -> pd.DataFrame:
             "high": high,
             "p": pair.p,
             "holm": pair.holm,
+            "t_holm": pair.t_holm,
             "effect": pair.effect,
             "verdict": difference_in_words(pair, samples),
         }
@@ -113,7 +115,7 @@ def about(study: Study, rows: pd.DataFrame, family: str) -> str:
     over = f"over {plural(num_splits(study), 'split')} of this data set"
     return (
         f"{result} Wilcoxon's signed-rank test {over}; Holm over {what}. Intervals are 95 % for each pair; verdicts "
-        "use the corresponding t-tests, after Holm's correction."
+        "use the t-tests."
     )
 
 
@@ -127,9 +129,9 @@ def panel(study: Study) -> None:
     family = family_control(study).switch()
     rows = pairs(study, family)
     formats = {
-        head.title: st.column_config.NumberColumn(format=f"%.{head.decimals}f")
+        head.title: st.column_config.NumberColumn(format=f"%{head.spec}")
         for head in HEADS.values()
-        if head.decimals is not None
+        if head.spec is not None
     }
     scaled = pd.DataFrame(
         {head.title: rows[name] * head.factor if head.factor != 1 else rows[name] for name, head in HEADS.items()}

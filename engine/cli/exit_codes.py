@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.cli.broken_pipe import ignoring_broken_pipes, output_problem
-from engine.cli.inputs import MAX_NAME_BYTES
 from engine.cli.stderr import log_unexpected, print_errors
 from engine.core.errors import FedscapeError, InvalidConfig
+from engine.core.writable import MAX_NAME_BYTES
 from storage import StorageError, Store, store_from_env
 
 DONE, INVALID, FAILED, DIVERGED, CANCELLED = 0, 2, 3, 4, 130

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from engine.cli.inputs import check_writable
 from engine.cli.stderr import print_errors
 from engine.config.schema import file_label
 from engine.core.errors import InvalidConfig
 from engine.core.vocabulary import MODELS_OF
+from engine.core.writable import check_writable
 from engine.exchange.bundle import write_bundle
 from engine.exchange.records import choices_of, export_config, load_result
 from engine.export.document import write_export

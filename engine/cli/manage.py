@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from engine.cli.exit_codes import DONE, answer, open_store
-from engine.cli.inputs import check_writable
 from engine.cli.progress import percent, table_of
 from engine.cli.signals import interruptible
 from engine.cli.stderr import print_errors
@@ -19,6 +18,7 @@ from engine.core.errors import InvalidConfig
 from engine.core.paths import ROOT
 from engine.core.sizes import size_in_words
 from engine.core.vocabulary import summary_at
+from engine.core.writable import check_writable
 from engine.exchange.records import check_documents
 from engine.version import CODE_VERSION
 from engine.worker.service import serve
@@ -110,6 +110,7 @@ def runs(store: Store, arguments: argparse.Namespace) -> None:
             statuses=arguments.status or None, include_archived=True, newest_first=False, with_partition=False
         )
     print(json.dumps([_plain(run) for run in found], indent=1) if arguments.json else _table(found))
+    _warn_without_engine(store, any(run.is_active for run in found))
 
 
 def study(store: Store, arguments: argparse.Namespace) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from engine.cli import manage
 from engine.cli.exit_codes import CANCELLED, DIVERGED, DONE, FAILED, answer, open_store
 from engine.cli.export_runs import SUFFIXES, file_name, files_of, format_of, write_all_models, write_runs
-from engine.cli.inputs import check_writable, experiments_of
+from engine.cli.inputs import experiments_of
 from engine.cli.listing import as_json, as_text
 from engine.cli.progress import Reporter, line, reporter, table
 from engine.cli.signals import interruptible
@@ -18,6 +18,7 @@ from engine.cli.stderr import print_errors
 from engine.config.schema import ExperimentConfig
 from engine.core.errors import FedscapeError, InvalidConfig
 from engine.core.paths import ROOT
+from engine.core.writable import check_writable
 from engine.exchange.import_runs import Known, import_runs, open_export
 from engine.exchange.records import choices_of, export_config, load_result, new_runs
 from engine.export.document import joint_config, write_export

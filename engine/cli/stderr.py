@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from engine.core.errors import MAX_MESSAGE, cut
+from engine.core.errors import MAX_MESSAGE, cut, unexpected
 
 LOG = "fedscape-errors.log"
 _PASSWORD = re.compile(r"://[^/\s@]*:\S*@")  # user and password of a database's URL
@@ -25,7 +25,7 @@ def print_errors(problems: Iterable[str]) -> None:
 
 def log_unexpected(error: Exception, folder: Path) -> None:
     """Logs the traceback in ``folder``, or in the folder for temporary files, and prints one line to stderr."""
-    short = f"{type(error).__name__}: {str(error)[:200]}"
+    short = unexpected(error)
     details = "".join(traceback.format_exception(error))
     entry = _PASSWORD.sub("://***@", f"{time.strftime('%Y-%m-%d %H:%M:%S')} {' '.join(sys.argv)}\n{details}\n")
     for target in (folder, Path(tempfile.gettempdir())):

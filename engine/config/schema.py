@@ -392,6 +392,8 @@ def load_config(path: Path | str) -> dict[str, Any]:
     if not isinstance(raw, dict):
         what = "is empty" if raw is None else f"is a {type(raw).__name__}"
         raise InvalidConfig([f"{name}: {what}, must be a mapping of keys to values"])
+    if {"config", "runs"} <= raw.keys():
+        raise InvalidConfig([f"{name}: is an export of runs; import it with python -m engine import"])
     return raw
 
 

@@ -78,7 +78,11 @@ class System(Options):
         description="Probability that a participant drops out after training, before its upload arrives.",
     )
     availability: float = Field(
-        1.0, gt=0, le=1, description="Probability that a client is available in a round, on average over clients."
+        1.0,
+        gt=0,
+        le=1,
+        description="Probability that a client is available in a round, on average over clients. If nobody is, one "
+        "client takes part all the same.",
     )
     tie: Literal["none", "labels", "size", "context"] = Field(
         "none",

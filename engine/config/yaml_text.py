@@ -47,7 +47,7 @@ def read_text(path: Path) -> str:
             raise ValueError("it must be a regular file, not a pipe or device")
         data = file.read(4 * MAX_CHARACTERS + 1)
     if len(data) > 4 * MAX_CHARACTERS:
-        raise ValueError(f"it must have at most {4 * MAX_CHARACTERS:,} bytes")
+        raise ValueError(f"it must have at most {4 * MAX_CHARACTERS:,} bytes; exported runs are imported, not run")
     encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
     try:
         return data.decode(encoding)

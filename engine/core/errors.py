@@ -1,9 +1,13 @@
 """The errors of the engine. Each message says what to do next."""
 
 import difflib
+import os
 import reprlib
+import traceback
 from collections.abc import Iterable
 from typing import Any
+
+from engine.core.paths import plugin_folders
 
 MAX_SHOWN = 80  # characters of a value in a message
 MAX_MESSAGE = 400
@@ -49,11 +53,25 @@ class Unsupported(FedscapeError):
 
 
 class PluginBroken(FedscapeError):
-    """A plugin that cannot be imported, or a folder of plugins that is missing. Names it and the reason."""
+    """A plugin that cannot be imported or does not do what it must, or a missing folder. Names it and the reason."""
 
 
 class CheckpointInvalid(FedscapeError):
     """A checkpoint that does not fit its run."""
+
+
+def unexpected(error: BaseException) -> str:
+    """``ValueError: the message``; of an error in a plugin also the file and line."""
+    line = plugin_line(error)
+    return f"{type(error).__name__}: {cut(str(error), MAX_MESSAGE // 2)}{f' (in {line})' if line else ''}"
+
+
+def plugin_line(error: BaseException) -> str:
+    """``plugins/mine.py, line 23``: the last line of a plugin in the traceback; empty if there is none."""
+    folders = tuple(f"{folder.resolve()}{os.sep}" for folder in plugin_folders())
+    frames = traceback.extract_tb(error.__traceback__) if folders else ()
+    inside = [one for one in frames if os.path.realpath(one.filename).startswith(folders)]
+    return f"{inside[-1].filename}, line {inside[-1].lineno}" if inside else ""
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -25,7 +25,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, 
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from engine.core.errors import PluginBroken, UnknownName
+from engine.core.errors import PluginBroken, UnknownName, suggestion
 from engine.core.paths import PLUGINS, plugin_folders
 from engine.core.spaces import Space
 from engine.core.style import Style
@@ -281,17 +281,21 @@ def check_plugin_folders() -> list[Path]:
         if not os.path.isdir(root):
             advice = f"give existing folders, separated by {os.pathsep!r}, or unset it"
             raise PluginBroken(f"{PLUGINS}: {root} is not a folder; {advice}")
-        _warn_if_empty(root)
+        _warn_once(root)
     return folders
 
 
 @lru_cache
-def _warn_if_empty(root: Path) -> None:
-    """Once, and not again in the workers that this process starts."""
+def _warn_once(root: Path) -> None:
+    """Of a folder without plugins, or one whose name is misspelled. Once, not again in workers of this process."""
+    if parent_process() is not None:
+        return
     folders = [registry.folder for registry in _registries]
-    is_empty = not any(root.glob("*.py")) and not any((root / folder).is_dir() for folder in folders)
-    if is_empty and parent_process() is None:
+    if not any(root.glob("*.py")) and not any((root / folder).is_dir() for folder in folders):
         log.warning("%s: %s has no .py files and none of the folders %s", PLUGINS, root, ", ".join(folders))
+    for folder in sorted({path.parent for path in root.glob("[!.]*/*.py")}):
+        if folder.name not in folders and (meant := suggestion(folder.name, folders)):
+            log.warning("%s: the plugins in %s are not loaded%s", PLUGINS, folder, meant)
 
 
 def _plugins_in(folder: str) -> tuple[tuple[str, Path], ...]:

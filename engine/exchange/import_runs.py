@@ -33,7 +33,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Imported:
-    """The experiments with new runs, the runs imported before, and notes on studies without their choices."""
+    """The experiments with new runs, the runs imported before, and notes on what was left out."""
 
     experiments: tuple[ExperimentRecord, ...]
     known: tuple[Known, ...]
@@ -78,11 +78,17 @@ def open_export(path: Path) -> Iterator[RunsFile]:
 
 
 def _is_zip(path: Path) -> bool:
+    """Whether it is a bundle. Raises InvalidConfig if it cannot be read."""
     try:
         check_regular(path)
     except OSError as error:
         raise InvalidConfig([f"{path}: cannot be read ({error.strerror or error}); give an exported file"]) from None
-    return zipfile.is_zipfile(path)
+    if zipfile.is_zipfile(path):
+        return True
+    with path.open("rb") as file:
+        if file.read(4) == b"PK\x03\x04":  # a zip begins so; its table of contents is at the end
+            raise InvalidConfig([f"{path}: is a damaged or incomplete bundle; export it again"])
+    return False
 
 
 def import_runs(
@@ -121,6 +127,7 @@ def import_runs(
                 added[experiment_id] = [run.id for run in _runs_of(store, experiment_id)]
             elif further := store.experiments.add_finished(experiment_id, new_runs(found)):
                 added[experiment_id] = [*added.get(experiment_id, ()), *further]  # one may occur twice in a file
+            notes += found.notes
             if found.config.tune is not None:
                 notes += _add_choices(store, experiment_id, found)
         completed = [

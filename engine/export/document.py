@@ -18,6 +18,7 @@ from engine.core.errors import InvalidConfig
 from engine.core.json_values import finite
 from engine.core.results import RoundResult, RunResult
 from engine.core.vocabulary import COUNTS, DIAGNOSTICS, ENDED, MODEL_KINDS, UNSEEN, select_prefix
+from engine.core.writable import check_writable
 from engine.export.choices import ChoiceEntry
 from engine.metrics import best_round_score
 
@@ -27,7 +28,12 @@ NOTHING = "none of these runs can be exported: they have not ended or were delet
 def write_export(
     path: Path, config: Mapping[str, Any], runs: Iterable[RunResult], choices: Sequence[ChoiceEntry] = ()
 ) -> None:
-    """Writes the document to a file, atomically. Runs that have not ended are left out."""
+    """Writes the document to a file, atomically. Runs that have not ended are left out.
+
+    A link stays, and the file to which it leads is replaced. Raises InvalidConfig for a folder, pipe or device.
+    """
+    check_writable(file=path)
+    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

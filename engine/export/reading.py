@@ -18,8 +18,9 @@ from engine.config.schema import ExperimentConfig, RunConfig, parse_experiment
 from engine.config.study import Study
 from engine.config.tpe import Point
 from engine.config.tune import StudyRun
-from engine.core.errors import InvalidConfig
+from engine.core.errors import InvalidConfig, shown
 from engine.core.json_values import finite
+from engine.core.registry import METRICS
 from engine.core.results import RoundResult, RunResult
 from engine.core.run_json import PartitionEntry, ProvenanceEntry, Size, problems_of
 from engine.core.vocabulary import COSTS, DIAGNOSTICS, MODEL_KINDS, UNSEEN, Ended, add_prefix
@@ -35,6 +36,8 @@ Cluster = Annotated[int, Field(ge=-(2**15), lt=2**15)]
 Declared = TypeVar("Declared", bound=BaseModel)
 MAX_PROBLEMS = 10  # per file; one mistake often repeats in every round
 MAX_LEVELS = 50  # of a stored document; a configuration may have 32
+OF_PLUGINS = "for a plugin's name, set FEDSCAPE_PLUGINS to its folder"
+_UNKNOWN = re.compile(r": no [a-z ]+ named ")
 _NESTED = (dict, list)
 _NULL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # the escape of a null character, after whole escapes of backslashes
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")  # may be half of a pair without the other half
@@ -85,6 +88,7 @@ class ImportedExperiment:
     runs: tuple[tuple[RunConfig, RunResult], ...]
     numbers: tuple[int, ...]  # indices of these runs in the document
     choices: tuple[ChoiceEntry, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def read_export(path: Path) -> list[ImportedExperiment]:
@@ -136,7 +140,8 @@ def parse_export(data: bytes, path: Path) -> list[ImportedExperiment]:
     try:
         experiments = [parse_experiment(config) for config in raw]
     except InvalidConfig as error:
-        raise InvalidConfig(f"{path}: config.{problem}" for problem in error.problems) from None
+        advice = [f"{path}: {OF_PLUGINS}"] if any(_UNKNOWN.search(problem) for problem in error.problems) else []
+        raise InvalidConfig([*(f"{path}: config.{problem}" for problem in error.problems), *advice]) from None
     found: list[list[tuple[RunConfig, RunResult]]] = [[] for _ in experiments]
     numbers: list[list[int]] = [[] for _ in experiments]
     for i, (entry, index, config) in enumerate(_matched(document.runs, experiments, path)):
@@ -150,10 +155,19 @@ def parse_export(data: bytes, path: Path) -> list[ImportedExperiment]:
             _check_points(Study(experiment), [config for config, _ in own], path)
     choices = by_experiment(document.choices, experiments, f"{path}: choices")
     return [
-        ImportedExperiment(experiment, tuple(runs), tuple(own), chosen)
+        ImportedExperiment(experiment, tuple(runs), tuple(own), chosen, _left_out([document.runs[i] for i in own]))
         for experiment, runs, own, chosen in zip(experiments, found, numbers, choices, strict=True)
         if runs
     ]
+
+
+def _left_out(entries: Iterable[RunEntry]) -> tuple[str, ...]:
+    """A note on summaries by metrics that are not registered here: summaries are computed anew."""
+    summaries = [entry.summary.get(model) for entry in entries for model in (*MODEL_KINDS, UNSEEN)]
+    names = {name for summary in summaries if isinstance(summary, dict) for name in summary} - set(METRICS.names())
+    if not names:
+        return ()
+    return (f"summaries without a metric of that name were left out: {shown(sorted(names))}; {OF_PLUGINS}",)
 
 
 def _matched(

@@ -1,13 +1,15 @@
 """Runs as tidy tables, for notebooks, CSV and Parquet."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
+from engine.config.study import DEFAULTS
 from engine.core.results import RoundResult, RunResult
 from engine.core.vocabulary import COSTS, MODEL_KINDS, UNSEEN, add_prefix, summary_at
 from engine.metrics import of_benign
@@ -57,8 +59,10 @@ def summary_table(runs: Iterable[RunResult]) -> pd.DataFrame:
     Each has its mean under its name and the sample standard deviation under ``<name>.std``. Bytes and gradient
     evaluations are totals over the participants, ``seconds`` cover training and aggregation. Only runs that are done
     count, in ``seeds`` as well; ``diverged`` is the number of those that diverged. If the data have seeds of their own,
-    the seeds of each split are averaged first, and the deviation is that over ``splits``.
+    the seeds of each split are averaged first, and the deviation is that over ``splits``. In a study, a run that chose
+    the defaults also counts as ``<label> defaults`` if another split has such runs.
     """
+    runs = _with_shared_defaults(tuple(runs))
     table = pd.DataFrame(
         [{**_identity(run), "status": run.status, **_last_summaries(run), **_costs(run)} for run in runs]
     )
@@ -73,6 +77,13 @@ def summary_table(runs: Iterable[RunResult]) -> pd.DataFrame:
     values.columns = [name if what == "mean" else f"{name}.std" for name, what in values.columns]
     counts = {f"{name}s": by[name].nunique() for name in counted}
     return values.assign(**counts, diverged=by["diverged"].sum()).reset_index()
+
+
+def _with_shared_defaults(runs: Sequence[RunResult]) -> list[RunResult]:
+    labels = {(run.experiment, run.label) for run in runs}
+    chose_defaults = (run for run in runs if run.study and run.study["role"] == "final" and run.study["trial"] == 0)
+    also = (replace(run, label=run.label + DEFAULTS) for run in chose_defaults if not run.label.endswith(DEFAULTS))
+    return [*runs, *(run for run in also if (run.experiment, run.label) in labels)]
 
 
 def write_tables(path: Path, runs: Iterable[RunResult], format: Format) -> tuple[Path, Path]:

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from engine.core.registry import METRICS
+from engine.core.errors import PluginBroken, shown
+from engine.core.registry import METRICS, Entry
 
 TAIL_SHARE = 0.05
 
@@ -24,7 +25,16 @@ def summarize_clients(values: np.ndarray, weights: np.ndarray) -> dict[str, floa
     values, weights = values[known].astype(np.float64), weights[known].astype(np.float64)
     if not len(values):
         return {entry.name: float("nan") for entry in METRICS}
-    return {entry.name: float(entry.make()(values, weights)) for entry in METRICS}
+    return {entry.name: _summary(entry, values, weights) for entry in METRICS}
+
+
+def _summary(entry: Entry, values: np.ndarray, weights: np.ndarray) -> float:
+    """Each summary gets arrays of its own, since a plugin may sort them in place."""
+    found = entry.make()(values.copy(), weights.copy())
+    try:
+        return float(found)
+    except (TypeError, ValueError):
+        raise PluginBroken(f"metric {entry.name} must return a number, not {shown(found)}") from None
 
 
 def of_benign(values: np.ndarray, malicious: Sequence[bool] | np.ndarray | None) -> np.ndarray:

@@ -8,7 +8,15 @@ import torch
 from engine.config import tpe
 from engine.config.schema import DIAL_KEYS, ExperimentConfig, RunConfig
 from engine.config.tune import Tune
-from engine.core.errors import DataUnavailable, FedscapeError, ImpossiblePartition, InvalidConfig, Unsupported
+from engine.core.errors import (
+    DataUnavailable,
+    FedscapeError,
+    ImpossiblePartition,
+    InvalidConfig,
+    Unsupported,
+    plugin_line,
+    unexpected,
+)
 from engine.core.paths import default_data_dir
 from engine.core.vocabulary import ModelKind
 from engine.datasets import Progress
@@ -77,6 +85,10 @@ def check_runs(
                     notes.update(dict.fromkeys(labeled(run, note) for note in _checked(run, data, checked, selected)))
                 except FedscapeError as error:
                     problems[f"{run.label}: {error}"] = None
+                except Exception as error:
+                    if not plugin_line(error):
+                        raise
+                    problems[f"{run.label}: unexpected error: {unexpected(error)}"] = None
     if problems:
         raise InvalidConfig(problems)
     return tuple(notes)

@@ -22,7 +22,7 @@ from engine.channel.round_channel import RoundChannel
 from engine.config.schema import RunConfig, resolve_hparams
 from engine.core.client_rows import RowMemory
 from engine.core.devices import allow_tf32, keep_freed_batches
-from engine.core.errors import CheckpointInvalid, Unsupported
+from engine.core.errors import CheckpointInvalid, PluginBroken, Unsupported, shown
 from engine.core.lockstep import Lockstep
 from engine.core.params import SharedParams, all_finite
 from engine.core.paths import default_data_dir
@@ -221,8 +221,7 @@ class Simulation:
         ``self.state`` is not changed.
         """
         if self.dials is None:
-            result: tuple[Any, Diagnostics] = self.algorithm.round(self.state, cohort, task)
-            return result
+            return self._round(cohort, task)
         clock = self._clock(cohort)
         if clock is not None:
             unprotected = task.unprotected_backend and Counted(task.unprotected_backend, clock.count)
@@ -238,7 +237,7 @@ class Simulation:
             is_empty_draw=is_empty_draw,
             has_feedback=not no_feedback(self.algorithm),
         )
-        state, found = self.algorithm.round(self.state, cohort, dataclasses.replace(task, channel=channel))
+        state, found = self._round(cohort, dataclasses.replace(task, channel=channel))
         trained = found.cohort or cohort
         if clock is not None:
             clock.finish(found.gradient_evaluations)
@@ -247,6 +246,14 @@ class Simulation:
         if clock is not None:
             values |= {"simulated_s": self.channel_state.simulated_s, **clock.values(trained)}
         return state, dataclasses.replace(found, values=values, bytes_up=channel.bytes_up)
+
+    def _round(self, cohort: Cohort, task: Task) -> tuple[Any, Diagnostics]:
+        match self.algorithm.round(self.state, cohort, task):
+            case (state, Diagnostics() as found):
+                return state, found
+            case other:
+                name = self.config.algorithm.name
+                raise PluginBroken(f"{name}: round must return the state and Diagnostics, not {shown(other)}")
 
     def _clock(self, sampled: Cohort) -> Clock | None:
         if self.task.systems is None:

@@ -4,7 +4,7 @@ import traceback
 
 import torch
 
-from engine.core.errors import FedscapeError
+from engine.core.errors import FedscapeError, unexpected
 from engine.simulation.memory import FULL_MEMORY, is_out_of_memory
 from storage import Store
 
@@ -23,4 +23,4 @@ def reason(store: Store, run_id: int, error: Exception) -> str:
     if is_out_of_memory(error):
         return FULL_MEMORY
     store.events.add(run_id, "error", "traceback", "".join(traceback.format_exception(error)))
-    return f"unexpected error: {type(error).__name__}: {error}; the run's log has the details"
+    return f"unexpected error: {unexpected(error)}; the run's log has the details"

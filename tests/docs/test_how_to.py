@@ -1,5 +1,6 @@
 """The examples of the how-tos: each file is saved and does what its page says."""
 
+import json
 import re
 import types
 from collections.abc import Callable
@@ -94,6 +95,30 @@ def test_the_partitioner_gives_each_client_its_main_class(saved: Callable[[str],
     local, fedavg = result.runs
     assert wording.kicker(result.config).startswith("DIGITS · 10 CLIENTS · MAIN CLASS 90 % ·")
     assert local.status == fedavg.status == "done" and len(local.partition["train_sizes"]) == 10
+
+
+def test_the_metric_is_in_summaries_and_exports(saved: Callable[[str], None]) -> None:
+    saved("add-a-metric.md")
+    result = run_of("add-a-metric.md", "tail_gap.yaml")
+    accuracy = np.sort(result.runs[0].rounds[-1].arrays["personalized.accuracy"])
+    expected = accuracy.mean() - accuracy[0]  # the lowest tenth of ten clients is one
+    assert result.summary()["personalized.tail_gap"][0] == pytest.approx(expected, rel=1e-6)
+    assert {"personalized.tail_gap", "global.tail_gap"} <= set(result.to_dataframe())
+    exported = json.loads(result.to_json())["runs"][0]["summary"]["personalized"]["tail_gap"]
+    assert exported == pytest.approx(expected, rel=1e-6)
+
+
+def test_an_exported_experiment_is_computed_again_with_equal_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_of("add-a-metric.md", "tail_gap.yaml").to_json("runs.json")
+    exec(compile(text_of("resume-runs.md", "again.py"), "resume-runs.md", "exec"), {})
+    old, new = (json.loads(Path(name).read_text())["runs"] for name in ("runs.json", "again.json"))
+    for one in (*old, *new):
+        for r in one["rounds"]:
+            del r["seconds"]
+    assert old == new and old[0]["provenance"]["code"].startswith("0.1.0+")
 
 
 def test_the_analysis_measures_distances(saved: Callable[[str], None]) -> None:

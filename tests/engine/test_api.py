@@ -144,6 +144,20 @@ def test_a_mistake_is_raised_before_training() -> None:
         run({**CONFIG, "partition": {"name": "classes_per_client", "classes_per_client": 11}}, progress=pytest.fail)
 
 
+@pytest.mark.parametrize("config", [None, 3, [CONFIG]])
+def test_what_is_no_configuration_is_refused(config: Any) -> None:
+    with pytest.raises(InvalidConfig, match="is no configuration; give a mapping, or the path of a YAML or JSON file"):
+        run(config)
+
+
+def test_an_export_is_no_configuration(tmp_path: Path) -> None:
+    (path := tmp_path / "runs.json").write_text('{"config": {}, "runs": []}')
+    with pytest.raises(
+        InvalidConfig, match=r"runs\.json: is an export of runs; import it with python -m engine import"
+    ):
+        run(path)
+
+
 @pytest.mark.parametrize("together", [1, 2])
 def test_the_number_of_threads_is_restored(together: int) -> None:
     seen = set[int]()

@@ -57,6 +57,12 @@ def test_runs_are_listed_oldest_first(call: Call, store: Store) -> None:
     assert lines[1][-2:] == ["50.0", "%"]
 
 
+@pytest.mark.parametrize("runs", ["running", "done"])
+def test_runs_that_no_worker_computes_are_pointed_out(runs: str, call: Call, store: Store) -> None:
+    _, _, err = call("runs", "--status", runs)
+    assert err == ("no worker is running: start the app, or python -m engine worker\n" if runs == "running" else "")
+
+
 def test_runs_with_a_status_are_listed_as_json(call: Call, store: Store) -> None:
     found = json.loads(call("runs", "--status", "failed", "--status", "queued", "--json").out)
     listed = [(run["id"], run["status"], run["error"]) for run in found]

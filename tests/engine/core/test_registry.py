@@ -280,6 +280,18 @@ def test_a_plugin_folder_that_is_missing_is_an_error(tmp_path: Path, monkeypatch
         ALGORITHMS.get("fedavg")
 
 
+def test_a_misspelled_folder_of_plugins_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for folder in ("metrics", "metric", "helpers"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mine.py").write_text("")
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))
+    ALGORITHMS.names()
+    (line,) = caplog.messages
+    assert line == f"FEDSCAPE_PLUGINS: the plugins in {tmp_path / 'metric'} are not loaded; did you mean 'metrics'?"
+
+
 def test_a_plugin_folder_without_plugins_is_warned_of_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

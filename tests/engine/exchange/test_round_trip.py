@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import run
+from engine import InvalidConfig, run
 from engine.exchange.bundle import write_bundle
 from engine.exchange.import_runs import import_file, import_runs, open_export
 from engine.exchange.records import check_documents, export_config, load_result
@@ -169,3 +169,41 @@ def test_runs_of_an_experiment_with_another_configuration_become_a_new_one(store
     (first,) = imported(store, tmp_path, json.dumps(part))
     (second,) = imported(store, tmp_path, json.dumps(whole))
     assert (first.seed, second.seed) == (0, 1) and first.experiment_id != second.experiment_id
+
+
+METRIC = """
+from engine.core.registry import METRICS
+
+@METRICS.register("mine", title="Mine", paper="Nobody, 2026")
+class Mine:
+    def __call__(self, values, weights):
+        return values.max()
+"""
+
+
+def test_summaries_by_a_metric_that_is_not_here_are_left_out_with_a_note(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder := tmp_path / "plugins").mkdir()
+    (folder / "mine.py").write_text(METRIC)
+    (path := tmp_path / "runs.json").write_text(run(SMALL).to_json())
+    assert import_file(store, path).notes == ()
+    text = path.read_text().replace('"summary": {"personalized": {', '"summary": {"personalized": {"mine": 1.0, ')
+    path.write_text(text.replace('"name": "first"', '"name": "second"'))
+    (note,) = import_file(store, path).notes
+    assert note.startswith("summaries without a metric of that name were left out: ['mine']; for a plugin's name, set")
+    monkeypatch.setenv("FEDSCAPE_PLUGINS", str(folder))
+    path.write_text(text.replace('"name": "first"', '"name": "third"'))
+    assert import_file(store, path).notes == ()
+
+
+def test_a_method_that_is_not_here_may_be_that_of_a_plugin(store: Store, tmp_path: Path) -> None:
+    (path := tmp_path / "runs.json").write_text(run(SMALL).to_json().replace("ditto", "mine"))
+    with pytest.raises(InvalidConfig, match="for a plugin's name, set FEDSCAPE_PLUGINS to its folder"):
+        import_file(store, path)
+
+
+def test_an_incomplete_bundle_is_named_so(store: Store, tmp_path: Path) -> None:
+    (path := tmp_path / "runs.zip").write_bytes(b"PK\x03\x04" + bytes(100))
+    with pytest.raises(InvalidConfig, match="is a damaged or incomplete bundle; export it again"):
+        import_file(store, path)

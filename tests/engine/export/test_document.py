@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -107,3 +108,18 @@ def test_a_file_is_written_completely_or_not_at_all(tmp_path: Path) -> None:
     assert list((tmp_path / "new").iterdir()) == []
     write_export(tmp_path / "new" / "out.json", {}, [an_outcome()])
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["out.json"]
+
+
+def test_a_link_stays_and_its_target_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "target.json").write_text("old")
+    (link := tmp_path / "link.json").symlink_to(tmp_path / "target.json")
+    write_export(link, {}, [an_outcome()])
+    assert link.is_symlink() and len(json.loads((tmp_path / "target.json").read_text())["runs"]) == 1
+
+
+def test_a_pipe_and_a_folder_are_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe")
+    for path, problem in ((pipe, "is a pipe or a device"), (tmp_path, "is a folder")):
+        with pytest.raises(InvalidConfig, match=problem):
+            write_export(path, {}, [an_outcome()])
+    assert pipe.is_fifo()

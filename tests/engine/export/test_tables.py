@@ -55,6 +55,20 @@ def test_the_seeds_of_a_split_are_averaged_before_the_deviation_is_taken() -> No
     assert row["personalized.mean.std"] == pytest.approx(0.3 / 2**0.5)
 
 
+def test_in_a_study_a_choice_of_the_defaults_also_counts_for_the_defaults() -> None:
+    def final(split: int, trial: int, label: str, mean: float) -> RunResult:
+        study = {"role": "final", "entry": "ditto", "split": split, "trial": trial}
+        return an_outcome(label=label, data_seed=split, study=study, summary={"personalized": {"mean": mean}})
+
+    chose_defaults = [final(0, 0, "ditto", 0.5)]
+    chose_another = [final(1, 0, "ditto defaults", 0.8), final(1, 3, "ditto", 0.9)]
+    table = summary_table(chose_defaults + chose_another).set_index("label")
+    assert table.loc["ditto", "personalized.mean"] == pytest.approx(0.7)
+    assert table.loc["ditto defaults", "personalized.mean"] == pytest.approx(0.65)
+    assert table["splits"].tolist() == [2, 2]
+    assert summary_table(chose_defaults)["label"].tolist() == ["ditto"]
+
+
 def test_only_runs_that_are_done_are_averaged_and_diverged_ones_are_counted() -> None:
     def ended(seed: int, status: Status, mean: float, **more: Any) -> RunResult:
         of_clients = {"personalized": {"mean": mean}}
