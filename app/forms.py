@@ -17,7 +17,8 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.runtime.scriptrunner import RerunException, StopException
 
 from app.wording import capital, lines, names, plain
-from engine.config.schema import NOT_SET, parse_value
+from engine.config.files import parse_value
+from engine.config.schema import NOT_SET
 from engine.core.errors import cut
 from engine.core.registry import Entry, Options, Parameter
 
@@ -203,7 +204,7 @@ class Form:
                 unplaced.append(problem)
                 continue
             field = path.removeprefix(place).lstrip(".")
-            by_field.setdefault(place, []).append(f"{field}: {message}" if field else message)
+            by_field.setdefault(place, []).append(f"{field}: {message}" if field else capital(message))
             if problem not in to_do:
                 mistaken.add(place)
         for place, messages in by_field.items():

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from docs.catalogue import shipped
 from docs.markdown import GENERATED, allowed, default_of, parameters_of, table, type_of
+from engine.config.options import Evaluation, Machine, Training
 from engine.config.privacy import Privacy
-from engine.config.schema import Evaluation, Machine, Training
 from engine.config.system import System
 from engine.config.tune import Tune
 from engine.core.registry import (

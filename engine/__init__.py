@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.api import Result, run
-    from engine.config.schema import ExperimentConfig, RunConfig, load_config, parse_experiment
+    from engine.config.files import load_config
+    from engine.config.schema import ExperimentConfig, RunConfig, parse_experiment
     from engine.core.errors import FedscapeError, InvalidConfig
     from engine.core.registry import ALGORITHMS, DATASETS, METRICS, MODELS, PARTITIONERS
 
 _MODULES = {
     "core.errors": ("FedscapeError", "InvalidConfig"),
     "core.registry": ("ALGORITHMS", "DATASETS", "METRICS", "MODELS", "PARTITIONERS"),
-    "config.schema": ("ExperimentConfig", "RunConfig", "load_config", "parse_experiment"),
+    "config.files": ("load_config",),
+    "config.schema": ("ExperimentConfig", "RunConfig", "parse_experiment"),
     "api": ("Result", "run"),
 }
 

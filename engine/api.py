@@ -18,7 +18,8 @@ import numpy as np
 import pandas as pd
 
 from engine.config.alike import without_seeds
-from engine.config.schema import ExperimentConfig, RunConfig, load_config, parse_experiment
+from engine.config.files import load_config
+from engine.config.schema import ExperimentConfig, RunConfig, parse_experiment
 from engine.config.study import Study
 from engine.config.tpe import Point
 from engine.core.devices import limited_threads

@@ -14,7 +14,7 @@ from engine.backends import Backend, Extras, Objective
 from engine.backends.step_graphs import StepGraphs
 from engine.channel import Channel
 from engine.channel.plain_channel import PlainChannel
-from engine.config.schema import Training
+from engine.config.options import Training
 from engine.core.client_rows import RowMemory, for_clients
 from engine.core.devices import sent
 from engine.core.lockstep import Lockstep

@@ -6,7 +6,8 @@ from typing import Any
 
 import yaml
 
-from engine.config.schema import DIAL_KEYS, Machine, file_label
+from engine.config.options import Machine
+from engine.config.schema import DIAL_KEYS, file_label
 from storage import RunRecord
 
 PARTS = ("dataset", "partition", "model", "training", "evaluation", *DIAL_KEYS)

@@ -9,7 +9,8 @@ import pandas as pd
 from app.data.comparison import NOT_THE_METHOD, Method, method_name
 from app.forms import name_in_words, parameters_of
 from app.wording import MISSING, capital, plural
-from engine.config.schema import DIAL_KEYS, DIALS, OPTION_DIALS, Evaluation, Training
+from engine.config.options import Evaluation, Training
+from engine.config.schema import DIAL_KEYS, DIALS, OPTION_DIALS
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Options, Parameter, Registry
 from storage import RunRecord
 

@@ -8,7 +8,7 @@ import pandas as pd
 from app.data.config_fields import REGISTRIES, SCHEMAS, SECTIONS
 from app.forms import label_of, parameters_of
 from app.handbook.options_table import default as in_words
-from engine.config.schema import Machine
+from engine.config.options import Machine
 from engine.core.registry import Options
 from storage import RunRecord
 

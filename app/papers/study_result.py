@@ -19,8 +19,9 @@ from app.papers.sketch import sketch
 from app.study import choosing, finding, progress, tuning
 from app.study.study import Study
 from app.wording import plain
+from engine.config.options import Machine
 from engine.config.presets import Preset
-from engine.config.schema import ExperimentConfig, Machine, parse_experiment
+from engine.config.schema import ExperimentConfig, parse_experiment
 from engine.config.study import Study as StudyConfig
 from engine.core.errors import InvalidConfig
 

@@ -12,7 +12,7 @@ from app.setup import sweeps
 from app.setup.local_training import training_fields
 from app.setup.sweep_fields import Sweeps
 from app.setup.sweeps import OF_TRAINING, SCHEDULED, UNITS
-from engine.config.schema import Evaluation, Machine, Training
+from engine.config.options import Evaluation, Machine, Training
 from engine.core.registry import Options
 
 FIRST = ("rounds",)  # of training

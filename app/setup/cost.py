@@ -21,7 +21,8 @@ from app.data.lru import Lru
 from app.data.once import Once
 from app.data.pools import federation_of, file_state, is_present, pool_of, sample_bytes, split_of
 from app.data.turns import leave_if_outdated
-from engine.config.schema import RunConfig, Training
+from engine.config.options import Training
+from engine.config.schema import RunConfig
 from engine.config.tune import Tune
 from engine.core.errors import TooLarge
 from engine.core.vocabulary import ModelKind

@@ -13,7 +13,8 @@ from app.setup.dial_options import options_of
 from app.state import url_state
 from app.state.links import pack_config, unpack_config
 from app.wording import plain
-from engine.config.schema import DIAL_KEYS, DIALS, OPTION_DIALS, Evaluation, Machine, Training, parse_experiment
+from engine.config.options import Evaluation, Machine, Training
+from engine.config.schema import DIAL_KEYS, DIALS, OPTION_DIALS, parse_experiment
 from engine.config.tune import Tune
 from engine.core.errors import InvalidConfig, cut, shown
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Options, Registry

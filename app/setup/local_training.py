@@ -8,7 +8,7 @@ import streamlit as st
 
 from app.forms import DrawField, Form, parameters_of
 from app.setup.sweeps import UNITS
-from engine.config.schema import Training
+from engine.config.options import Training
 
 
 def training_fields(

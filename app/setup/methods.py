@@ -20,7 +20,8 @@ from app.setup.sweep_fields import Sweeps
 from app.setup.sweeps import OF_TRAINING, PARAMETERS
 from app.setup.tuning import Tuned, range_fields
 from app.wording import plain
-from engine.config.schema import DIAL_KEYS, Training
+from engine.config.options import Training
+from engine.config.schema import DIAL_KEYS
 from engine.core.errors import cut
 from engine.core.registry import ALGORITHMS, Entry, Options
 

@@ -8,7 +8,8 @@ from app.forms import label_of, name_in_words, parameters_of
 from app.setup import draft as drafts
 from app.setup.dial_options import options_of
 from app.wording import capital, count
-from engine.config.schema import DIAL_KEYS, NUM_SEEDS, Evaluation, Machine, Training
+from engine.config.options import Evaluation, Machine, Training
+from engine.config.schema import DIAL_KEYS, NUM_SEEDS
 from engine.config.tune import Tune
 from engine.core.registry import ALGORITHMS, Options, Parameter
 
@@ -43,6 +44,7 @@ _KINDS = (
     (re.compile(r"should be a valid number(, [^;]*)?"), "must be a number"),
     (re.compile(r"should be a finite number"), "must be a finite number"),
 )
+_ONE_LINE = re.compile(r"must be one line of at most \d+ characters$")
 _OR = re.compile(r"; or should be '([^']+)'")
 _BEGINNING = re.compile(r"(Must|At most|Whole|Add|A study) ")  # of sentences in this file, not of names
 _TOO_MANY = re.compile(
@@ -123,6 +125,8 @@ def _message(path: str, message: str, raw: Mapping[str, Any]) -> str:
             f"Client {client} has {own} of its {of} samples for training, but needs at least {needed}: use fewer "
             "clients, or let them differ less"
         )
+    if found := _ONE_LINE.search(message):
+        return capital(found[0])
     if found := _BOUND.search(message):
         words = f"Must be {BOUNDS[found[1]]} {count(int(found[2])) if found[2].isdigit() else found[2]}"
         return words + "".join(f", or “{word}”" for word in _OR.findall(message))

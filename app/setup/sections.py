@@ -18,11 +18,12 @@ from app.setup.advanced import FIRST, Advanced
 from app.setup.sweep_fields import Sweeps
 from app.setup.sweeps import OF_TRAINING
 from app.wording import plain
-from engine.config.schema import Evaluation, Training
+from engine.config.options import Evaluation, Training
 from engine.core.errors import DataUnavailable
 from engine.core.registry import DATASETS, MODELS, PARTITIONERS, Options, Registry
 from storage import StorageError
 
+MAX_COUNT = 10  # that is spelled out
 # Slider values. Any other number can be typed next to the slider.
 SHARES = [round(0.05 * n, 2) for n in range(20)]
 DIALS: dict[str, list[Any]] = {
@@ -98,14 +99,26 @@ def training_section(
     with right:
         about = f"Comma-separated whole numbers. Each method runs once with every seed. {definition('Seed')}"
         seeds = form.text("Seeds", listed(draft["seeds"]), "seeds", help=about)
+        note_single(form, "seeds", seeds)
         about = "Seeds of the data and the split. Each split runs with every seed. If empty, each seed draws a split."
         splits = form.text("Splits", listed(draft.get("splits", "")), "splits", placeholder="same as seeds", help=about)
+        note_single(form, "splits", splits)
     values, options = drafts.chosen(form, draft, "model"), MODELS.get(name).options
     model = advanced.options("Model", options, values, "model", options.model_fields, key=f"model.{name}")
     training = rounds | advanced.training(draft["training"], swept)
     evaluation = advanced.options("Evaluation", Evaluation, draft["evaluation"], "evaluation", Evaluation.model_fields)
     drawn = {"seeds": read_list(seeds)} | ({"splits": read_list(splits)} if splits.strip() else {})
     return {"name": name, **model}, training, evaluation, drawn
+
+
+def note_single(form: Form, path: str, typed: str) -> None:
+    """``1 seed: 3. For 3 seeds, type 0, 1, 2.`` if a single number was typed, which may have been meant as a count."""
+    given = read_list(typed)
+    if not isinstance(given, list) or len(given) != 1 or type(given[0]) is not int:
+        return
+    number = given[0]
+    several = f" For {number} {path}, type {', '.join(map(str, range(number)))}." if 1 < number <= MAX_COUNT else ""
+    form.note(path, [f"1 {path.removesuffix('s')}: {number}.{several}"])
 
 
 def first_level(options: type[Options]) -> list[str]:

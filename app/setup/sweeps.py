@@ -6,7 +6,8 @@ from typing import Any
 
 from app.forms import name_in_words, parameters_of
 from app.setup.dial_options import options_of
-from engine.config.schema import DIAL_KEYS, Training
+from engine.config.options import Training
+from engine.config.schema import DIAL_KEYS
 from engine.core.registry import Options
 
 OF_TRAINING = "training."  # begins the name of a swept training option

@@ -6,8 +6,9 @@ from typing import Any
 
 import yaml
 
+from engine.config.files import load_config, parse_value, set_value
 from engine.config.presets import load_preset
-from engine.config.schema import ExperimentConfig, load_config, parse_experiment, parse_value, set_value
+from engine.config.schema import ExperimentConfig, parse_experiment
 from engine.core.errors import MAX_SHOWN, InvalidConfig, cut, shown
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.config import paper_tables
+from engine.config.files import load_config
 from engine.config.paper_tables import Cell, Published
-from engine.config.schema import load_config
 from engine.core.errors import InvalidConfig, UnknownName, shown
 from engine.core.paths import ASSETS
 

@@ -12,8 +12,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from engine.config import tpe
+from engine.config.options import Training
 from engine.config.sampler import MAX_COLUMNS, MAX_TRIALS, point
-from engine.config.schema import AlgorithmEntry, Choice, ExperimentConfig, RunConfig, Training, file_label
+from engine.config.schema import AlgorithmEntry, Choice, ExperimentConfig, RunConfig, file_label
 from engine.config.tpe import Point
 from engine.config.tune import StudyRun, Tune
 from engine.core.errors import InvalidConfig, shown

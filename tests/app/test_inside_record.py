@@ -15,7 +15,8 @@ from app.actions import run_config
 from app.inside import configuration, federation, record
 from app.inside.profile import beside_training
 from app.state.links import unpack_config
-from engine.config.schema import DIAL_KEYS, RunConfig, load_config, parse_experiment
+from engine.config.files import load_config
+from engine.config.schema import DIAL_KEYS, RunConfig, parse_experiment
 from engine.exchange.records import new_runs
 from storage import ArtifactRecord, EventRecord, RunRecord, Store
 from storage.models import Run

@@ -14,7 +14,8 @@ from app.setup import cost, measure
 from app.setup.cost import Cost, Timed
 from app.setup.measure import r_hat
 from engine.channel.round_channel import RoundChannel
-from engine.config.schema import RunConfig, Training, parse_experiment
+from engine.config.options import Training
+from engine.config.schema import RunConfig, parse_experiment
 from engine.federation.batches import Cohort
 from engine.simulation import sample_privacy
 from engine.simulation.simulate import Simulation

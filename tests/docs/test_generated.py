@@ -10,7 +10,8 @@ import yaml
 from docs import catalogue, command_line, configuration
 from docs.generate import PAGES
 from docs.markdown import allowed, default_of, parameters_of
-from engine.config.schema import Machine, parse_experiment
+from engine.config.options import Machine
+from engine.config.schema import parse_experiment
 from engine.core.errors import InvalidConfig
 from engine.core.registry import ALGORITHMS
 

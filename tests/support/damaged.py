@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from engine.config.schema import Evaluation, Machine, Training
+from engine.config.options import Evaluation, Machine, Training
 from engine.core.registry import ALGORITHMS, DATASETS, MODELS, PARTITIONERS, Entry, Options
 
 GOOD: dict[str, Any] = {

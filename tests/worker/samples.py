@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.config.schema import parse_experiment, set_value
+from engine.config.files import set_value
+from engine.config.schema import parse_experiment
 from engine.worker import AnalysisTicket, Ticket
 from engine.worker.process import work_on
 from storage import NewRun, RunRecord, Store

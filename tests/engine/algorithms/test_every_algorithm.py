@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from engine.config.schema import Training
+from engine.config.options import Training
 from engine.core.errors import CheckpointInvalid
 from engine.core.registry import ALGORITHMS
 from engine.core.spaces import Space

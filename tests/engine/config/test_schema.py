@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from engine.config.alike import without_seeds
-from engine.config.schema import RunConfig, load_config, parse_experiment, parse_value, set_value
+from engine.config.files import load_config, parse_value, set_value
+from engine.config.schema import RunConfig, parse_experiment
 from engine.core.errors import InvalidConfig
 
 

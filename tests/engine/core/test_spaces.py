@@ -7,7 +7,7 @@ import pytest
 import yaml
 from pydantic import Field
 
-from engine.config.schema import Training
+from engine.config.options import Training
 from engine.core.registry import Entry, Options, Parameter
 from engine.core.spaces import SCALES, Space, names_of
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.config.schema import Training
+from engine.config.options import Training
 from tests.support import reference
 from tests.support.builders import assert_equal, personalized, shared_model, simulation, trained
 from tests.support.reference import as_matrix, batches_of

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.config.schema import Evaluation
+from engine.config.options import Evaluation
 from engine.core.errors import Unsupported
 from engine.core.results import RoundResult, RunResult
 from engine.export.document import run_document
