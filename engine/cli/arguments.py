@@ -34,6 +34,7 @@ EXAMPLES = {
     "import": ("import results.json",),
     "runs": ("runs --status failed --status diverged",),
     "study": ("study 5",),
+    "log": ("log 12",),
     "cancel": ("cancel 12 13",),
     "backup": ("backup fedscape.zip",),
     "restore": ("restore fedscape.zip --replace",),
@@ -41,6 +42,7 @@ EXAMPLES = {
 
 # Commands on stored data, with their descriptions; they take a database, most of them runs.
 ON_RUNS = {
+    "log": "Show the log of runs, with the tracebacks of unexpected errors. Times are UTC.",
     "cancel": "Cancel runs that have not ended; their rounds are kept.",
     "pause": "Pause runs; their rounds and their position in the queue are kept.",
     "resume": "Resume paused runs.",

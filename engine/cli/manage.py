@@ -20,6 +20,7 @@ from engine.core.sizes import size_in_words
 from engine.core.vocabulary import summary_at
 from engine.core.writable import check_writable
 from engine.exchange.records import check_documents
+from engine.exchange.run_log import log_text
 from engine.version import CODE_VERSION
 from engine.worker.service import serve
 from engine.worker.study_progress import StudyProgress, progress_of
@@ -39,6 +40,7 @@ JSON_FIELDS = (
     "error",
     "summary",
 )
+MAX_LINES = 1000  # of a log, the newest
 TIME_FIELDS = ("created_at", "started_at", "finished_at", "deleted_at")
 
 
@@ -135,6 +137,12 @@ def study(store: Store, arguments: argparse.Namespace) -> None:
     print_errors(found.in_words())
 
 
+def log(store: Store, arguments: argparse.Namespace) -> None:
+    chosen = _chosen(store, arguments.run_ids)
+    names = {run.id: _name(run) for run in chosen}
+    print(log_text(chosen, store.events.for_runs(list(names), MAX_LINES), names, MAX_LINES))
+
+
 def cancel(store: Store, arguments: argparse.Namespace) -> None:
     _change(store, arguments, ("queued", "running", "paused"), lambda ids: store.queue.request(ids, "cancel"))
 
@@ -182,6 +190,7 @@ COMMANDS: dict[str, Callable[[Store, argparse.Namespace], None]] = {
     "disk": disk,
     "runs": runs,
     "study": study,
+    "log": log,
     "cancel": cancel,
     "pause": pause,
     "resume": resume,

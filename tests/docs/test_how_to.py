@@ -183,13 +183,13 @@ def test_a_stored_run_can_be_read_and_reproduced(database_url: str) -> None:
     store.ensure_schema()
     created = store.experiments.create("debug", experiment.raw, [new_run(one) for one in experiment.runs()])
     (queued,) = store.queue.runs(experiment_ids=[created.id])
-    store.events.add(queued.id, "error", "traceback", "ZeroDivisionError")
     printed: list[str] = []
     names: dict[str, Any] = {"print": lambda *values: printed.append(" ".join(map(str, values)))}
     for _, _, text in examples("debug-a-failed-run.md"):
         code = text.replace("run_id = 7", f"run_id = {queued.id}")
         exec(compile(code, "debug-a-failed-run.md", "exec"), names)
-    assert any("ZeroDivisionError" in line for line in printed) and "done None" in printed
+    assert "done None" in printed
+    names["store"].close()
     assert names["slow_and_plain"].machine.backend == "loop"
     last, again = (names[name].runs[0].rounds[-1].arrays["global.loss"] for name in ("result", "again"))
     np.testing.assert_allclose(last, again, rtol=1e-5)

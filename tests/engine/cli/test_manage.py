@@ -57,6 +57,20 @@ def test_runs_are_listed_oldest_first(call: Call, store: Store) -> None:
     assert lines[1][-2:] == ["50.0", "%"]
 
 
+def test_the_log_of_runs_has_their_events_and_names_the_run_if_there_are_several(call: Call, store: Store) -> None:
+    store.events.add(2, "error", "traceback", "Traceback (most recent call last):\n  no luck")
+    _, one, _ = call("log", 2)
+    assert [line.split(maxsplit=3)[2:] for line in one.splitlines() if line.startswith("20")] == [
+        ["info", "queued"],
+        ["info", "started"],
+        ["error", "failed at round 0: no luck"],
+        ["error", "Traceback (most recent call last):"],
+    ]
+    _, two, _ = call("log", 1, 2)
+    assert "run 2 (FedAvg seed 1): failed at round 0: no luck" in two and "run 1 (FedAvg seed 0): queued" in two
+    assert call("log", 9).code == 2
+
+
 @pytest.mark.parametrize("runs", ["running", "done"])
 def test_runs_that_no_worker_computes_are_pointed_out(runs: str, call: Call, store: Store) -> None:
     _, _, err = call("runs", "--status", runs)
