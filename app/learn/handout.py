@@ -1,19 +1,23 @@
-"""A story as one HTML file to print: questions, empty figures to sketch in, exercises, and the answers at the end."""
+"""A story as one HTML file to print: questions with empty figures to sketch in, answers, exercises and their answers.
+
+The exercises come after the answers, as on the page: they are about the results of the whole story.
+"""
 
 from dataclasses import replace
 from html import escape
 from typing import Any
 
 import pandas as pd
+import plotly.graph_objects as go
 
 from app.charts.plot import palette
-from app.components.moving_figure import hidden_results
+from app.components.moving_figure import Picture, hidden_results
 from app.components.shown import Shown
 from app.report import html
 from app.report.document import document
 from app.stories.figures.legend import without_live
 from app.stories.questions import Choice, Question
-from app.stories.story import Scene, Story, exercises_of, picture_of, source_of
+from app.stories.story import Scene, Story, curve_of, exercises_of, motif_of, picture_of, source_of
 
 LINES = 3  # to write an answer on
 STYLE = """<style>
@@ -26,7 +30,7 @@ STYLE = """<style>
 def handout(story: Story[Any]) -> str:
     """Figures appear twice: without results next to the questions, and with them among the answers.
 
-    Questions with the same empty figure share it.
+    Questions with the same empty figure share it. The story's curve is next to the exercises.
     """
     pictures: list[Shown] = []
     asked = [_scene(story, number, scene, pictures) for number, scene in enumerate(story.scenes, 1)]
@@ -39,17 +43,22 @@ def handout(story: Story[Any]) -> str:
         html.paragraph(story.lead, "lead"),
         "</header>",
         *asked,
-        html.section("Exercises", f"<ol>{''.join(tasks)}</ol>") if tasks else "",
-        f'<div class="new-page">{html.section("Answers", *answers)}</div>',
-        html.section("Answers to the exercises", f"<ol>{''.join(solved)}</ol>") if solved else "",
+        _page("Answers", *answers),
+        _page("Exercises", _curve(story, pictures), f"<ol>{''.join(tasks)}</ol>") if tasks else "",
+        _page("Answers to the exercises", f"<ol>{''.join(solved)}</ol>") if solved else "",
         html.section("Where the numbers come from", html.paragraph(source_of(story).replace("`", ""), "source")),
     ]
     return document(f"Fedscape: {story.title}", body, pictures)
 
 
+def _page(title: str, *parts: str) -> str:
+    return f'<div class="new-page">{html.section(title, *parts)}</div>'
+
+
 def _scene(story: Story[Any], number: int, scene: Scene, pictures: list[Shown]) -> str:
     asked = [html.paragraph(scene.question.text), _answers(scene.question)] if scene.question else []
-    return html.section(f"{number}. {scene.title}", *asked, _figure(story, scene, pictures, with_results=False))
+    figures = [_motif(story, scene, pictures), _figure(story, scene, pictures, with_results=False)]
+    return html.section(f"{number}. {scene.title}", *asked, *figures)
 
 
 def _answer(story: Story[Any], number: int, scene: Scene, pictures: list[Shown]) -> str:
@@ -79,6 +88,26 @@ def _figure(story: Story[Any], scene: Scene, pictures: list[Shown], *, with_resu
         if any(plot == shown.figure for shown in pictures):
             return ""
     alt = picture.alt if with_results else "The same figure without its results"
+    return _drawn(story, picture, plot, alt, pictures)
+
+
+def _motif(story: Story[Any], scene: Scene, pictures: list[Shown]) -> str:
+    """The data, next to the question."""
+    with palette.on_paper():
+        motif = motif_of(story, scene.place)
+        return _drawn(story, motif, motif.plot(), motif.alt, pictures) if motif else ""
+
+
+def _curve(story: Story[Any], pictures: list[Shown]) -> str:
+    """The whole dial with its results."""
+    with palette.on_paper():
+        curve = curve_of(story)
+        if curve is None:
+            return ""
+        return _drawn(story, curve, replace(curve, figure=without_live(curve.figure)).plot(), curve.alt, pictures)
+
+
+def _drawn(story: Story[Any], picture: Picture, plot: go.Figure, alt: str, pictures: list[Shown]) -> str:
     key = f"{story.slug}_{len(pictures)}"
     shown = Shown(plot, pd.DataFrame(), alt, picture.title or None, picture.note or None, key, key)
     pictures.append(shown)

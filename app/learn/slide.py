@@ -9,7 +9,7 @@ from app.learn.answers import answers_plot
 from app.learn.classroom import Classroom
 from app.learn.controls import play_button, slider
 from app.learn.prediction import prediction, sentence
-from app.learn.room_bar import slide_bar
+from app.learn.room_bar import code_slide, slide_bar
 from app.learn.stage import stage
 from app.learn.status import status
 from app.learn.stepper import progress, step_button
@@ -25,11 +25,31 @@ STYLE = Path(__file__).with_name("slide.css")
 def slide(reader: Reader, place: Place, room: Classroom) -> None:
     """Left and Right move between scenes, N opens the next story, Space plays, S shows the result, Esc leaves.
 
-    For the lecturer of a room, A shows the answers of the class instead of the figure, until Play hides them again.
+    For the lecturer of a room, A shows the answers of the class instead of the figure, until Play hides them again, and
+    J shows the code instead of the slide, until the lecturer moves on.
     """
     desk = reader.desk
     st.html(STYLE)
     slide_bar(room, reader)
+    if room.shows_code and room.room:
+        with st.container(key="slide_code"):
+            code_slide(room.room)
+    else:
+        content(reader, place, room)
+    with st.container(horizontal=True, gap="medium", vertical_alignment="center", key="slide_bar"):
+        step_button(reader, -1, "Left")
+        play_button(desk, "Space", room.clear_slide)
+        step_button(reader, +1, "Right")
+        status(progress(desk, place), key="progress")
+        for dial in desk.story.dials(place):
+            slider(desk, place, dial)
+        skip_button(reader)
+        st.button("Exit", key="exit", type="tertiary", on_click=leave, shortcut="Esc", help="Leave Presentation")
+
+
+def content(reader: Reader, place: Place, room: Classroom) -> None:
+    """The sentence, the question, and the figure or the answers of the class."""
+    desk = reader.desk
     with st.container(key="slide_head"):
         st.html(f'<p class="kicker">{html.escape(capitals(desk.story.short))}</p>')
         st.title(plain(unbroken(sentence(desk, place) or desk.story.title)), anchor=False)
@@ -40,15 +60,6 @@ def slide(reader: Reader, place: Place, room: Classroom) -> None:
             answers_plot(*shown)
     else:
         stage(desk, place)
-    with st.container(horizontal=True, gap="medium", vertical_alignment="center", key="slide_bar"):
-        step_button(reader, -1, "Left")
-        play_button(desk, "Space", room.end_answers)
-        step_button(reader, +1, "Right")
-        status(progress(desk, place), key="progress")
-        for dial in desk.story.dials(place):
-            slider(desk, place, dial)
-        skip_button(reader)
-        st.button("Exit", key="exit", type="tertiary", on_click=leave, shortcut="Esc", help="Leave Presentation")
 
 
 def skip_button(reader: Reader) -> None:

@@ -8,8 +8,9 @@ from app.charts.plot import palette
 from app.components.moving_figure import Picture, hidden_results
 from app.components.queue_position import queue_position
 from app.components.timed import timed
+from app.stories.asked import all_answered
 from app.stories.desk import TICK_S, Desk
-from app.stories.story import Place, picture_of, reading
+from app.stories.story import Place, motif_of, picture_of, reading
 from app.wording import unbroken
 
 
@@ -24,16 +25,32 @@ def heading_html(picture: Picture) -> str:
     return f'<p class="figure-title"><b>{escape(unbroken(picture.title))}</b>{note}</p>'
 
 
+def _slide_figures(picture: Picture, motif: Picture | None) -> None:
+    """The figure of a slide, beside the data if the story shows these."""
+    if motif is None:
+        _slide_figure(picture)
+        return
+    left, right = st.columns([2, 3], gap="large")
+    with left, st.container(key="slide_motif"), hidden_results(False):
+        _slide_figure(motif)
+    with right:
+        _slide_figure(picture)
+
+
+def _slide_figure(picture: Picture) -> None:
+    st.html(heading_html(picture))
+    picture.draw()
+
+
 def _tick(desk: Desk, place: Place) -> None:
     """Trains for a moment, then draws the figures. The whole page reruns when the run has finished."""
     was_open = desk.has_open_question(place)
     with queue_position():
         run = desk.train(place)
-        with hidden_results(desk.has_open_question(place)):
+        with hidden_results(desk.has_open_question(place)), all_answered(desk.has_answered_all):
             picture = picture_of(desk.story, place, run, desk.marks) if palette.is_presenting() else None
             if picture:
-                st.html(heading_html(picture))
-                picture.draw()
+                _slide_figures(picture, motif_of(desk.story, place))
                 reading(desk.story, place, picture.now)
             else:
                 desk.story.draw(place, run, desk.marks)

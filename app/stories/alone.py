@@ -16,6 +16,7 @@ import streamlit as st
 from app.charts.plot import palette
 from app.components.moving_figure import Picture, moving_figure, still
 from app.stories import rotated_digits
+from app.stories.asked import Places, asked, stops_up_to
 from app.stories.compared import meaning, side, word
 from app.stories.dial_example import DialExample, load
 from app.stories.figures import dial_curve, rotated_clients
@@ -47,6 +48,7 @@ class Alone:
         "badly. Alone, each client trains its own model on its own images at its own angle. Which is better depends on "
         "how many images it has."
     )
+    ending = "You have seen that sharing pays where data is scarce, and learning alone where it is plentiful."
 
     @cached_property
     def scenes(self) -> Sequence[Scene]:
@@ -83,7 +85,7 @@ class Alone:
     def picture(self, place: Place, run: "AccuracyRun | None", marks: Sequence[Mark]) -> Picture:
         samples = place["samples"]
         return Picture(
-            _still_curve(),
+            _still_curve(stops_up_to(self.dials(place)[0], asked(STORY, place))[-1]),
             dial_curve.moving(samples, {name: float(own.mean()) for name, own in _by_name(run).items()}),
             key="dial_figure",
             alt=finding(samples),
@@ -108,8 +110,9 @@ class Alone:
     def setup_label(self, place: Place) -> str:
         return f"alone and together, {place['samples']} images each"
 
-    def table(self) -> pd.DataFrame:
-        return dial_curve.data(example())
+    def table(self, places: Places = None) -> pd.DataFrame:
+        (dial,) = self.dials({})
+        return dial_curve.data(example(), stops_up_to(dial, places))
 
     @property
     def caption(self) -> str:
@@ -280,7 +283,7 @@ def _still_clients(samples: str) -> go.Figure:
 
 
 @still
-def _still_curve() -> go.Figure:
+def _still_curve(up_to: str) -> go.Figure:
     title, ticks = "training images per client", [5, 10, 20, 40, 80, 150]
     df = dial_curve.data(example())
-    return dial_curve.figure(df, _lines(), title, ticks, height=420, samples=TEST_IMAGES, is_log=True)
+    return dial_curve.figure(df, _lines(), title, ticks, height=420, samples=TEST_IMAGES, is_log=True, up_to=up_to)

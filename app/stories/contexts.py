@@ -14,12 +14,13 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from app.components.moving_figure import Picture, moving_figure, still
+from app.components.moving_figure import Picture, still
+from app.stories.asked import Places, asked
 from app.stories.compared import meaning, side, word
 from app.stories.context_curve import CLUSTERS, HEUR, NUM_CLIENTS, NUM_CONTEXTS, Guesses, Stop, example, stops
-from app.stories.figures import context_count, context_plane
+from app.stories.figures import chosen_clusters, context_count, context_plane
 from app.stories.questions import Choice, Estimate, Exercise
-from app.stories.story import Dial, Mark, Place, Scene, reading, scene_at
+from app.stories.story import Dial, Mark, Place, Scene, reading
 from app.wording import percent, percent_pm
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ ROUNDS = 30
 TRAINING_SAMPLES, TEST_SAMPLES = 30, 100  # of each client
 NOISE = 1.5
 DRAWS = f"{example().num_draws} draws"
+BY_CLUSTERS = f"Accuracy by number of clusters ({TRAINING_SAMPLES} samples per client)"
 EXTENT = 4.2  # of the plane: beyond the furthest model of all runs
 ALONE = {"name": "local_train", "label": "Alone"}
 TOGETHER = {"name": "fedavg", "label": "Together"}
@@ -46,6 +48,7 @@ class ContextsAndClusters:
         "the contexts. CGPFL groups the clients into K clusters by their models and pulls each model toward that of "
         "its cluster."
     )
+    ending = "You have seen that clients of the same kind gain by learning together, if the groups are found."
 
     @cached_property
     def scenes(self) -> Sequence[Scene]:
@@ -71,28 +74,39 @@ class ContextsAndClusters:
         return 8 + round / 4
 
     def draw(self, place: Place, run: "ContextRun | None", marks: Sequence[Mark]) -> None:
-        picture, df = self.picture(place, run, marks), _models(run)
+        count = _count(place, run, marks)
+        beside = self.picture(place, run, marks) if place["clusters"] == HEUR else _plane(run)
         wide, side = st.columns([3, 2], gap="large")
         with wide:
-            st.header(picture.title, anchor=False)
-            picture.draw()
+            st.header(count.title, anchor=False)
+            count.draw()
         with side:
-            st.header("Client models (letter: assigned cluster; shape: context)", anchor=False)
-            moves, alt = context_plane.moving(df, EXTENT), context_plane.finding(df)
-            moving_figure(_still_plane(), moves, key="context_figure", alt=alt, name="clients-and-clusters")
-            reading(self, place, picture.now)
+            st.header(beside.title, anchor=False)
+            beside.draw()
+            reading(self, place, count.now)
 
     def picture(self, place: Place, run: "ContextRun | None", marks: Sequence[Mark]) -> Picture:
-        stop, accuracies = _read(place), [step.value for step in run.steps] if run else []
-        ends = [(example().K_of(_read(mark.place)), mark.value) for mark in marks]
+        """The curve, or the heuristic's choices where the scene is about these."""
+        if place["clusters"] != HEUR:
+            return _count(place, run, marks)
+        chosen = "; ".join(
+            f"{guesses.training_samples} samples and noise {guesses.noise:g}: {_chosen(guesses)}"
+            for guesses in example().guesses
+        )
         return Picture(
-            _still_count(_shown_up_to(place)),
-            context_count.moving(example().K_of(stop), accuracies, ends),
-            key="count_figure",
-            alt=_alt(_shown_up_to(place), accuracies),
-            name="accuracy-over-clusters",
-            title="Accuracy by number of clusters",
-            now=_now(stop, run),
+            _still_chosen(),
+            {},
+            key="chosen_figure",
+            alt=f"The heuristic's number of clusters. {chosen}",
+            name="chosen-clusters",
+            title=f"How often the heuristic chose each K ({DRAWS})",
+            now=_now(HEUR, run),
+        )
+
+    @property
+    def curve(self) -> Picture:
+        return Picture(
+            _still_count(None), {}, key="curve", alt=_alt(None, []), name="accuracy-over-clusters", title=BY_CLUSTERS
         )
 
     def finding(self, place: Place) -> str:
@@ -106,15 +120,16 @@ class ContextsAndClusters:
         ours = "" if place["clusters"] == HEUR else f" and K = {place['clusters']}"
         return f"alone, together, the heuristic{ours} on these clients"
 
-    def table(self) -> pd.DataFrame:
-        return context_count.data(example())
+    def table(self, places: Places = None) -> pd.DataFrame:
+        return context_count.data(example(), _most(places))
 
     @property
     def caption(self) -> str:
         return (
             "The dot and the models are trained live, on the clients of the first draw, so the dot need "
-            "not end on the curve. The plane shows the models' first two principal components, recomputed "
-            f"after every round; each client is drawn on a small ring around its position. {self.source}"
+            "not end on the curve. The plane, where it is drawn, shows the models' first two principal "
+            f"components, recomputed after every round; each client is drawn on a small ring around its position. "
+            f"{self.source}"
         )
 
     @property
@@ -289,7 +304,8 @@ def _nearly_alone() -> Scene:
     return Scene(
         "Nearly alone",
         {"clusters": f"{K}"},
-        f"K = N: every client is its own cluster. {_goal(K)}, where learning alone reaches {_alone()}.",
+        f"K = N: every client is its own cluster, and is pulled toward a model that only it has trained. It learns "
+        f"nothing from the others, so it ends where learning alone does ({_alone()}).",
         f"With a cluster for every client, CGPFL {word(_side(K, example().alone))} learning alone: {_goal(K)} against "
         f"{_alone()} ({DRAWS}).",
         Choice(
@@ -397,19 +413,45 @@ def _models(run: "ContextRun | None") -> pd.DataFrame:
     return context_plane.data(now.places, now.centers, now.clusters, now.accuracies, NUM_CONTEXTS)
 
 
-def _shown_up_to(place: Place) -> int | None:
-    """The largest number of clusters in the figure: of a scene that counts up, its own, so that it gives none away."""
-    stop = _read(place)
-    return stop if isinstance(stop, int) and scene_at(STORY, place) else None
+def _most(places: Places) -> int | None:
+    """The largest number of clusters that may be shown; None if all may, and the heuristic's choice."""
+    return None if places is None else max((int(place["clusters"]) for place in places), default=0)
 
 
 def _alt(up_to: int | None, accuracies: Sequence[float]) -> str:
     there = example()
-    shown = [K for K in (1, there.best_K, NUM_CLIENTS) if up_to is None or up_to >= K]
+    shown = sorted(K for K in {1, there.best_K, up_to or NUM_CLIENTS} if up_to is None or up_to >= K)
     ends = ", ".join(f"{_goal(K)} with {K}" for K in shown)
     chosen = f"; the heuristic chooses K = {there.K_hat} for {NUM_CONTEXTS} true contexts" if up_to is None else ""
     run = f"; this run is at {percent(accuracies[-1], samples=TEST_SAMPLES)}" if accuracies else ""
     return f"Accuracy by number of clusters: {ends}{chosen}{run}"
+
+
+def _count(place: Place, run: "ContextRun | None", marks: Sequence[Mark]) -> Picture:
+    stop, accuracies = _read(place), [step.value for step in run.steps] if run else []
+    ends = [(example().K_of(_read(mark.place)), mark.value) for mark in marks]
+    up_to = _most(asked(STORY, place))
+    return Picture(
+        _still_count(up_to),
+        context_count.moving(example().K_of(stop), accuracies, ends),
+        key="count_figure",
+        alt=_alt(up_to, accuracies),
+        name="accuracy-over-clusters",
+        title=BY_CLUSTERS,
+        now=_now(stop, run),
+    )
+
+
+def _plane(run: "ContextRun | None") -> Picture:
+    df = _models(run)
+    return Picture(
+        _still_plane(),
+        context_plane.moving(df, EXTENT),
+        key="context_figure",
+        alt=context_plane.finding(df),
+        name="clients-and-clusters",
+        title="Client models (letter: assigned cluster; shape: context)",
+    )
 
 
 @still
@@ -420,3 +462,8 @@ def _still_count(up_to: int | None) -> go.Figure:
 @still
 def _still_plane() -> go.Figure:
     return context_plane.figure(NUM_CONTEXTS, EXTENT)
+
+
+@still
+def _still_chosen() -> go.Figure:
+    return chosen_clusters.figure(chosen_clusters.data(example().guesses))

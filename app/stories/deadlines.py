@@ -78,6 +78,7 @@ class Deadlines(DialStory):
         "late. Is that harmless? It depends on what slow clients have in common. Devices are simulated, and so are all "
         "seconds here."
     )
+    ending = "You have seen that slow clients can be left out only if they have nothing in common."
 
     @cached_property
     def scenes(self) -> Sequence[Scene]:
@@ -101,7 +102,8 @@ class Deadlines(DialStory):
 
     def draw_clients(self, stop: str, run: "DialRun | None") -> None:
         first, other = _compared(stop)
-        st.header(f"Each client: ● {first} (× if its uploads were never used), ◆ {other}", anchor=False)
+        seed = example().seeds[0]
+        st.header(f"Each client: ● {first} (× if its uploads were never used), ◆ {other} (seed {seed})", anchor=False)
         df = _clients(stop, run)
         moves: Moves = {} if df is None else used_clients.moving(df)
         not_yet = "Accuracy of each client; this run has not started"
@@ -194,10 +196,8 @@ def _by_chance() -> Scene:
         {"deadline": "chance"},
         f"{ROUNDS} rounds now take {_seconds(FEDAVG, 'chance')}. The same clients are late in nearly every round: the "
         f"server never uses an upload of {_never_used(FEDAVG, 'chance')}. But others have the same digits, "
-        f"so the model learns most of these anyway. Fine-tuned by each client, it ends at {_pm(TUNED, 'chance')}; if "
-        f"the server waits, at {_pm(TUNED, 'wait')}.",
-        f"By chance, {_late('chance')} of the uploads are late: FedAvg ends at {_pm(FEDAVG, 'chance')}; if the server "
-        f"waits, at {_pm(FEDAVG, 'wait')} ({example().over}).",
+        f"so the model learns most of these anyway. Fine-tuned by each client, it ends at {_either(TUNED)}.",
+        f"By chance, {_late('chance')} of the uploads are late: FedAvg ends at {_either(FEDAVG)} ({example().over}).",
         Estimate(
             f"After {WAITED}, {_late('chance')} of the uploads are missing; chance decides whose. With waiting, FedAvg "
             f"reached {_pm(FEDAVG, 'wait')}. And now?",
@@ -320,6 +320,12 @@ def _values(method: str, stop: str, what: str = MEAN) -> np.ndarray:
 
 def _pm(method: str, stop: str, what: str = MEAN) -> str:
     return method_rows.pm(example(), method, stop, what)
+
+
+def _either(method: str) -> str:
+    """``91 ± 2 %; if the server waits, at 92 ± 1 %``, or ``96 ± 1 % either way``."""
+    chance, wait = (_pm(method, stop) for stop in ("chance", "wait"))
+    return f"{chance} either way" if chance == wait else f"{chance}; if the server waits, at {wait}"
 
 
 def _in_seconds(value: float, pm: float | None = None) -> str:

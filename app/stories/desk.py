@@ -58,6 +58,11 @@ class Desk:
         scene = scene_at(self.story, place)
         return scene is not None and scene.question is not None and key_of(place) not in self._revealed
 
+    @property
+    def has_answered_all(self) -> bool:
+        """Whether no question of the story is open."""
+        return not any(self.has_open_question(scene.place) for scene in self.story.scenes)
+
     def guess(self, place: Place, value: Guess | None) -> None:
         """Keep the reader's answer, or none."""
         self._guesses.pop(key_of(place), None)

@@ -9,9 +9,10 @@ import streamlit as st
 
 from app.components.moving_figure import Picture
 from app.stories import method_rows
+from app.stories.asked import Places, stops_up_to
 from app.stories.dial_example import load
 from app.stories.figures import dial_curve
-from app.stories.story import Mark, Place, Story, reading
+from app.stories.story import Dial, Mark, Place, Story, reading
 
 if TYPE_CHECKING:
     from app.stories.dial_run import DialRun, DialStep
@@ -23,6 +24,10 @@ class DialStory(ABC):
     slug: str
     dial: ClassVar[str]  # its name in the address
     methods: ClassVar[Sequence[str]]
+
+    @abstractmethod
+    def dials(self, place: Place) -> Sequence[Dial]:
+        """The one slider."""
 
     @abstractmethod
     def config(self, place: Place) -> Mapping[str, Any]:
@@ -60,5 +65,5 @@ class DialStory(ABC):
         alt, now = self.alt(stop), self.standing(stop, run)
         return method_rows.picture(self.slug, self.methods, stop, run, alt=alt, now=now)
 
-    def table(self) -> pd.DataFrame:
-        return dial_curve.data(load(self.slug))
+    def table(self, places: Places = None) -> pd.DataFrame:
+        return dial_curve.data(load(self.slug), stops_up_to(self.dials({})[0], places))

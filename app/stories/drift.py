@@ -16,6 +16,7 @@ import streamlit as st
 from app.charts.plot import palette
 from app.components.moving_figure import Picture, are_results_hidden, still
 from app.stories import drift_run
+from app.stories.asked import Places
 from app.stories.compared import side, word
 from app.stories.dial_example import DialExample, load
 from app.stories.drift_run import CLIENTS, LR, NAMES, ROUNDS, DriftRun, DriftStep, untrained
@@ -47,6 +48,7 @@ class Drift:
         "slow, so clients take several steps before the server averages. Meanwhile each drifts to its own optimum. "
         "FedAvg averages the drifted models; SCAFFOLD corrects every step."
     )
+    ending = "You have seen that many local steps are fast but drift apart, and that a correction helps."
 
     @cached_property
     def scenes(self) -> Sequence[Scene]:
@@ -97,8 +99,15 @@ class Drift:
     def setup_label(self, place: Place) -> str:
         return f"FedAvg and SCAFFOLD on clients with two digits each, {_local(place['steps'])}"
 
-    def table(self) -> pd.DataFrame:
-        rows = [(int(E), name, r, d) for E in STEPS for name in NAMES for r, d in enumerate(_distances(E)[name])]
+    def table(self, places: Places = None) -> pd.DataFrame:
+        shown = STEPS if places is None else [place["steps"] for place in places]
+        rows = [
+            (int(E), name, r, d)
+            for E in STEPS
+            if E in shown
+            for name in NAMES
+            for r, d in enumerate(_distances(E)[name])
+        ]
         return pd.DataFrame(rows, columns=["local steps", "method", "round", "distance"])
 
     @property

@@ -14,6 +14,7 @@ import streamlit as st
 
 from app.components.moving_figure import Picture, moving_figure, still
 from app.stories import round_phases
+from app.stories.asked import Places, stops_up_to
 from app.stories.dial_example import DialExample, load
 from app.stories.figures import accuracy_by_round, dial_curve, round_picture
 from app.stories.questions import Choice, Estimate, Exercise
@@ -41,6 +42,7 @@ class FirstRound:
         "Several clients (phones, hospitals) train one model together without pooling their data: a server sends the "
         "model, each client trains a copy on its own images and returns it, and the server averages the copies."
     )
+    ending = "You have seen how clients train one model together while their data stay where they are."
 
     @cached_property
     def scenes(self) -> Sequence[Scene]:
@@ -100,8 +102,9 @@ class FirstRound:
     def setup_label(self, place: Place) -> str:
         return f"{plural(int(place['clients']), 'client')}, together and alone"
 
-    def table(self) -> pd.DataFrame:
-        return dial_curve.data(example())
+    def table(self, places: Places = None) -> pd.DataFrame:
+        (dial,) = self.dials({})
+        return dial_curve.data(example(), stops_up_to(dial, places))
 
     @property
     def caption(self) -> str:

@@ -13,7 +13,8 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from app.components.moving_figure import Picture, moving_figure, still
+from app.components.moving_figure import Picture, are_results_hidden, moving_figure, still
+from app.stories.asked import Places, asked
 from app.stories.compared import side_of_two, word
 from app.stories.figures import client_plane, lambda_dial
 from app.stories.lambda_curves import ADAPTIVE, ALONE, LAMBDAS, SPREADS, TOGETHER, Stop, example, text, untrained
@@ -41,6 +42,7 @@ class LambdaDial:
         "from their center. λ pulls its model toward the shared one: "
         "at one end every client learns alone, at the other all use one model."
     )
+    ending = "You have seen that the best model can lie between learning alone and sharing one model."
 
     @cached_property
     def scenes(self) -> Sequence[Scene]:
@@ -52,7 +54,7 @@ class LambdaDial:
 
     def dials(self, place: Place) -> Sequence[Dial]:
         R = OF_SPREAD.get(place.get("spread", ""), 1.0)
-        titles = {stop: stop for stop in stops(R)} | {ADAPTIVE: f"★ adaptive: {example().curve(R).adaptive_lam:.2g}"}
+        titles = {stop: stop for stop in stops(R)} | {ADAPTIVE: "★ adaptive"}
         return [
             Dial("spread", "Difference between clients (R)", {stop: stop for stop in OF_SPREAD}, help=R_HELP),
             Dial("share", "How much they share (λ)", titles),
@@ -92,11 +94,12 @@ class LambdaDial:
             for mark in marks
             if mark.place["spread"] == place["spread"]
         ]
+        shown = _marks(R, asked(STORY, place))
         return Picture(
-            _still_dial(R),
+            _still_dial(R, shown),
             lambda_dial.moving(example().lam_of(R, stop), errors, ends),
             key="dial_figure",
-            alt=_alt(R, errors[-1] if run else None),
+            alt=_alt(R, shown, errors[-1] if run else None),
             name="lambda-dial",
             title=f"Squared distance from the true model, by λ (in color: R = {R:g})",
             now=_now(R, stop, run),
@@ -116,8 +119,11 @@ class LambdaDial:
     def setup_label(self, place: Place) -> str:
         return f"both ends, adaptive and this λ at R = {place['spread']}"
 
-    def table(self) -> pd.DataFrame:
-        return lambda_dial.data(example())
+    def table(self, places: Places = None) -> pd.DataFrame:
+        df = lambda_dial.data(example())
+        shown = {(R, mark) for R in SPREADS for mark in _marks(R, places)}
+        marks = df["mark"].replace("", "best")  # the rest of the curve
+        return df[[pair in shown for pair in zip(df["R"], marks, strict=True)]]
 
     @property
     def caption(self) -> str:
@@ -192,8 +198,8 @@ def _alike_alone() -> Scene:
         "All ten clients have the same true model, and each learns from its own 200 samples. Every model fits the "
         "noise of its own data: the error, the mean squared distance of a model from its true model in all ten "
         f"dimensions, stays at {curve.alone:.2f}.",
-        f"Ten equal clients, each alone with 200 samples, end at an error of {curve.alone:.2f}; "
-        f"one shared model reaches {curve.together:.2f}.",
+        f"Ten equal clients, each alone with 200 samples, end at an error of {curve.alone:.2f}: each fits its own "
+        "noise.",
         Choice(
             "Ten clients with the same true model learn alone, from 200 samples each. Will their models agree?",
             answers,
@@ -283,11 +289,11 @@ def _adaptive() -> Scene:
         "Adaptive",
         _place(R, ADAPTIVE),
         "The best λ is not known in advance. The adaptive choice computes a λ from the number of samples and the "
-        "distance between the clients' true models, which no server has. It need not be the best: "
-        f"{curve.adaptive:.2f} here, where the best reaches {curve.best:.2f}.",
-        f"At R = {R:g}, the adaptive λ {'beats' if is_below else 'does not beat'} both ends: "
-        f"{curve.adaptive:.2f} against {curve.alone:.2f} alone and {curve.together:.2f} together; best: "
-        f"{curve.best:.2f}.",
+        f"distance between the clients' true models, which no server has. Here it is {curve.adaptive_lam:.2g} and "
+        f"{'beats' if is_below else 'does not beat'} both ends: {curve.adaptive:.2f} against {curve.alone:.2f} alone "
+        f"and {curve.together:.2f} together. It need not be the best: λ = {curve.best_lam:g} reaches {curve.best:.2f}.",
+        f"At R = {R:g}, the best λ is {curve.best_lam:g}; at R = 1, {other.best_lam:g}. Here the adaptive λ ends "
+        f"at an error of {curve.adaptive:.2f}, the best at {curve.best:.2f}.",
         Choice(
             "Clients differ more now (R = 3 instead of 1). The best λ is …",
             answers,
@@ -338,21 +344,37 @@ def _now(R: float, stop: Stop, run: "LambdaRun | None") -> str:
     """The state of the run."""
     lam, standing = example().lam_of(R, stop), run.now.standing if run else untrained(R)
     setting = "one model for all" if lam is None else f"λ = {lam:.2g}"
+    if stop == ADAPTIVE and are_results_hidden():
+        setting = "adaptive λ"
     return f"This run, round {standing.round}: {setting} · error {standing.error:.2f}"
 
 
-def _alt(R: float, error: float | None) -> str:
+def _marks(R: float, places: Places) -> tuple[str, ...]:
+    """What may be shown of a spread: each end, the curve with its best λ, and the adaptive λ."""
+    if places is None:
+        return lambda_dial.MARKS
+    there = {place["share"] for place in places if place["spread"] == f"{R:g}"}
+    if there - {ALONE, TOGETHER}:
+        return ("alone", "together", "best")
+    return ("alone", "together") if TOGETHER in there else ("alone",) if there else ()
+
+
+def _alt(R: float, marks: Sequence[str], error: float | None) -> str:
     curve = example().curve(R)
+    words = {
+        "alone": f"alone {curve.alone:.2f}",
+        "best": f"best {curve.best:.2f} at lambda {curve.best_lam:g}",
+        "together": f"together {curve.together:.2f}",
+        "adaptive": f"adaptive {curve.adaptive:.2f}",
+    }
     run = "" if error is None else f"; this run is at {error:.2f}"
-    return (
-        f"Error by lambda at R = {R:g}: alone {curve.alone:.2f}, best {curve.best:.2f} at "
-        f"lambda {curve.best_lam:g}, together {curve.together:.2f}, adaptive {curve.adaptive:.2f}{run}"
-    )
+    ends = ", ".join(text for mark, text in words.items() if mark in marks)
+    return f"Error by lambda at R = {R:g}: {ends}{run}"
 
 
 @still
-def _still_dial(R: float) -> go.Figure:
-    return lambda_dial.figure(lambda_dial.data(example()), R)
+def _still_dial(R: float, marks: Sequence[str]) -> go.Figure:
+    return lambda_dial.figure(lambda_dial.data(example()), R, marks)
 
 
 @still

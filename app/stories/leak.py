@@ -16,6 +16,7 @@ import streamlit as st
 
 from app.components.moving_figure import Picture, are_results_hidden, moving_figure, still
 from app.stories import shared_run
+from app.stories.asked import Places, asked, stops_up_to
 from app.stories.compared import side_of_two, word
 from app.stories.dial_example import DialExample, load
 from app.stories.figures import leaked_images, similarity_curve
@@ -45,6 +46,7 @@ class LeakStory:
         "The images stay with the client, but its update leaves: the change of the model after training on a few "
         "images, a batch. Here a curious server tries to compute these images from the update of one client."
     )
+    ending = "You have seen that an update can reveal the images behind it, and what hides them."
 
     @cached_property
     def scenes(self) -> Sequence[Scene]:
@@ -78,7 +80,8 @@ class LeakStory:
             st.header("How similar, by batch size", anchor=False)
             ends = [(int(mark.place["batch"]), mark.value) for mark in marks if mark.place["noise"] == noise]
             curve = similarity_curve.moving(int(batch), run.value if run and run.now.leak else None, ends)
-            moving_figure(_still_curve(), curve, key="dial_figure", alt=finding(place), name="leak")
+            shown = _still_curve(_shown(asked(STORY, place)))
+            moving_figure(shown, curve, key="dial_figure", alt=finding(place), name="leak")
             reading(self, place, picture.now)
 
     def picture(self, place: Place, run: "LeakRun | None" = None, marks: Sequence[Mark] = ()) -> Picture:
@@ -91,8 +94,20 @@ class LeakStory:
             key="leak_figure",
             alt=f"Images of a batch beside what the server computes from the update. {finding(place)}",
             name="leak-images",
-            title="What the client has, and what the server sees",
+            title="What the client has, and what the server sees (seed 0)",
             now=standing(run),
+        )
+
+    @property
+    def curve(self) -> Picture:
+        ends = ", ".join(f"{at('0', batch):.2f} with {batch}" for batch in BATCHES)
+        return Picture(
+            _still_curve(_shown(None)),
+            {},
+            key="curve",
+            alt=f"Correlation by images in the batch, without noise: {ends}; the {REFERENCE}: {_reference():.2f}",
+            name="leak",
+            title="How similar, by batch size",
         )
 
     def finding(self, place: Place) -> str:
@@ -104,8 +119,8 @@ class LeakStory:
     def setup_label(self, place: Place) -> str:
         return f"FedAvg with one local step on batches of {place['batch']}, without noise"
 
-    def table(self) -> pd.DataFrame:
-        return similarity_curve.data(example())
+    def table(self, places: Places = None) -> pd.DataFrame:
+        return similarity_curve.data(example(), _shown(places))
 
     @property
     def caption(self) -> str:
@@ -172,6 +187,17 @@ def finding(place: Place) -> str:
 def _against_mean(found: float) -> int:
     """Whether a correlation is above that of the mean image of the digit."""
     return side_of_two(found, _reference(), near=NEAR)
+
+
+def _shown(places: Places) -> dict[str, tuple[str, ...]]:
+    """The batches of each line that may be shown."""
+    _, dial = STORY.dials({})
+    if places is None:
+        return dict.fromkeys((*LINES.values(), REFERENCE), BATCHES)
+    shown = {
+        line: stops_up_to(dial, [place for place in places if place["noise"] == noise]) for noise, line in LINES.items()
+    }
+    return {line: batches for line, batches in {**shown, REFERENCE: stops_up_to(dial, places)}.items() if batches}
 
 
 def _reference() -> float:
@@ -311,5 +337,5 @@ def _still_images(noise: str, batch: str) -> go.Figure:
 
 
 @still
-def _still_curve() -> go.Figure:
-    return similarity_curve.figure(similarity_curve.data(example()), REFERENCE)
+def _still_curve(batches: Mapping[str, Sequence[str]]) -> go.Figure:
+    return similarity_curve.figure(similarity_curve.data(example(), batches), REFERENCE, [int(n) for n in BATCHES])

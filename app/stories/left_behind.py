@@ -16,6 +16,7 @@ import streamlit as st
 
 from app.components.moving_figure import Moves, Picture, are_results_hidden, still
 from app.statistics.intervals import ROUNDING
+from app.stories.asked import Places, asked
 from app.stories.compared import meaning, side, side_of_two, word
 from app.stories.figures import cross_section, left_behind, radius
 from app.stories.questions import Choice, Estimate, Exercise
@@ -31,6 +32,8 @@ ROUNDS = 60
 LR, LARGER_LR = 0.1, 0.4
 OF_ADDRESS = {f"{rho:g}": rho for rho in RADII}
 DRAWS = f"{example().num_draws} draws"
+FIRST_DRAW = f"first of {DRAWS}"
+BY_RADIUS = "Mean and lowest 5 %, by ρ"
 BASIN = "0.15"  # where the scene is about the loss
 REFERENCES = {  # where the scene is about a control run: its lowest 5 %, mean over the draws
     "0.2": {},
@@ -50,6 +53,7 @@ class LeftBehind:
         "keep the loss low within a radius ρ around the model, not only at it. The hope is that one client's updates "
         "then hurt the others less."
     )
+    ending = "You have seen whom a mean hides, and that a gain needs a fair comparison."
 
     @cached_property
     def scenes(self) -> Sequence[Scene]:
@@ -90,6 +94,17 @@ class LeftBehind:
         draw = _section if rho == BASIN else _radius if rho in REFERENCES else _clients
         return draw(OF_ADDRESS[rho], run, marks, height=430)
 
+    @property
+    def curve(self) -> Picture:
+        return Picture(
+            _still_radius("", RADII[-1], 430),
+            {},
+            key="curve",
+            alt=_radius_alt(RADII[-1]),
+            name="accuracy-over-rho",
+            title=BY_RADIUS,
+        )
+
     def finding(self, place: Place) -> str:
         return finding(OF_ADDRESS[place["rho"]])
 
@@ -100,8 +115,8 @@ class LeftBehind:
     def setup_label(self, place: Place) -> str:
         return "FedAvg on these clients" if place["rho"] == "0" else f"FedAvg and FedSAM with ρ = {place['rho']}"
 
-    def table(self) -> pd.DataFrame:
-        return radius.data(example())
+    def table(self, places: Places = None) -> pd.DataFrame:
+        return radius.data(example(), _furthest(places))
 
     @property
     def caption(self) -> str:
@@ -214,15 +229,17 @@ def _lifted() -> Scene:
 
 def _wider() -> Scene:
     rho, answers = float(BASIN), ("FedAvg's", "FedSAM's", "Neither")
-    rise = example().sections.max(1) - example().sections[:, len(STEPS) // 2]
-    ours, theirs = float(rise[RADII.index(rho)]), float(rise[0])
+    left, right = (example().sections[:, edge] - example().sections[:, len(STEPS) // 2] for edge in (0, -1))
+    at = RADII.index(rho)
+    ours, theirs = float(right[at]), float(right[0])
     gap = side_of_two(ours, theirs)
     return Scene(
         "Wider basin",
         {"rho": BASIN},
         "The curves show the mean loss of all clients while the model is moved along one fixed direction. A model in a "
-        "wide basin tolerates changes, such as other clients' updates.",
-        f"At the edge of the plot the loss rises by {ours:.2f} with ρ = {rho:g} and by {theirs:.2f} with FedAvg: the "
+        "wide basin tolerates changes, such as other clients' updates. At the left edge of the plot, the loss rises by "
+        f"{left[at]:.2f} with ρ = {rho:g} and by {left[0]:.2f} with FedAvg.",
+        f"At the right edge the loss rises by {ours:.2f} with ρ = {rho:g} and by {theirs:.2f} with FedAvg: the "
         f"basin is {word(gap, ('narrower', 'as wide', 'wider'))}.",
         Choice(
             "Both models are moved in the same direction, in proportion to their own weights. Whose loss rises more?",
@@ -406,26 +423,34 @@ def _clients(rho: float, run: "SharpnessRun | None", marks: Sequence[Mark], *, h
         key="tail_figure",
         alt=alt,
         name="clients-left-behind",
-        title="Accuracy by client, sorted by FedAvg",
+        title=f"Accuracy by client, sorted by FedAvg ({FIRST_DRAW})",
         now=_now(rho, run, standing),
     )
 
 
 def _radius(rho: float, run: "SharpnessRun | None", marks: Sequence[Mark], *, height: int) -> Picture:
-    there, ends = example(), [(OF_ADDRESS[mark.place["rho"]], mark.value) for mark in marks]
-    alt = (
-        f"Lowest 5 % by rho: {percent(float(there.lowest5[0, 0]), 0)} for FedAvg, best on average at "
-        f"{there.best_rho:g}, {percent(float(there.lowest5[-1, 0]), 0)} at {RADII[-1]:g}"
-    )
+    ends = [(OF_ADDRESS[mark.place["rho"]], mark.value) for mark in marks]
+    up_to = _furthest(asked(STORY, {"rho": f"{rho:g}"}))
     return Picture(
-        _still_radius(f"{rho:g}", height),
+        _still_radius(f"{rho:g}", up_to, height),
         radius.moving(rho, run.now.scores if run else None, ends),
         key="radius_figure",
-        alt=alt,
+        alt=_radius_alt(up_to),
         name="accuracy-over-rho",
-        title="Mean and lowest 5 %, by ρ",
+        title=BY_RADIUS,
         now=_now(rho, run, _standing(rho, run)),
     )
+
+
+def _radius_alt(up_to: float) -> str:
+    best = f", best on average at {example().best_rho:g}" if up_to == RADII[-1] else ""
+    last = f", {_lowest(up_to)} at {up_to:g}" if up_to else ""
+    return f"Lowest 5 % by rho: {_lowest(0.0)} for FedAvg{best}{last}"
+
+
+def _furthest(places: Places) -> float:
+    """The largest radius that may be shown; -1 if none may."""
+    return RADII[-1] if places is None else max((OF_ADDRESS[place["rho"]] for place in places), default=-1.0)
 
 
 def _section(rho: float, run: "SharpnessRun | None", marks: Sequence[Mark], *, height: int) -> Picture:
@@ -441,7 +466,7 @@ def _section(rho: float, run: "SharpnessRun | None", marks: Sequence[Mark], *, h
         key="section_figure",
         alt=alt,
         name="loss-around-the-model",
-        title="The loss around the model",
+        title=f"The loss around the model ({FIRST_DRAW})",
         now=_now(rho, run, standing),
     )
 
@@ -452,11 +477,11 @@ def _still_clients(rho: float, height: int) -> go.Figure:
 
 
 @still
-def _still_radius(rho: str, height: int) -> go.Figure:
+def _still_radius(rho: str, up_to: float, height: int) -> go.Figure:
     references = {
         words: float(example().checks[name].lowest5.mean()) for words, name in REFERENCES.get(rho, {}).items()
     }
-    return radius.figure(radius.data(example()), references, height=height)
+    return radius.figure(radius.data(example(), up_to), references, height=height)
 
 
 @still

@@ -16,7 +16,7 @@ from app.stories.figures import client_changes
 def draw(name: str, methods: Sequence[str], pair: tuple[str, str], stop: str, run: DialRun | None, count: int) -> None:
     """A heading and bars of ``count`` clients: the first of the ``pair`` against the second."""
     ours, theirs = pair
-    st.header(f"{ours} instead of {theirs}: change for each client", anchor=False)
+    st.header(f"{ours} instead of {theirs}: change for each client (seed {load(name).seeds[0]})", anchor=False)
     df, reach = changes(name, methods, pair, stop, run), _reach(name, pair, stop)
     moves: Moves = {} if df is None else client_changes.moving(df, reach)
     alt = "Change for each client; this run has not started" if df is None else client_changes.finding(df)

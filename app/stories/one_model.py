@@ -16,6 +16,7 @@ import streamlit as st
 from app.charts.plot import palette
 from app.components.moving_figure import Picture, moving_figure, still
 from app.stories import rotated_digits
+from app.stories.asked import Places, asked, stops_up_to
 from app.stories.compared import meaning, side, word
 from app.stories.dial_example import DialExample, load
 from app.stories.figures import dial_curve, rotated_clients
@@ -44,6 +45,7 @@ class OneModel:
         "round after round. No data leaves the client; model updates do, and these can leak. But what if each client's "
         "images are rotated by a different angle?"
     )
+    ending = "You have seen that one model fails clients that differ too much."
 
     @cached_property
     def scenes(self) -> Sequence[Scene]:
@@ -76,7 +78,7 @@ class OneModel:
             means = [(mark.place["turn"], mark.value) for mark in marks]
             now = {"mean": run.value, "lowest client": float(run.now.accuracies[0].min())} if run else {}
             moves = dial_curve.moving(turn, now, means)
-            moving_figure(_still_curve(), moves, key="dial_figure", alt=finding(turn), name="one-model")
+            moving_figure(self._curve_at(place), moves, key="dial_figure", alt=finding(turn), name="one-model")
             reading(self, place, picture.now)
 
     def picture(self, place: Place, run: "AccuracyRun | None", marks: Sequence[Mark]) -> Picture:
@@ -92,6 +94,22 @@ class OneModel:
             now=standing(run),
         )
 
+    @property
+    def curve(self) -> Picture:
+        ends = "; ".join(f"{_pm('mean', turn)} at {turn}°" for turn in (TURNS[0], QUARTER, TURNS[-1]))
+        return Picture(
+            _still_curve(TURNS[-1]),
+            {},
+            key="curve",
+            alt=f"Accuracy by rotation range. Mean of one model: {ends}",
+            name="one-model",
+            title="Accuracy by rotation range",
+        )
+
+    def _curve_at(self, place: Place) -> dict[str, Any]:
+        (dial,) = self.dials(place)
+        return _still_curve(stops_up_to(dial, asked(STORY, place))[-1])
+
     def finding(self, place: Place) -> str:
         return finding(place["turn"])
 
@@ -102,8 +120,9 @@ class OneModel:
     def setup_label(self, place: Place) -> str:
         return f"one model and each alone, rotation range {place['turn']}°"
 
-    def table(self) -> pd.DataFrame:
-        return dial_curve.data(example())
+    def table(self, places: Places = None) -> pd.DataFrame:
+        (dial,) = self.dials({})
+        return dial_curve.data(example(), stops_up_to(dial, places))
 
     @property
     def caption(self) -> str:
@@ -285,7 +304,7 @@ def _still_clients(turn: str) -> go.Figure:
 
 
 @still
-def _still_curve() -> go.Figure:
+def _still_curve(up_to: str) -> go.Figure:
     title, ticks = "rotation range", range(0, 361, 90)
     df = dial_curve.data(example())
-    return dial_curve.figure(df, _lines(), title, ticks, height=250, samples=TEST_IMAGES, unit="°")
+    return dial_curve.figure(df, _lines(), title, ticks, height=250, samples=TEST_IMAGES, unit="°", up_to=up_to)

@@ -84,6 +84,7 @@ class Privacy(DialStory):
         "model contains this noise. A personalized model stays with its client and needs none, but Ditto pulls it "
         "toward the shared model, with strength λ."
     )
+    ending = "You have seen what privacy costs, and that personalized models pay less for it."
 
     @cached_property
     def scenes(self) -> Sequence[Scene]:
@@ -209,8 +210,8 @@ def _little() -> Scene:
         {"privacy": "1"},
         f"Each update is scaled down to a norm of at most C = {CLIP:g}, and the server adds noise with standard "
         f"deviation z C to their sum. ε bounds what the shared models reveal: apart from a chance of δ = {DELTA:g}, "
-        "no outcome is more than e^ε times as likely with a client as without it. "
-        f"With {_said(epsilon)} this factor is about 10^{epsilon / np.log(10):.0f}, a very weak guarantee.",
+        "no outcome is more than eᵋ times as likely with a client as without it. "
+        f"With {_said(epsilon)} this factor is about 10{_raised(epsilon / np.log(10))}, a very weak guarantee.",
         f"With z = 1 ({_said(epsilon)}), FedAvg ends at {_pm(FEDAVG, '1')}; without noise, at {_pm(OPEN, '1')} "
         f"({example().over}).",
         Estimate(
@@ -346,6 +347,11 @@ def _best(stop: str) -> str:
     near = [method for method, mean in means.items() if mean > max(means.values()) - MIN_GAP]
     *others, last = ["0 (alone)" if method == ALONE else method.removeprefix("Ditto, λ = ") for method in near]
     return f"λ = {', '.join(others)} or {last}" if others else f"λ = {last}"
+
+
+def _raised(power: float) -> str:
+    """``¹⁵``"""
+    return f"{power:.0f}".translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def _said(epsilon: float) -> str:

@@ -7,13 +7,15 @@ how strongly they differ. Every client is tested on images like its own.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from app.components.moving_figure import Moves, Picture, moving_figure, still
+from app.components.moving_figure import Picture, hidden_results, still
+from app.stories.asked import Places, asked
 from app.stories.compared import MIN_GAP, side, word
 from app.stories.dial_example import DialExample, load
 from app.stories.figures import client_images, dial_curve, row_ends
@@ -33,7 +35,6 @@ HOW = TOGETHER, ALONE = "together", "alone"
 METHODS = {"fedavg": "Together", "local_train": "Alone"}
 STRENGTHS = ("none", "weak", "medium", "strong", "extreme")
 OWN_TEST = "Every client is tested on images like its own."
-NOTHING_MOVES: Moves = {"": {}}  # the images are no results: they stay while these are hidden
 
 
 @dataclass(frozen=True)
@@ -88,13 +89,14 @@ class Skews:
     order = 6
     slug = "skews"
     short = "How clients differ"
-    kicker = f"Digits · {CLIENTS} clients · 51 to 54 training images on average · linear model"
+    kicker = f"Digits · {CLIENTS} clients · about 50 training images per client · linear model"
     title = "How do clients differ?"
     lead = (
         "Clients are rarely alike. They may have different digits (label skew), images that look different (feature "
         "skew), or more images than others (quantity skew). Each changes how much one shared model helps, compared "
         "with each client training alone."
     )
+    ending = "You have seen three ways in which clients differ, and what each costs one shared model."
 
     @cached_property
     def scenes(self) -> Sequence[Scene]:
@@ -120,12 +122,12 @@ class Skews:
 
     def draw(self, place: Place, run: "AccuracyRun | None", marks: Sequence[Mark]) -> None:
         strength, picture = place["strength"], self.picture(place, run, marks)
-        for column, (name, skew) in zip(st.columns(3, gap="medium"), SKEWS.items(), strict=True):
+        for column, name in zip(st.columns(3, gap="medium"), SKEWS, strict=True):
             with column:
-                st.header(f"{skew.title}: {skew.in_words(strength)}", anchor=False)
-                alt = f"Training images of {SHOWN} of {CLIENTS} clients, {skew.in_words(strength)}"
-                images = _still_images(name, strength)
-                moving_figure(images, NOTHING_MOVES, key=f"{name}_figure", alt=alt, name=f"skew-{name}")
+                images = _images(name, strength)
+                st.header(images.title, anchor=False)
+                with hidden_results(False):  # the images are none
+                    images.draw()
         wide, side = st.columns([3, 2], gap="large")
         with wide:
             st.header(picture.title, anchor=False)
@@ -136,7 +138,7 @@ class Skews:
     def picture(self, place: Place, run: "AccuracyRun | None" = None, marks: Sequence[Mark] = ()) -> Picture:
         now = (float(run.now.accuracies[0].mean()), float(run.now.accuracies[1].mean())) if run else None
         return Picture(
-            _still_costs(place["strength"]),
+            _still_costs(place["strength"], _shown_at(place["strength"], asked(STORY, place))),
             row_ends.moving(HOW, {list(SKEWS).index(place["skew"]): now} if now else {}),
             key="dial_figure",
             alt=finding(place),
@@ -144,6 +146,22 @@ class Skews:
             title="Mean accuracy of the clients",
             now=standing(place["skew"], run),
         )
+
+    @property
+    def curve(self) -> Picture:
+        """The strongest differences, which no scene shows."""
+        extreme = STRENGTHS[-1]
+        return Picture(
+            _still_costs(extreme, list(SKEWS)),
+            {},
+            key="curve",
+            alt=" ".join(finding({"skew": skew, "strength": extreme}) for skew in SKEWS),
+            name="skews",
+            title=f"Mean accuracy of the clients, differences: {extreme}",
+        )
+
+    def motif(self, place: Place) -> Picture:
+        return _images(place["skew"], place["strength"])
 
     def finding(self, place: Place) -> str:
         return finding(place)
@@ -155,13 +173,17 @@ class Skews:
         strength = "no" if place["strength"] == "none" else place["strength"]
         return f"together and alone, {strength} differences in {SKEWS[place['skew']].differs}"
 
-    def table(self) -> pd.DataFrame:
-        return dial_curve.data(example())
+    def table(self, places: Places = None) -> pd.DataFrame:
+        df = dial_curve.data(example())
+        shown = {
+            (line(skew, how), strength) for strength in STRENGTHS for skew in _shown_at(strength, places) for how in HOW
+        }
+        return df[[pair in shown for pair in zip(df["line"], df["stop"], strict=True)]]
 
     @property
     def caption(self) -> str:
         return (
-            "The pictures are training images of five of the ten clients. Clients with more data show "
+            "The pictures are training images of five of the ten clients (seed 0). Clients with more data show "
             "more pictures; the number is each client's total. The colored marks are trained live on real "
             f"digits of 8 x 8 pixels: one shared model, and a model for each client alone. {self.source}"
         )
@@ -326,12 +348,13 @@ def _pm(skew: str, how: str, strength: str) -> str:
 
 
 def _change(skew: str, how: str) -> str:
-    """What a strong difference changes, together or alone: ``loses 29 points``."""
-    gap = end(skew, how, "strong")[0] - end(skew, how, "none")[0]
+    """What a strong difference changes, together or alone: ``loses 29 points (from 95 % to 66 %)``."""
+    alike, strong = end(skew, how, "none")[0], end(skew, how, "strong")[0]
+    gap = strong - alike
     if abs(gap) < MIN_GAP:
         return f"{'hardly changes' if how == TOGETHER else 'hardly change'} ({points(abs(gap), samples=100)})"
-    verb = "gain" if gap > 0 else "lose"
-    return f"{verb}{'s' if how == TOGETHER else ''} {points(abs(gap), samples=100)}"
+    verb = f"{'gain' if gap > 0 else 'lose'}{'s' if how == TOGETHER else ''}"
+    return f"{verb} {points(abs(gap), samples=100)} (from {percent(alike, 0)} to {percent(strong, 0)})"
 
 
 def standing(skew: str, run: "AccuracyRun | None") -> str:
@@ -342,6 +365,18 @@ def standing(skew: str, run: "AccuracyRun | None") -> str:
     return f"This run, round {run.round}: {SKEWS[skew].title.lower()}, {words}"
 
 
+def _images(name: str, strength: str) -> Picture:
+    words = SKEWS[name].in_words(strength)
+    return Picture(
+        _still_images(name, strength),
+        {},
+        key=f"{name}_figure",
+        alt=f"Training images of {SHOWN} of {CLIENTS} clients, {words}",
+        name=f"skew-{name}",
+        title=f"{SKEWS[name].title}: {words}",
+    )
+
+
 @still
 def _still_images(skew: str, strength: str) -> go.Figure:
     at = STRENGTHS.index(strength)
@@ -350,8 +385,16 @@ def _still_images(skew: str, strength: str) -> go.Figure:
     return client_images.figure(clients, sizes)
 
 
+def _shown_at(strength: str, places: Places) -> list[str]:
+    """The skews whose results may be shown. Clients that are alike give no answer away to a later question."""
+    if places is None or (strength == STRENGTHS[0] and places):
+        return list(SKEWS)
+    return [skew for skew in SKEWS if {"skew": skew, "strength": strength} in places]
+
+
 @still
-def _still_costs(strength: str) -> go.Figure:
-    ends = {how: [end(skew, how, strength) for skew in SKEWS] for how in HOW}
+def _still_costs(strength: str, shown: Sequence[str]) -> go.Figure:
+    hidden = (nan, nan)
+    ends = {how: [end(skew, how, strength) if skew in shown else hidden for skew in SKEWS] for how in HOW}
     rows, seeds = [skew.title for skew in SKEWS.values()], len(example().seeds)
     return row_ends.figure(rows, ends, "accuracy on own images, %", seeds=seeds)

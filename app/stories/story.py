@@ -4,8 +4,9 @@ A story is one file of this folder with a ``STORY`` in it. The page draws everyt
 scenes, the question and the finding above the figures, the dials, Play, Step, Reset, exercises, notes, the handout and
 the link to Set up. ``steps`` trains, once the reader presses Play and one step at a time, for all readers at the place.
 
-A scene with a question hides the shipped results until its run has finished (``moving_figure.RESULT`` marks them).
-A story may omit ``finding``, ``picture``, ``exercises`` and ``source``; functions in this file supply defaults.
+A scene with a question hides the shipped results until its run has finished (``moving_figure.RESULT`` marks them), and
+figures over a whole dial leave out what later scenes ask (``asked``). A story may omit ``finding``, ``picture``,
+``motif``, ``curve``, ``exercises``, ``source`` and ``ending``; functions in this file supply defaults.
 """
 
 import html
@@ -97,8 +98,8 @@ class Story(Protocol[StepT]):
         """What the link to Set up opens."""
         ...
 
-    def table(self) -> pd.DataFrame:
-        """The shipped numbers."""
+    def table(self, places: Sequence[Place] | None = None) -> pd.DataFrame:
+        """The shipped numbers: all, or those that figures show once the reader has been asked at these ``places``."""
         ...
 
     @property
@@ -142,6 +143,24 @@ def picture_of(story: Story[Any], place: Place, run: Any = None, marks: Sequence
     """The story's ``picture(place, run, marks)``: its one figure on a slide and in the handout; None without one."""
     draw: Callable[..., Picture | None] = getattr(story, "picture", lambda *_: None)
     return draw(place, run, marks)
+
+
+def motif_of(story: Story[Any], place: Place) -> Picture | None:
+    """The story's ``motif(place)``: the data, beside its figure on a slide and in the handout; None without one."""
+    draw: Callable[[Place], Picture | None] = getattr(story, "motif", lambda _: None)
+    return draw(place)
+
+
+def curve_of(story: Story[Any]) -> Picture | None:
+    """The story's ``curve``: the whole dial in a figure, which its exercises are about; None without one."""
+    found: Picture | None = getattr(story, "curve", None)
+    return found
+
+
+def ending_of(story: Story[Any]) -> str:
+    """The story's ``ending``: what the reader has seen, in a sentence; empty without one."""
+    found: str = getattr(story, "ending", "")
+    return found
 
 
 def source_of(story: Story[Any]) -> str:

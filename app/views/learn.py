@@ -13,6 +13,7 @@ from app.components.queue_position import queue_position
 from app.learn.answers import answers_plot
 from app.learn.classroom import Classroom, classroom
 from app.learn.controls import controls
+from app.learn.ending import ending
 from app.learn.lesson import exercises, teaching
 from app.learn.prediction import prediction, sentence
 from app.learn.room_bar import room_bar
@@ -21,10 +22,12 @@ from app.learn.stage import stage
 from app.learn.stepper import stepper
 from app.state import links, url_state, widgets
 from app.stories import stories
+from app.stories.asked import all_answered, asked
 from app.stories.desk import Reader
 from app.stories.shared_run import warm_up
 from app.stories.story import Place, Story, place_of, scene_at, start_of
 from app.wording import unbroken
+from engine.core.errors import MAX_SHOWN, cut
 
 STYLE = Path(learn.__file__).with_name("learn.css")
 
@@ -58,6 +61,7 @@ def lesson(reader: Reader, place: Place, room: Classroom) -> None:
         answers_plot(*shown)
     controls(desk, place, keeps_guesses=bool(room.code))  # they are stored there
     stage(desk, place)
+    ending(reader, place)
     below(reader, place)
     exercises(desk)
 
@@ -71,6 +75,8 @@ def arrived() -> Reader:
         slug = url_state.value("story", list(stories()), next(iter(stories())) if is_history else reader.slug)
         if slug != reader.slug:
             reader.open(slug)
+        if (asked := url_state.get("story")) and asked not in stories():
+            classroom().tell(f"There is no story “{cut(asked, MAX_SHOWN)}”; choose one above.")
         chosen = {name: value for name, value in url_state.address().items() if name in names_of(reader.desk.story)}
         if chosen or is_history or reader.desk.place is None:
             reader.desk.place = place_of(reader.desk.story, chosen)
@@ -115,8 +121,10 @@ def below(reader: Reader, place: Place) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="below"):
         link = links.setup_link(story.config(place))
         st.html(f'<a href="{html.escape(link)}">Open in Set up: {html.escape(story.setup_label(place))}</a>')
+        with all_answered(reader.desk.has_answered_all):
+            places = asked(story, place, is_open=reader.desk.has_open_question(place))
         page.table_button(
-            story.table(),
+            story.table(places),
             key=f"{story.slug}_numbers",
             name=f"learn-{story.slug}",
             caption=story.caption,

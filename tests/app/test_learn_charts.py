@@ -45,9 +45,9 @@ def test_everything_animated_has_a_trace() -> None:
     assert set(client_plane.moving(df, None)) <= {trace.name for trace in plane.data}
 
 
-def test_the_axis_of_the_dial_names_the_squared_distance() -> None:
+def test_the_axis_of_the_dial_names_the_squared_distance_in_words_that_fit_a_slide() -> None:
     dial = lambda_dial.figure(lambda_dial.data(SMALL), 2.0)
-    assert dial.layout.yaxis.title.text == "squared distance from the true model"
+    assert dial.layout.yaxis.title.text == "squared distance"
 
 
 def test_true_models_have_no_error_and_no_distance() -> None:

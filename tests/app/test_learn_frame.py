@@ -13,7 +13,8 @@ from streamlit.testing.v1 import AppTest
 from app.state import links
 from app.stories import stories
 from app.stories.questions import Estimate
-from app.stories.story import exercises_of, place_of, scene_at
+from app.stories.story import ending_of, exercises_of, place_of, scene_at
+from engine.config.presets import load_preset
 from engine.config.schema import parse_experiment
 from tests.app.pages import ENOUGH_S, VIEWS, open_page, without_marks
 from tests.support.stories import run_of
@@ -240,6 +241,38 @@ def test_presenting_is_one_sentence_one_figure_and_the_controls() -> None:
     assert len(learn.get("plotly_chart")) == 1
     assert learn.select_slider and learn.button(key="play") and learn.button(key="exit")
     assert not learn.caption and not learn.header and "Open in Set up" not in texts(learn)
+
+
+def test_a_slide_shows_the_data_of_a_story_beside_its_figure() -> None:
+    learn = AppTest.from_file(str(VIEWS / "learn.py"), default_timeout=ENOUGH_S)
+    learn.session_state["presenting"] = True
+    learn.query_params["story"] = "skews"
+    learn.run()
+    assert not learn.exception
+    images, _ = learn.get("plotly_chart")
+    assert images.proto.alt.startswith("Training images of 5 of 10 clients")
+    assert "Labels: all ten digits each" in texts(learn) and "Mean accuracy of the clients" in texts(learn)
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_story_ends_with_what_was_seen_and_what_is_next(slug: str) -> None:
+    story, is_last = stories()[slug], slug == SLUGS[-1]
+    words = ending_of(story)
+    learn = page(story=slug, **story.scenes[-1].place)
+    assert words and words not in texts(learn)
+    learn.button(key="reveal").click().run()
+    assert words in texts(learn)
+    if is_last:
+        link = re.search(r'href="([^"]*)">A first look: alone, together and three methods in between<', texts(learn))
+        assert link
+        (config,) = load_preset("digits-first").configs("quick")
+        assert links.unpack_config(parse_qs(urlsplit(link[1]).query)["config"][0]) == config
+        return
+    number, following = SLUGS.index(slug) + 2, SLUGS[SLUGS.index(slug) + 1]
+    assert learn.button(key="next_story").label == f"Next story: {number} · {stories()[following].title}"
+    learn.button(key="next_story").click().run()
+    assert learn.title[0].value == stories()[following].title
+    assert words not in texts(learn)
 
 
 def test_exit_ends_the_presentation_and_keeps_the_rest_of_the_address() -> None:

@@ -97,6 +97,7 @@ def test_equal_correlations_are_called_equal() -> None:
 def test_the_result_can_be_seen_without_a_run_and_not_before() -> None:
     place = STORY.scenes[0].place
     assert set(STORY.picture(place).moves) == {"images", "recovered"}
+    assert STORY.picture(place).title.endswith("(seed 0)")
     with hidden_results(True):
         assert set(STORY.picture(place).moves) == {"images"}
 
@@ -127,7 +128,8 @@ def test_pixels_outside_the_range_are_cut_off() -> None:
 
 
 def test_everything_animated_has_a_trace() -> None:
-    pair, curve = leaked_images.figure(4, "0.9"), similarity_curve.figure(similarity_curve.data(example()), REFERENCE)
+    pair = leaked_images.figure(4, "0.9")
+    curve = similarity_curve.figure(similarity_curve.data(example()), REFERENCE, [1, 16])
     images = np.ones((4, 64))
     assert set(leaked_images.moving(images, images)) <= {trace.name for trace in pair.data}
     assert set(similarity_curve.moving(4, 0.5, [(1, 1.0)])) <= {trace.name for trace in curve.data}

@@ -116,11 +116,28 @@ def test_a_reader_moves_nobody_else_stops_following_and_follows_again(lecturer: 
     assert again(other).segmented_control(key="scene").value == "a"
     assert room_of(again(lecturer)).room.version == 1
     pressed(page, "follow")
+    assert page.segmented_control(key="scene").value == "a" and "following the lecturer" in words(page)
+    pressed(page, "follow")
+    moved(page, "b")
     moved(lecturer, "c")
     again(page)
     assert page.segmented_control(key="scene").value == "b" and "not following" in words(page)
     pressed(page, "follow")
     assert page.segmented_control(key="scene").value == "c" and "following the lecturer" in words(page)
+
+
+@pytest.mark.parametrize("key", ["next", "story"])
+def test_a_reader_who_moves_to_another_scene_or_story_no_longer_follows(lecturer: AppTest, key: str) -> None:
+    page = reader(lecturer)
+    assert "following the lecturer" in words(page)
+    if key == "next":
+        pressed(page, key)
+    else:
+        page.segmented_control(key=key).set_value(OTHER_STORY).run()
+    assert "not following" in words(page) and "Follow again" in buttons(page)
+    pressed(page, "follow")
+    assert page.title[0].value == stories()[STORY].title and page.segmented_control(key="scene").value == "a"
+    assert "following the lecturer" in words(again(page))
 
 
 @pytest.mark.slow
@@ -150,10 +167,25 @@ def test_a_wrong_code_is_an_error_that_says_what_a_code_is() -> None:
         assert [error.value for error in page.error] == ["Type the eight letters of the code."], typed
 
 
+def test_the_error_of_a_wrong_code_is_below_its_field() -> None:
+    page = open_page("learn", story=STORY)
+    page.text_input(key=classroom.INPUT).set_value("ABCDEFGH")
+    pressed(page, "join_room")
+    (form,) = page.get("form")
+    assert [type(one).__name__ for one in form.children.values()] == ["TextInput", "Error", "Button"]
+
+
 def test_enter_in_the_field_of_the_code_joins() -> None:
     page = open_page("learn", story=STORY)
     form = page.text_input(key=classroom.INPUT).form_id
     assert form and page.button(key="join_room").form_id == form
+
+
+def test_a_link_to_an_unknown_story_says_so_once() -> None:
+    page = open_page("learn", story="nonsense")
+    (info,) = page.info
+    assert info.value.replace("\\", "") == "There is no story “nonsense”; choose one above."
+    assert "story" not in page.query_params and not again(page).info
 
 
 def test_a_link_to_an_unknown_room_opens_learn_with_an_error() -> None:
@@ -384,6 +416,25 @@ def test_on_a_slide_the_lecturer_has_the_code_and_the_key_a(lecturer: AppTest, m
     assert slide.button(key="answers").proto.shortcut == "a"
     pressed(slide, "answers")
     assert "No answers yet." in words(slide)
+
+
+@pytest.mark.slow
+def test_on_a_slide_j_shows_the_code_until_the_lecturer_moves_on(
+    lecturer: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_cookie(monkeypatch, room_of(lecturer).secret)
+    slide = reader(lecturer, presenting="true")
+    slide.session_state["presenting"] = True
+    heading = f"<h1>{rooms.spaced(room_of(lecturer).code)}</h1>"
+    assert heading not in words(again(slide)) and slide.title
+    assert slide.button(key="code").proto.shortcut == "j"
+    pressed(slide, "code")
+    assert heading in words(slide) and not slide.title
+    pressed(slide, "next")
+    assert heading not in words(slide) and slide.title
+    for key in ("play", "answers", "code"):
+        assert heading in words(pressed(slide, "code")), key
+        assert heading not in words(pressed(slide, key)), key
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from app.components.moving_figure import hidden_results
 from app.stories import lambda_curves as curves
 from app.stories import lambda_dial as story
 from app.stories import lambda_run
@@ -51,6 +52,16 @@ def test_the_adaptive_lambda_is_computed_from_the_true_models_and_the_page_says_
     assert simulation.state.facts["R_h"] == pytest.approx(np.linalg.norm(truth - truth.mean(0), axis=1).max(), rel=1e-3)
     assert "true models, which no server has" in scene.text and "the adaptive λ" in scene.finding
     assert "on other data their distance is estimated" in STORY.caption
+
+
+def test_the_last_scene_names_the_best_lambda_of_both_spreads_and_nothing_before_it() -> None:
+    scene = STORY.scenes[-1]
+    assert f"{example().curve(3.0).best_lam:g}; at R = 1, {example().curve(1.0).best_lam:g}" in scene.finding
+    assert STORY.dials(scene.place)[1].stops[ADAPTIVE] == "★ adaptive"
+    with hidden_results(True):
+        assert "adaptive λ" in STORY.picture(scene.place, None, []).now
+    assert "λ = 0.0021" in STORY.picture(scene.place, None, []).now
+    assert f"{example().curve(0.0).together:.2f}" not in STORY.scenes[0].finding  # the next question asks for it
 
 
 def test_the_caption_says_that_a_run_may_end_beside_the_curve() -> None:

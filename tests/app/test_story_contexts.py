@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from app.stories import contexts as story
+from app.stories.asked import asked
 from app.stories.context_curve import CLUSTERS, HEUR, NUM_CLIENTS, NUM_CONTEXTS, Example, Guesses, example, stops
 from app.stories.context_run import in_plane, steps
 from app.stories.contexts import STORY
-from app.stories.figures import context_count, context_plane
+from app.stories.figures import chosen_clusters, context_count, context_plane
 from engine.config.schema import parse_experiment
 from engine.simulation.simulate import Simulation
 from tests.support.stories import run_of, simulations_of
@@ -141,8 +142,30 @@ def test_the_curve_of_a_scene_ends_at_its_number_and_names_no_later_one() -> Non
     for words in ("heuristic: K", "true contexts"):
         assert words in whole and words not in first
     assert "one FedAvg model" in first
-    shown = [story._shown_up_to(scene.place) for scene in STORY.scenes]
-    assert shown == [1, 2, 4, 10, NUM_CLIENTS, None] and story._shown_up_to({"clusters": "3"}) is None
+    shown = [story._most(asked(STORY, scene.place)) for scene in STORY.scenes]
+    assert shown == [1, 2, 4, 10, NUM_CLIENTS, None] and story._most(asked(STORY, {"clusters": "3"})) is None
+
+
+def test_the_scene_on_a_cluster_for_each_client_says_why_it_ends_like_learning_alone() -> None:
+    assert "learns nothing from the others" in STORY.scenes[4].text
+
+
+def test_the_scene_on_the_heuristic_shows_its_choices_also_with_few_samples() -> None:
+    picture = STORY.picture(STORY.scenes[-1].place, None, [])
+    assert "6 samples and noise 1.5: K = 1 in 6, 9 in 2 and 4 in 2 of 10 draws" in picture.alt
+    df = chosen_clusters.data([Guesses(30, 1.5, (4, 4)), Guesses(6, 1.5, (1, 4))])
+    fig = chosen_clusters.figure(df)
+    assert (list(fig.data[0].x), list(fig.data[0].y), list(fig.data[0].text)) == (
+        [4, 1, 4],
+        [0, -1, -1],
+        ["2", "1", "1"],
+    )
+    assert list(fig.layout.yaxis.ticktext) == ["30 samples,<br>noise 1.5", "6 samples,<br>noise 1.5"]
+    assert STORY.curve.title.endswith("(30 samples per client)")
+
+
+def test_the_label_of_the_star_is_below_the_note_above_it() -> None:
+    assert context_count.figure(context_count.data(SMALL)).layout.yaxis.range[1] > 110
 
 
 def test_one_cluster_per_client_lies_beyond_the_axis_break() -> None:

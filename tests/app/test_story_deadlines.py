@@ -24,6 +24,7 @@ from app.stories.deadlines import (
 from app.stories.figures import used_clients
 from app.stories.method_rows import LOWEST, MEAN, values
 from engine.config.schema import parse_experiment
+from tests.app.pages import open_page
 from tests.support.stories import last_step, simulations_of
 
 
@@ -93,6 +94,17 @@ def test_set_up_opens_the_same_devices() -> None:
     runs = parse_experiment(STORY.config({"deadline": "digits"})).runs()
     assert [run.label for run in runs] == list(METHODS)
     assert all(run.system and run.system.deadline_s == story.DEADLINE_S and run.system.tie == "labels" for run in runs)
+
+
+def test_equal_results_are_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert story._either(FEDAVG) == "91 ± 2 %; if the server waits, at 92 ± 1 %"
+    monkeypatch.setattr(story, "_pm", lambda *_: "96 ± 1 %")
+    assert story._either(FEDAVG) == "96 ± 1 % either way"
+
+
+def test_the_clients_of_one_seed_name_it() -> None:
+    learn = open_page("learn", story="deadlines")
+    assert any(header.value.endswith("◆ FedAvg, fine-tuned (seed 0)") for header in learn.header)
 
 
 def test_clients_that_are_never_used_are_crosses() -> None:

@@ -151,6 +151,20 @@ def test_everything_animated_has_a_trace() -> None:
         assert set(moves) <= {trace.name for trace in figure.data}
 
 
+def test_the_rise_of_the_loss_is_said_for_each_edge() -> None:
+    scene, sections = STORY.scenes[2], example().sections
+    middle = len(STEPS) // 2
+    for edge, words in ((-1, scene.finding), (0, scene.text)):
+        for rho in (RADII.index(0.15), 0):
+            assert f"by {sections[rho, edge] - sections[rho, middle]:.2f}" in words
+    assert "At the right edge" in scene.finding and "At the left edge" in scene.text
+
+
+def test_figures_of_one_draw_say_so() -> None:
+    clients, section = (STORY.picture(scene.place, None, []) for scene in STORY.scenes[1:3])
+    assert clients.title.endswith("(first of 10 draws)") and section.title.endswith("(first of 10 draws)")
+
+
 def test_numbers_of_the_shown_draw_match_its_clients() -> None:
     there = example()
     lowest = np.sort(there.accuracies, axis=1)[:, :NUM_LEFT_BEHIND]

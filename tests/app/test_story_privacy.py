@@ -27,6 +27,7 @@ from app.stories.privacy import (
 from engine.config.schema import parse_experiment
 from engine.privacy import accounting
 from engine.privacy.client_level import client_level
+from tests.app.pages import open_page
 from tests.support.stories import last_step, run_of, simulations_of
 
 
@@ -127,6 +128,16 @@ def test_every_finding_has_its_numbers() -> None:
         assert stop == "off" or story._said(noise.epsilon) in scene.finding
     assert story._pm(FEDAVG, "4", LOWEST) in STORY.scenes[3].finding
     assert story._pm(ALONE, "8") in STORY.scenes[4].finding
+
+
+def test_powers_are_raised() -> None:
+    assert story._raised(15.2) == "¹⁵"
+    assert "eᵋ times" in STORY.scenes[1].text and "about 10¹⁵" in STORY.scenes[1].text
+
+
+def test_the_changes_of_single_clients_name_their_seed() -> None:
+    learn = open_page("learn", story="privacy", privacy="1")
+    assert "FedAvg instead of FedAvg without noise: change for each client (seed 0)" in {h.value for h in learn.header}
 
 
 def test_set_up_opens_all_methods_with_their_noise() -> None:

@@ -9,11 +9,11 @@ import pytest
 from app.components.moving_figure import hidden_results
 from app.learn.handout import handout
 from app.learn.prediction import moved, scale_html
-from app.stories import stories
+from app.stories import one_model, stories
 from app.stories.compared import meaning, side, side_of_two, word
 from app.stories.figures.legend import without_live
 from app.stories.questions import Choice, Estimate
-from app.stories.story import exercises_of, picture_of, source_of
+from app.stories.story import curve_of, exercises_of, picture_of, source_of
 
 FIVE = np.array([0.42, 0.44, 0.46, 0.43, 0.45])
 HOW_MUCH = Estimate("How much?", FIVE, "5 seeds", lambda run: run)
@@ -78,13 +78,27 @@ def test_the_words_follow_the_difference() -> None:
 def test_a_handout_asks_first_and_answers_on_another_page(slug: str) -> None:
     story = stories()[slug]
     file = handout(story)
-    asked, answered = file.split('class="new-page"')
+    asked, answered, tasks, solved = file.split('class="new-page"')
     asked = asked.split("<main>")[1]
     for scene in story.scenes:
         assert scene.title in asked and scene.finding not in asked
         assert scene.question is None or scene.question.text.split(".")[0].split("'")[0] in asked
     assert answered.count('class="plot"') == len(story.scenes)
-    assert all(one.answer.split("'")[0] not in asked for one in story.exercises)
+    assert all(one.task.split("'")[0] in tasks for one in story.exercises)
+    assert all(one.answer.split("'")[0] in solved for one in story.exercises)
+    assert all(one.answer.split("'")[0] not in asked + answered + tasks for one in story.exercises)
+
+
+def test_a_handout_has_the_whole_curve_that_the_exercises_are_about() -> None:
+    _, _, tasks, _ = handout(stories()["one-model"]).split('class="new-page"')
+    assert tasks.count('class="plot"') == 1 and "46 ± 1 % at 360°" in tasks
+    curve = curve_of(stories()["one-model"])
+    assert curve is not None and all(f"{turn}°: mean" in str(curve.figure) for turn in one_model.TURNS)
+
+
+def test_a_handout_shows_the_data_next_to_the_question() -> None:
+    asked, *_ = handout(stories()["skews"]).split('class="new-page"')
+    assert "Labels: two digits each" in asked and "Training images of 5 of 10 clients, one client" not in asked
 
 
 @pytest.mark.parametrize("slug", TAUGHT)

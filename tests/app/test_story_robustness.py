@@ -126,7 +126,7 @@ def test_changes_are_sorted_and_counted() -> None:
     assert moves["gain"] == {"x": [1], "y": [20]} and moves["loss"] == {"x": [3], "y": [-40]}
     assert moves["counts"]["text"] == ["▲ 1 client better", "▼ 1 client worse"]
     assert set(moves) <= {trace.name for trace in fig.data}
-    assert "1 of 3 clients are better, 1 worse" in client_changes.finding(df)
+    assert "1 of 3 clients does better and 1 does worse" in client_changes.finding(df)
 
 
 def test_the_shipped_changes_are_those_of_the_compared_methods() -> None:

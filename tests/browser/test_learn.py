@@ -30,7 +30,10 @@ SLOW_DRAWING = """{
 }"""
 PROJECTOR: ViewportSize = {"width": 1366, "height": 768}
 LARGE_SCREEN: ViewportSize = {"width": 1920, "height": 1080}
-DRAWN_WIDE = "document.querySelector('.moving .main-svg').clientWidth > 0.85 * innerWidth"
+DRAWN_WIDE = """(() => {
+  const widths = [...document.querySelectorAll(".moving")].map((one) => one.querySelector(".main-svg")?.clientWidth);
+  return widths.reduce((sum, width) => sum + width, 0) > 0.85 * innerWidth;
+})()"""
 FITS = """(() => {
   const main = document.querySelector("[data-testid=stMain]");
   const [figure, bar] = [".moving .main-svg", ".st-key-slide_bar"].map((at) =>

@@ -59,6 +59,7 @@ def test_set_up_queue_watch_compare_and_come_back_by_the_link(
     expect(page).to_have_url(re.compile(r"/compare\?runs="), timeout=LOAD_MS)
     expect(page.get_by_role("heading", level=1)).to_contain_text("over two seeds", timeout=LOAD_MS)
     page.locator(".js-plotly-plot .main-svg").first.wait_for(timeout=LOAD_MS)
+    expect(page.get_by_role("radio", name="Personalized")).to_be_checked(timeout=LOAD_MS)
     finding, link = page.locator(".lead").inner_text(), page.url
 
     turn_to(page, "Library", "Runs")

@@ -66,4 +66,6 @@ def moving(df: pd.DataFrame, reach: float) -> Moves:
 def finding(df: pd.DataFrame) -> str:
     """The figure in a sentence, for screen readers."""
     gain, loss = int((df["change"] > 0).sum()), int((df["change"] < 0).sum())
-    return f"{gain} of {len(df)} clients are better, {loss} worse; median change {df['change'].median():+.0f} points"
+    better = f"{gain} of {len(df)} clients {'does' if gain == 1 else 'do'} better"
+    worse = f"{loss} {'does' if loss == 1 else 'do'} worse"
+    return f"{better} and {worse}; median change {df['change'].median():+.0f} points"

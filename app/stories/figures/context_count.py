@@ -15,14 +15,19 @@ from app.stories.figures.legend import explain
 HEIGHT = 470
 BREAK = 1.5  # from the last number that is counted up to, to "every client alone"
 RIGHT = max(CLUSTERS[:-1]) + BREAK
+TOP = 112  # of the axis, in percent
 NAMED_AT = 7.5  # where no curve runs along a reference
 
 
-def data(example: Example) -> pd.DataFrame:
-    """[method, K, shown, mean, std, draws]: accuracy on the clients that are shown, and over all draws."""
-    rows = [("cgpfl", K, accuracies) for K, accuracies in zip(CLUSTERS, example.accuracies, strict=True)]
+def data(example: Example, up_to: int | None = None) -> pd.DataFrame:
+    """[method, K, shown, mean, std, draws]: accuracy on the clients that are shown, and over all draws.
+
+    ``up_to`` a number of clusters, without the heuristic; or all.
+    """
+    curve = zip(CLUSTERS, example.accuracies, strict=True)
+    rows = [("cgpfl", K, accuracies) for K, accuracies in curve if up_to is None or up_to >= K]
+    rows += [("cgpfl_heur", example.K_hat, example.heuristic)] if up_to is None else []
     rows += [
-        ("cgpfl_heur", example.K_hat, example.heuristic),
         ("local_train", np.nan, example.alone),
         ("fedavg", np.nan, example.together),
     ]
@@ -78,7 +83,8 @@ def figure(df: pd.DataFrame, up_to: int | None = None) -> go.Figure:
         fixedrange=True,
         title_text="number of clusters K; larger = more personal",
     )
-    fig.update_yaxes(range=[0, 100], title_text="mean client accuracy, %", fixedrange=True)
+    ticks_y = list(range(0, 101, 20))  # and room for the note above the star
+    fig.update_yaxes(range=[0, TOP], tickvals=ticks_y, title_text="mean client accuracy, %", fixedrange=True)
     return fig
 
 

@@ -25,10 +25,16 @@ class Line:
     symbol: str = "circle"
 
 
-def data(example: DialExample) -> pd.DataFrame:
-    """[line, stop, mean, pm, seeds]: accuracies of the last round over the seeds, a row a stop of a line."""
+def data(example: DialExample, stops: Sequence[str] | None = None) -> pd.DataFrame:
+    """[line, stop, mean, pm, seeds]: accuracies of the last round over the seeds, a row a stop of a line.
+
+    ``stops``: only these.
+    """
     rows = [
-        (line, stop, *example.at(line, stop), len(example.seeds)) for line in example.lines for stop in example.stops
+        (line, stop, *example.at(line, stop), len(example.seeds))
+        for line in example.lines
+        for stop in example.stops
+        if stops is None or stop in stops
     ]
     return pd.DataFrame(rows, columns=["line", "stop", "mean", "pm", "seeds"])
 
@@ -45,20 +51,25 @@ def figure(
     unit: str = "",
     is_log: bool = False,
     is_live: bool = True,
+    up_to: str | None = None,
 ) -> go.Figure:
     """``lines`` of ``df`` over the numbers that the stops stand for; ``samples`` are the test samples of a client.
 
-    The y axis begins at ``low``. Unless it ``is_live``, no run of the reader's is on them.
+    The y axis begins at ``low``. Unless it ``is_live``, no run of the reader's is on them. ``up_to``: the last stop
+    that is shown.
     """
-    fig, ends = go.Figure(), []
+    fig, ends, stops = go.Figure(), [], df["stop"].astype(float)
+    last = stops.max() if up_to is None else float(up_to)
+    is_whole = last == stops.max()
     for name, line in lines.items():
-        own = df[df["line"] == name]
+        own = df[(df["line"] == name) & (stops <= last)]
         x, mean, pm = own["stop"].astype(float).to_numpy(), 100 * own["mean"].to_numpy(), 100 * own["pm"].to_numpy()
         fig.add_trace(band(x, mean, pm, line.color))
         fig.add_scatter(
             x=x,
             y=mean,
-            mode="lines",
+            mode="lines" if is_whole else "lines+markers",
+            marker={"size": 7, "symbol": line.symbol},
             line={"color": line.color, "dash": line.dash, "width": 2.5},
             hoverinfo="text",
             hovertext=[
@@ -66,7 +77,8 @@ def figure(
                 for row in own.itertuples()
             ],
         )
-        ends.append(End(name, None, float(mean[-1]), line.color))
+        end = None if is_whole else float(np.log10(x[-1]) if is_log else x[-1])
+        ends.append(End(name, end, float(mean[-1]), line.color))
     fig.update_traces(meta=RESULT)
     fig.add_traces(
         [
@@ -82,7 +94,7 @@ def figure(
     label_ends(fig, ends, low, 100, lines=12)
     fig.update_annotations(name=RESULT)
     explain(fig, f"lines: mean of {df['seeds'].iloc[0]} seeds", is_live=is_live)
-    stops, ticks_y = df["stop"].astype(float), list(range(low, 101, 20 if low < 50 else 5))
+    ticks_y = list(range(low, 101, 20 if low < 50 else 5))
     reach = np.log10([stops.min() / 1.1, stops.max() * 1.1]) if is_log else [-0.02 * stops.max(), 1.02 * stops.max()]
     fig.update_layout(showlegend=False, margin_t=12)
     fig.update_xaxes(

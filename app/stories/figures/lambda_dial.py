@@ -13,6 +13,7 @@ from app.stories.lambda_curves import Example
 
 ALONE_X, TOGETHER_X = 2e-4, 5e1  # where a logarithmic axis has no place for 0 and infinity
 HEIGHT = 470
+MARKS = ("alone", "together", "best", "adaptive")
 NAMED_APART, CLEAR = 1.4, 1.5  # times: how far the end of a named curve is from other ones, and from the chosen one
 TICKS = {
     ALONE_X: "alone<br>λ = 0",
@@ -48,9 +49,13 @@ def place(lam: float | None) -> float:
     return lam or ALONE_X
 
 
-def figure(df: pd.DataFrame, R: float) -> go.Figure:
-    """The curve of ``R`` in front of the pale ones of other spreads; ``moving`` adds the reader's runs."""
+def figure(df: pd.DataFrame, R: float, marks: Sequence[str] = MARKS) -> go.Figure:
+    """The curve of ``R`` in front of the pale ones of other spreads; ``moving`` adds the reader's runs.
+
+    Unless all ``marks`` are shown, there are only these of ``R``, with its curve if the best is among them.
+    """
     fig = go.Figure()
+    df = df if len(marks) == len(MARKS) else df[df["R"] == R]
     ends = df[df["mark"] == "together"].set_index("R")["error"]
     named: list[float] = []
     for other, curve in df.groupby("R"):
@@ -60,12 +65,12 @@ def figure(df: pd.DataFrame, R: float) -> go.Figure:
             if is_named:
                 named.append(ends[other])
             _add_pale(fig, curve, is_named=is_named)
-    _add_curve(fig, df[df["R"] == R])
+    _add_curve(fig, df[df["R"] == R], marks)
     fig.update_traces(meta=RESULT)
     ended, now = "your earlier run: error %{y:.2f}", "this run: error %{y:.2f}"
     fig.add_traces([live_traces.rings(ended), live_traces.way(), live_traces.dots(now)])
     palette.base_layout(fig, height=HEIGHT)
-    explain(fig, "curves: exact solutions")
+    explain(fig, f"{'curves' if 'best' in marks else 'marks'}: exact solutions")
     fig.update_layout(showlegend=False, margin={"t": 12, "r": 24})
     fig.update_xaxes(
         type="log",
@@ -79,7 +84,7 @@ def figure(df: pd.DataFrame, R: float) -> go.Figure:
         type="log",
         range=np.log10([0.24, 20]).tolist(),
         tickvals=[0.25, 0.5, 1, 2, 4, 8, 16],
-        title_text="squared distance from the true model",
+        title_text="squared distance",
         fixedrange=True,
     )
     return fig
@@ -118,9 +123,15 @@ def _add_pale(fig: go.Figure, curve: pd.DataFrame, *, is_named: bool) -> None:
         )
 
 
-def _add_curve(fig: go.Figure, curve: pd.DataFrame) -> None:
-    """The chosen spread: solid between the ends, dotted toward them, with its four marks."""
-    shade, color = palette.theme(), palette.color(palette.style_of("fedprox_onestage"))
+def _add_curve(fig: go.Figure, curve: pd.DataFrame, marks: Sequence[str]) -> None:
+    """The chosen spread: solid between the ends, dotted toward them, with its marks."""
+    color = palette.color(palette.style_of("fedprox_onestage"))
+    if "best" in marks:
+        _add_lines(fig, curve, color)
+    _add_marks(fig, curve, color, marks)
+
+
+def _add_lines(fig: go.Figure, curve: pd.DataFrame, color: str) -> None:
     inner = curve[curve["mark"].isin(["", "best"])].sort_values("x")
     whole = curve[curve["mark"] != "adaptive"].sort_values("x")
     fig.add_scatter(
@@ -133,13 +144,18 @@ def _add_curve(fig: go.Figure, curve: pd.DataFrame) -> None:
         line={"color": color, "width": 3},
         hovertemplate="λ = %{x:.3g}: error %{y:.2f}<extra></extra>",
     )
+
+
+def _add_marks(fig: go.Figure, curve: pd.DataFrame, color: str, marks: Sequence[str]) -> None:
+    shade = palette.theme()
     looks = {
         "alone": (palette.color(palette.style_of("local_train")), "square", 13, "top right"),
         "together": (palette.color(palette.style_of("fedavg")), "circle", 13, "bottom left"),
         "best": (color, "circle-open", 15, "bottom center"),
         "adaptive": (color, "star", 25, "top right"),
     }
-    for mark, (mark_color, symbol, size, where) in looks.items():
+    for mark in marks:
+        mark_color, symbol, size, where = looks[mark]
         row = curve[curve["mark"] == mark].iloc[0]
         text, lam = f"{mark} {row['error']:.2f}", "∞" if np.isinf(row["lam"]) else f"{row['lam']:.3g}"
         fig.add_scatter(

@@ -16,19 +16,24 @@ NAMED = 5  # which of the radii has the names of the curves, outside of their ba
 LOOKS = {"mean": ("mean", "solid", "circle", 1), "lowest5": ("lowest 5 %", "dash", "square", -1)}
 
 
-def data(example: Example) -> pd.DataFrame:
+def data(example: Example, up_to: float = RADII[-1]) -> pd.DataFrame:
     """[metric, rho, shown, mean, std, draws, is_best]: on the clients that are shown, and over all draws."""
     rows = [
         (metric, rho, draws[0], draws.mean(), draws.std(ddof=1), len(draws), rho == example.best_rho)
         for metric in LOOKS
         for rho, draws in zip(RADII, getattr(example, metric), strict=True)
+        if rho <= up_to
     ]
     return pd.DataFrame(rows, columns=["metric", "rho", "shown", "mean", "std", "draws", "is_best"])
 
 
 def figure(df: pd.DataFrame, references: Mapping[str, float], *, height: int) -> go.Figure:
-    """Both curves, and lowest 5 % of other runs as lines; ``moving`` adds the reader's runs."""
+    """Both curves, and lowest 5 % of other runs as lines; ``moving`` adds the reader's runs.
+
+    The best is marked only in whole curves.
+    """
     fig, color = go.Figure(), palette.color(palette.style_of("fedsam"))
+    is_whole = df["rho"].max() == RADII[-1]
     for metric, (words, dash, symbol, side) in LOOKS.items():
         curve = df[df["metric"] == metric]
         fig.add_trace(band(curve["rho"], 100 * curve["mean"], 100 * curve["std"], color))
@@ -40,17 +45,19 @@ def figure(df: pd.DataFrame, references: Mapping[str, float], *, height: int) ->
             marker={"size": 6, "symbol": symbol},
             hovertemplate=f"ρ = %{{x}}: {words} %{{y:.0f}} %, mean over the draws<extra></extra>",
         )
-        named = curve.iloc[NAMED]
+        named = curve.iloc[NAMED if is_whole else -1]
+        outside = "top center" if side > 0 else "bottom center"
         fig.add_scatter(
             x=[named["rho"]],
-            y=[100 * (named["mean"] + side * named["std"])],
+            y=[100 * (named["mean"] + (side * named["std"] if is_whole else 0))],
             mode="text",
-            text=[words],
-            textposition="top center" if side > 0 else "bottom center",
+            text=[words if is_whole else f"  {words}"],
+            textposition=outside if is_whole else "middle right",
             hoverinfo="skip",
             textfont_color=palette.theme().ink,
         )
-    _add_star(fig, df, color)
+    if is_whole:
+        _add_star(fig, df, color)
     for words, level in references.items():
         _add_reference(fig, words, level)
     fig.update_traces(meta=RESULT)
@@ -62,7 +69,8 @@ def figure(df: pd.DataFrame, references: Mapping[str, float], *, height: int) ->
         ]
     )
     palette.base_layout(fig, height=height)
-    explain(fig, f"★ best lowest 5 %: ρ = {_best(df)['rho']:g}<br>lines: mean of {df['draws'].iloc[0]} draws")
+    best = f"★ best lowest 5 %: ρ = {_best(df)['rho']:g}<br>" if is_whole else ""
+    explain(fig, f"{best}lines: mean of {df['draws'].iloc[0]} draws")
     fig.update_layout(showlegend=False, margin={"t": 8, "r": 12})
     fig.update_xaxes(
         range=[-0.02, RADII[-1] + 0.02],
