@@ -204,7 +204,7 @@ class Form:
                 unplaced.append(problem)
                 continue
             field = path.removeprefix(place).lstrip(".")
-            by_field.setdefault(place, []).append(f"{field}: {message}" if field else capital(message))
+            by_field.setdefault(place, []).append(f"{field}: {message}" if field else message)
             if problem not in to_do:
                 mistaken.add(place)
         for place, messages in by_field.items():

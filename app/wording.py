@@ -14,6 +14,7 @@ from engine.partitioners import SplitOptions
 from storage import RunRecord
 
 MISSING = "–"
+MAX_SETTINGS = 3  # in the line above a title
 WORD_JOINER = "\u2060"  # has no width; Markdown links even escaped addresses, but not across it
 
 STATUS = {
@@ -203,17 +204,28 @@ def kicker(what: RunRecord | Mapping[str, Any] | Sequence[RunRecord]) -> str:
 
 
 def setting(what: RunRecord | Mapping[str, Any] | Sequence[RunRecord]) -> str:
-    """``MNIST · 40 clients · 3 classes each · 3 seeds`` of a configuration, a run, or runs of one experiment.
+    """``MNIST · 40 clients · 3 classes each · 3 seeds`` of a configuration, a run, or several runs.
 
-    ``5 splits · 3 seeds`` where several runs have seeds of their own for the data.
+    ``5 splits · 3 seeds`` where several runs have seeds of their own for the data. Runs with other clients follow after
+    a slash.
     """
+    if isinstance(what, Mapping | RunRecord):
+        return _setting(what)
+    alike: dict[str, list[RunRecord]] = {}
+    for run in what:
+        alike.setdefault(data_setting(run.config), []).append(run)
+    more = [plural(len(alike) - MAX_SETTINGS, "more setting")] if len(alike) > MAX_SETTINGS else []
+    return " / ".join([*map(_setting, list(alike.values())[:MAX_SETTINGS]), *more])
+
+
+def _setting(what: RunRecord | Mapping[str, Any] | Sequence[RunRecord]) -> str:
     splits: Any = []
     if isinstance(what, Mapping):
         config, seeds, splits = what, what.get("seeds") or [what.get("seed", 0)], what.get("splits")
     elif isinstance(what, RunRecord):
         config, seeds = what.config, [what.seed]
     else:
-        config, seeds = (what[0].config if what else {}), {run.seed for run in what}
+        config, seeds = what[0].config, {run.seed for run in what}
         splits = {run.split for run in what if "data_seed" in run.config}
     drawn = {"split": splits or [], "seed": seeds}
     counts = {name: len(own) if isinstance(own, list | tuple | set) else 1 for name, own in drawn.items()}

@@ -214,7 +214,7 @@ def _name_contexts(fig: go.Figure, df: pd.DataFrame, client_of: pd.Series) -> No
             fits.append((int(begin), int(end)))
     fits.sort()
     fig.update_yaxes(
-        title_text="clients, by final cluster; numbers: true contexts",
+        title_text="clients, by final cluster<br>numbers: true contexts",
         showticklabels=True,
         tickvals=[(b + e - 1) / 2 for b, e in fits],
         ticktext=[str(truth[b]) for b, _ in fits],

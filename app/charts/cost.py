@@ -22,6 +22,7 @@ UNITS: dict[Cost, str] = {
     "simulated_s": "more simulated seconds",
 }
 MAX_NAMED = 8  # labeled points at most
+EDGE = 0.04  # of the x axis, beyond the first and the last whisker
 
 
 def data(runs: pd.DataFrame, cost: Cost) -> pd.DataFrame:
@@ -62,7 +63,8 @@ def figure(df: pd.DataFrame, cost: Cost) -> go.Figure:
     shown = named_methods(df, "front", "mean")
     points = [(shown.get(r.method, ""), r.cost, 100 * r.mean, look[r.method].color) for r in df.itertuples()]
     name_points(fig, [Point(*point) for point in points], from_zero=True)
-    fig.update_xaxes(title_text=AXIS_TITLES[cost], rangemode="tozero")
+    end = (float(df["cost"].max()) if len(df) else 0.0) or 1.0
+    fig.update_xaxes(title_text=AXIS_TITLES[cost], range=[-EDGE * end, (1 + EDGE) * end])
     fig.update_yaxes(title_text="mean test accuracy, %")
     return fig.update_layout(showlegend=False)
 

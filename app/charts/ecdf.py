@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from app.charts.plot.annotations import SERIES
 from app.charts.plot.curve_labels import Curve, name_curves
 from app.charts.plot.method_styles import Look, looks
-from app.charts.plot.palette import base_layout, theme
+from app.charts.plot.palette import base_layout, theme, translucent
 from app.data.comparison import REFERENCES, unit_of
 from app.data.thinning import evenly
 from app.wording import clients as in_words
@@ -82,17 +83,26 @@ def figure(
         xanchor="right",
         yanchor="bottom",
         font={"color": theme().muted},
+        bgcolor=translucent(theme().paper, 0.75),
     )
     accuracy = df.loc[df["method"].isin(names_drawn), "accuracy"]
     ends = 100 * float(accuracy.min()), 100 * float(accuracy.max())
     pad = 0.03 * (ends[1] - ends[0]) or 1.0
     across = (ends[0] - pad, ends[1] + pad)
-    name_curves(fig, curves[::-1], across, HEIGHTS, [(tail, 100 * share)])
+    if left_out := name_curves(fig, curves[::-1], across, HEIGHTS, [(tail, 100 * share)]):
+        _name_above(fig, f"without a label: {names(left_out)}")
     fig.update_xaxes(title_text="test accuracy, %", range=across)
     fig.update_yaxes(title_text="% of clients at or below", range=HEIGHTS)
     if method:
         fig.update_layout(dragmode="select", selectdirection="h")
     return fig.update_layout(showlegend=False)
+
+
+def _name_above(fig: go.Figure, text: str) -> None:
+    """Names curves above the plot that have no room for a name beside them."""
+    place = {"xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": 1, "yanchor": "bottom"}
+    fig.add_annotation(name=SERIES, text=text, showarrow=False, font={"color": theme().muted}, **place)
+    fig.update_layout(margin_t=32)
 
 
 def _color(style: Look, own: pd.DataFrame, name: str, method: str, baseline: str) -> str:

@@ -98,7 +98,7 @@ def figure(df: pd.DataFrame, axes: Sequence[Axis]) -> go.Figure:
         ),
     )
     for i in range(last + 1):
-        fig.add_vline(x=i, line={"color": theme().line, "width": 1})
+        fig.add_shape(type="line", x0=i, x1=i, y0=0, y1=1, line={"color": theme().line, "width": 1}, layer="below")
     titles = [*(axis.symbol for axis in drawn), ACCURACY]
     fig.update_xaxes(tickvals=list(range(last + 1)), ticktext=titles, range=[-0.2, last + 0.2], showline=False)
     return fig.update_yaxes(visible=False, range=[-0.12, 1.12]).update_layout(showlegend=False)

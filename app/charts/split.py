@@ -8,6 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from app.charts.plot.annotations import Note, annotate
 from app.charts.plot.palette import base_layout, cluster_colors, theme, translucent
 from app.data.thinning import MAX_MARKS, quantile_note, quantiles
 from app.data.true_contexts import are_groups
@@ -15,6 +16,8 @@ from app.wording import plural
 
 BUBBLES = 60  # clients; more are drawn as a heat map
 COLORS = 10  # true contexts; more are not distinguished
+SIZES, GAP, KEY_GAP = 0.27, 0.06, 0.12  # shares of the figure: the sizes, and the gap below, without and with a key
+KEY_START, KEY_STEP = 0.25, 0.075  # of the contexts in the key, as shares of the width
 DIAMETER, NARROW = 17, 330  # pixels: of the largest bubble, and of the plot beside the form of Set up
 
 
@@ -47,10 +50,13 @@ def figure(df: pd.DataFrame, *, height: int = 400) -> go.Figure:
     if whole > MAX_MARKS:
         by_size = df[["train", "val", "test"]].sum(axis=1).to_numpy().argsort(kind="stable")
         df = df.iloc[by_size[quantiles(whole)]]
-    fig = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.27, 0.73], vertical_spacing=0.06)
+    gap = KEY_GAP if _has_key(df) else GAP
+    fig = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[SIZES, 1 - SIZES], vertical_spacing=gap)
     _sizes(fig, df)
     classes = [c for c in df.columns if c.startswith("class ")]
     counts = df[classes].to_numpy(np.float32).T  # [C, N]
+    if _has_key(df):
+        annotate(fig, _key(_context_colors(df)))
     if len(df) <= BUBBLES:
         _bubbles(fig, df, counts)
     else:
@@ -98,7 +104,11 @@ def _sizes(fig: go.Figure, df: pd.DataFrame) -> None:
                 y=df[part],
                 customdata=df["client"],
                 name={"train": "training", "val": "validation", "test": "test"}[part],
-                marker={"color": translucent(accent, opacity), "line_width": 0, "pattern_shape": pattern},
+                marker={
+                    "color": translucent(accent, opacity),
+                    "line": {"color": accent, "width": 1},  # the test bars alone are too faint
+                    "pattern_shape": pattern,
+                },
                 hovertemplate="client %{customdata}: %{y:,} samples<extra>%{fullData.name}</extra>",
             )
             fig.add_trace(bar, row=1, col=1)
@@ -167,11 +177,29 @@ def _known_contexts(df: pd.DataFrame) -> list[int]:
 
 
 def _axis_title(df: pd.DataFrame) -> str:
-    """With the contexts, as well as their colors."""
-    shown = _shown_contexts(df)
-    if not shown:
-        return "client"
-    return f"client, colored by true context ({shown[0]} to {shown[-1]})"
+    """With what the colors of bubbles mean."""
+    return "client, colored by true context" if _has_key(df) else "client"
+
+
+def _has_key(df: pd.DataFrame) -> bool:
+    return bool(_shown_contexts(df)) and len(df) <= BUBBLES
+
+
+def _key(colors: Mapping[int, str]) -> list[Note]:
+    """``true context ● 0 ● 1``, above the bubbles."""
+    above = {
+        "xref": "paper",
+        "yref": "paper",
+        "y": (1 - SIZES) * (1 - KEY_GAP) + KEY_GAP / 2,
+        "yanchor": "middle",
+        "showarrow": False,
+    }
+    texts = [("true context", theme().muted), *((f"● {context}", color) for context, color in colors.items())]
+    places = [0.0, *(KEY_START + KEY_STEP * i for i in range(len(colors)))]
+    return [
+        {"x": x, "xanchor": "left", "text": text, "font": {"color": color, "size": 12}, **above}
+        for x, (text, color) in zip(places, texts, strict=True)
+    ]
 
 
 def _span(values: pd.Series) -> str:

@@ -74,7 +74,7 @@ def method_b(view: View, a: str) -> Choice:
     of = _by_name(view)
     others = [name for name in view.ranked() if name != a]
     rivals = (name for name in others if of[name].algorithm != of[a].algorithm)
-    return Choice("against method B", {name: name for name in others}, "b", next(rivals, others[0]))
+    return Choice("Method B", {name: name for name in others}, "b", next(rivals, others[0]))
 
 
 def pairs_of(view: View, a: str, b: str) -> pd.DataFrame | None:

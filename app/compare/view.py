@@ -27,7 +27,6 @@ TAILS = {"5": "5 %", "10": "10 %"}
 ROUNDS = {"last": "Last round", "best": "Best round"}
 SORTS = {"mean": "mean", "lowest": "lowest", "top": "top", "spread": "most even"}
 METHOD = "method"  # the default grouping of rows
-MAX_SETTINGS = 3  # in the line above the title
 
 T = TypeVar("T")
 
@@ -75,12 +74,7 @@ class View:
     @property
     def setting(self) -> str:
         """``Digits · 40 clients · 3 classes each · 3 seeds``, for each setting that occurs."""
-        groups: dict[str, list[RunRecord]] = {}
-        for run in self.runs.values():
-            groups.setdefault(repr((run.config["dataset"], run.config["partition"])), []).append(run)
-        settings = list(dict.fromkeys(setting(own) for own in groups.values()))
-        more = [f"{len(settings) - MAX_SETTINGS} more"] if len(settings) > MAX_SETTINGS else []
-        return " / ".join(settings[:MAX_SETTINGS] + more)
+        return setting(list(self.runs.values()))
 
     @property
     def rule(self) -> str:

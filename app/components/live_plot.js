@@ -133,6 +133,7 @@ class LiveView {
     if (this.held) return; // a changed status is reported after unfreezing, because that redraws the page
     if (fresh.size) this.extend(fresh);
     if (Object.keys(feed.clients).length) this.redrawClients();
+    this.describe();
     const known = this.data.runs.map((run) => run.status).join();
     const now = feed.runs.map((run) => run.status).join();
     if (known !== now) this.report(now);
@@ -168,6 +169,7 @@ class LiveView {
     this.forgetHold();
     this.extend(waiting);
     this.redrawClients();
+    this.describe();
     this.poll();
   }
 
@@ -231,6 +233,7 @@ class LiveView {
     if (!isWanted()) return;
     this.followZoom();
     this.label();
+    this.describe();
     this.cutLosses();
   }
 
@@ -325,6 +328,22 @@ class LiveView {
     })));
     const room = narrow ? 16 : this.data.figures.accuracy.layout.margin.r;
     window.Plotly.relayout(figure, { annotations: narrow ? [] : annotations, "margin.r": room });
+  }
+
+  // The name of a figure tells the latest values of its lines, and the range of the clients' accuracies.
+  describe() {
+    for (const [name, spec] of Object.entries(this.data.figures)) {
+      const ends = spec.data.map((trace) => [trace.name, this.endOf(trace.meta)]).filter(([, end]) => end);
+      const words = [this.data.titles[name], ends.map((end) => end.join(" ")).join("; ")].filter(Boolean).join(". ");
+      this.figure(name).setAttribute("aria-label", words);
+    }
+  }
+
+  endOf(meta) {
+    const { x, y } = this.valuesOf(meta);
+    if (meta.y === "clients") return x.length ? `${short(x[0])} to ${short(x.at(-1))}` : "";
+    const value = y.findLast((value) => value !== null);
+    return value === undefined ? "" : String(short(value));
   }
 
   figures() {
@@ -491,6 +510,10 @@ function known(values) {
 
 function part(points, from, to) {
   return Object.fromEntries(Object.entries(points).map(([name, values]) => [name, values.slice(from, to)]));
+}
+
+function short(value) {
+  return Number(value.toPrecision(4));
 }
 
 function mean(values) {

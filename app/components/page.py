@@ -29,6 +29,10 @@ from engine.core.paths import ASSETS
 PRESENTING_CSS = """<style>html { font-size: 20px; } [data-testid=stMainBlockContainer] { max-width: none; }
 @media (max-width: 1700px) { .strip { display: none; } }  /* the larger navigation needs its space */
 </style>"""
+DARK_PRINT_CSS = """<style>@media print {
+  .stApp, [data-testid=stMain] { background: #000000 !important; }
+  .stApp, .stApp img { filter: invert(1) hue-rotate(180deg); }  /* on white, also what the server colored */
+}</style>"""
 ROLES = {
     "admin": "Admin: you can change everything.",
     "member": "Member: you can see everything, and change what you queued or imported.",
@@ -55,6 +59,8 @@ def look() -> None:
     colors = "".join(f"--{name}: {value};" for name, value in vars(palette.theme()).items())
     st.html(f"<style>:root {{ {colors} }}</style>")
     st.html(ASSETS / "look.css")
+    if palette.is_dark():
+        st.html(DARK_PRINT_CSS)
 
 
 def require_sign_in() -> None:
@@ -209,7 +215,7 @@ def show(one: Shown, *, on_select: Any = "ignore", has_frame: bool = False) -> A
             one.figure,
             theme=None,
             key=one.key,
-            alt=one.alt,
+            alt=one.named_alt,
             config=modebar(one.name, has_frame),
             on_select=on_select,
         )

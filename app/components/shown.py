@@ -26,6 +26,13 @@ class Shown:
     heads: Heads = field(default_factory=dict)
     hint: str = ""
 
+    @property
+    def named_alt(self) -> str:
+        """The title and the finding: several figures of a page can have the same finding."""
+        if not self.title:
+            return self.alt
+        return f"{self.title}{'' if self.title.endswith('?') else '.'} {self.alt}"
+
 
 def with_finding(
     figure: go.Figure,

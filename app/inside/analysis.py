@@ -1,6 +1,7 @@
 """An analysis on the screen: the button that queues it, its progress, its error or its findings."""
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ import streamlit as st
 
 from app.access import permits
 from app.actions.analyze import perform, show_refusal
+from app.components import page
 from app.data import allowed_paths, queries
 from app.inside.view import RunView
 from app.state.fragments import fragment
@@ -76,9 +78,8 @@ class AnalysisRequest:
 
     def offer(self) -> None:
         """The button with its cost, or why there is none."""
-        which = MODELS_OF["best" if self.options.get("which") == "best" else "last"]
-        if queries.store().artifacts.latest(self.run.id, which) is None:
-            st.caption(plain(without_models(self.run)))
+        if lacks_models(self.run, self.options):
+            say_what_is_missing(self.run)
             return
         if reason := allowed_paths.problem_of(self.run):
             st.caption(plain(f"Requires the run's data. {reason}"))
@@ -166,6 +167,18 @@ def origin(found: AnalysisRecord, artifact: ArtifactRecord) -> str:
     if found.started_at and found.finished_at:
         took = f" in {seconds((found.finished_at - found.started_at).total_seconds())}"
     return f"Computed{took} from the models of round {artifact.round}"
+
+
+def lacks_models(run: RunRecord, options: Mapping[str, Any]) -> bool:
+    which = MODELS_OF["best" if options.get("which") == "best" else "last"]
+    return queries.store().artifacts.latest(run.id, which) is None
+
+
+def say_what_is_missing(run: RunRecord) -> None:
+    """Why there are no models to analyze, and the way to a run that has them."""
+    st.caption(plain(without_models(run)))
+    if not run.is_active and run.status != "paused":
+        page.link("library", "This run in the Library", runs=run.id)
 
 
 def without_models(run: RunRecord) -> str:

@@ -45,6 +45,7 @@ def chooser(view: RunView, now: np.ndarray) -> None:
             numbers,
             format_func=lambda i: "none" if i is None else f"client {i}",
             width=150,
+            placeholder="none",
             key=widgets.key(NUMBER, client, open_client),
         )
         st.button(

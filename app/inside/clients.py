@@ -129,7 +129,7 @@ def listing(view: RunView, now: np.ndarray) -> None:
         on_select=lambda: take_row(key, table),
         selection_mode="single-row",
         column_config=columns(view.test_sizes),
-        alt=client_heat_map.finding(now, view.test_sizes, view.malicious),
+        alt=f"All clients, {view.model} model, round {view.round}",
     )
     caption = f"{view.model.capitalize()} model, round {view.round}; gains in points; select a row to open the client."
     if absent:

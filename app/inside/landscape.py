@@ -8,6 +8,8 @@ import streamlit as st
 
 from app.charts import model_plane, sharpness, surface
 from app.components import page, terms
+from app.data import queries
+from app.inside import analysis
 from app.inside.analysis import findings
 from app.inside.client import open_client
 from app.inside.tab import Tab
@@ -34,10 +36,26 @@ READING = (
 
 def panel(view: RunView) -> None:
     options, client = controls(view)
+    if has_nothing(view, options):
+        analysis.say_what_is_missing(view.run)
+        return
     surfaces(view, options, client)
     between(view, options, client)
     sharp(view, options, client)
     sharp_clients(view, options, client)
+
+
+def has_nothing(view: RunView, options: dict[str, Any]) -> bool:
+    """Neither findings of any panel nor models to compute them: one message instead of four."""
+    kinds = [("landscape", options), ("plane", options), ("sharpness", options), ("sharpness", for_clients(options))]
+    analyses = queries.store().analyses
+    found = any(analyses.find(view.run.id, kind, wanted) for kind, wanted in kinds)
+    return not found and analysis.lacks_models(view.run, options)
+
+
+def for_clients(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of the analysis of all clients."""
+    return {**{name: value for name, value in options.items() if name != "client"}, "of": "clients"}
 
 
 TAB = Tab("Landscape", order=30, panel=panel)
@@ -164,7 +182,7 @@ def sharp(view: RunView, options: dict[str, Any], client: int) -> None:
     if found is None:
         return
     table, finding = measures(found, client), sharpness_finding(found, client)
-    st.dataframe(table, hide_index=True, key="sharpness_table", alt=finding)
+    st.dataframe(table, hide_index=True, key="sharpness_table", alt=f"Sharpness of the models of client {client}")
     page.files(table, key="sharpness_table", name=f"sharpness-client-{client}", caption=finding)
     terms.caption(
         f"{finding} Worst nearby: the largest loss within ρ = 0.05 of the weights, by projected ascent. One step: "
@@ -202,9 +220,8 @@ def sharpness_finding(found: Findings, client: int) -> str:
 
 def sharp_clients(view: RunView, options: dict[str, Any], client: int) -> None:
     st.header("Are sharp models less accurate?", anchor=False)
-    of_clients = {**{n: v for n, v in options.items() if n != "client"}, "of": "clients"}
     cost = f"Top eigenvalues of {plural(view.num_clients, 'client')}, each on its own samples."
-    found = findings(view, "sharpness", of_clients, verb="Measure all clients", cost=cost)
+    found = findings(view, "sharpness", for_clients(options), verb="Measure all clients", cost=cost)
     if found is None:
         return
     eigenvalue, rise, loss, accuracy = (np.asarray(found.arrays[n]) for n in ("eigenvalue", "rise", "loss", "accuracy"))

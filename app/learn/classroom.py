@@ -7,7 +7,7 @@ connection's first request.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import streamlit as st
@@ -35,6 +35,7 @@ class Message:
 
     kind: Literal["info", "error"]
     text: str
+    is_of_code: bool = False  # about the code in the field
 
 
 @dataclass
@@ -46,9 +47,11 @@ class Classroom:
     room: RoomRecord | None = None
     is_lecturer: bool = False
     is_following: bool = True
+    shows_code: bool = False  # in large letters instead of the slide
     left_room: str = ""  # the code of a room that this browser opened before this visit, and can return to
     message: Message | None = None
     _position: Mapping[str, Any] | None = None  # the last position that this page has stored or moved to
+    _scene: tuple[str, int] | None = None  # story and scene there, once drawn
     _answers: dict[str, str | None] = field(default_factory=dict)  # stored, by question
     _given: dict[str, str] = field(default_factory=dict)  # stored before this visit, and not restored yet
 
@@ -69,6 +72,10 @@ class Classroom:
         message, self.message = self.message, None
         return message
 
+    def tell(self, text: str) -> None:
+        """Show the information, unless there is another message already."""
+        self.message = self.message or Message("info", text)
+
     # At the start and at the end of a run of the page.
 
     def arrive(self, code: str | None) -> None:
@@ -83,17 +90,23 @@ class Classroom:
         if self.room is None or self.room.position == self._position:
             return
         if self.follows or self._position is None:
-            self._position = self.room.position
+            self._position, self._scene = self.room.position, None
             take_over(reader, self.room.position)
 
     def report(self, reader: Reader, place: Place) -> None:
-        """Store the lecturer's position, or the reader's answer, if it has changed."""
+        """Store the lecturer's position, or the reader's answer, if it has changed.
+
+        A reader who has moved to another scene than the lecturer's no longer follows.
+        """
         if self.room is None:
             return
         with self._errors_shown():
             if self.is_lecturer:
                 self._move(reader, place)
             else:
+                here = reader.slug, reader.desk.scene
+                self._scene = self._scene or here
+                self.is_following &= here == self._scene
                 self._answer(self.room, reader, place)
 
     # Called when a button is pressed.
@@ -109,6 +122,8 @@ class Classroom:
     def join(self) -> None:
         """Enter the room of the code in the field."""
         self.enter(str(st.session_state.get(INPUT, "")))
+        if self.message:
+            self.message = replace(self.message, is_of_code=True)
 
     def return_to(self) -> None:
         """Lead the room again that this browser opened before."""
@@ -141,11 +156,17 @@ class Classroom:
 
     def show(self, is_shown: bool) -> None:
         """Show or hide the answers on all pages of the room."""
+        self.shows_code = False
         with self._errors_shown():
             actions.show_answers(queries.store(), self.secret, self.code, is_shown)
 
-    def end_answers(self) -> None:
-        """Hide the answers, if the lecturer of this page shows them."""
+    def show_code(self, is_shown: bool) -> None:
+        """Show or hide the code in large letters on the lecturer's slide."""
+        self.shows_code = is_shown
+
+    def clear_slide(self) -> None:
+        """Hide the code or the answers that the lecturer of this page shows instead of the figure."""
+        self.shows_code = False
         if self.is_lecturer and self.room and self.room.shows_answers:
             self.show(False)
 
@@ -170,7 +191,7 @@ class Classroom:
         position = position_of(reader, place)
         if position != self._position:
             actions.move(queries.store(), self.secret, self.code, position, question_id(reader, place))
-            self._position, self.room = position, self._read()
+            self._position, self.room, self.shows_code = position, self._read(), False
 
     def _answer(self, room: RoomRecord, reader: Reader, place: Place) -> None:
         """Store the answer to the room's question, which the reader may have chosen before the lecturer came to it."""
@@ -218,8 +239,8 @@ class Classroom:
             self.message = Message("error", str(error))
 
     def _forget(self, message: Message | None = None) -> None:
-        self.code, self.room, self.is_lecturer, self.is_following = "", None, False, True
-        self._position, self._answers, self._given, self.message = None, {}, {}, message
+        self.code, self.room, self.is_lecturer, self.is_following, self.shows_code = "", None, False, True, False
+        self._position, self._scene, self._answers, self._given, self.message = None, None, {}, {}, message
         url_state.choose(room=None)
 
 

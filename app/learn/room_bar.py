@@ -1,4 +1,4 @@
-"""The bar of a room on Learn: open, join, follow, leave and close it, and show the answers."""
+"""The bar of a room on Learn: open, join, follow, leave and close it, show its code and the answers."""
 
 from functools import partial
 from html import escape
@@ -9,7 +9,7 @@ import streamlit as st
 from app.access import permits
 from app.components.room_link import room_link
 from app.data.rooms import MAX_INPUT_LENGTH, spaced
-from app.learn.classroom import INPUT, Classroom, question_id
+from app.learn.classroom import INPUT, Classroom, Message, question_id
 from app.learn.room_feed import POLL_MS, counts
 from app.state.links import link
 from app.stories.desk import Reader
@@ -25,21 +25,22 @@ LOCAL = (
 
 def room_bar(classroom: Classroom, reader: Reader) -> None:
     """Draw the row of the room, and below it the message, if any."""
+    message = classroom.take_message()
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="room"):
         room = classroom.room
         if room is None:
-            entrance(classroom, reader)
+            entrance(classroom, reader, message)
         elif classroom.is_lecturer:
             leading(classroom, room, reader)
         else:
             attending(classroom, room)
     if classroom.room and classroom.is_lecturer and is_local():
         st.caption(LOCAL)
-    if message := classroom.take_message():
+    if message and not message.is_of_code:
         (st.info if message.kind == "info" else st.error)(plain(message.text))
 
 
-def entrance(classroom: Classroom, reader: Reader) -> None:
+def entrance(classroom: Classroom, reader: Reader, message: Message | None) -> None:
     refusal = permits.refusal("teach")
     if code := classroom.left_room:
         st.button(f"Return to room {spaced(code)}", key="return", on_click=classroom.return_to)
@@ -54,6 +55,8 @@ def entrance(classroom: Classroom, reader: Reader) -> None:
     )
     with st.popover("Join", type="tertiary", key="join"), st.form("join_form", border=False):
         st.text_input("Room code", key=INPUT, max_chars=MAX_INPUT_LENGTH, placeholder="ABCD EFGH")
+        if message and message.is_of_code:
+            st.error(plain(message.text))
         st.form_submit_button("Join room", key="join_room", on_click=classroom.join)
 
 
@@ -66,8 +69,10 @@ def leading(classroom: Classroom, room: RoomRecord, reader: Reader) -> None:
 
 
 def attending(classroom: Classroom, room: RoomRecord) -> None:
+    """The bar of a reader, by which learn.css hides what a reader does not need."""
     state = "following the lecturer" if classroom.is_following else "not following"
-    st.html(f'<p class="room">Room <b>{spaced(room.code)}</b>: {state}</p>', width="content")
+    kind = "follows" if classroom.is_following else "attends"
+    st.html(f'<p class="room {kind}">Room <b>{spaced(room.code)}</b>: {state}</p>', width="content")
     connection(classroom, room)
     st.button(
         "Stop following" if classroom.is_following else "Follow again",
@@ -79,7 +84,7 @@ def attending(classroom: Classroom, room: RoomRecord) -> None:
 
 
 def slide_bar(classroom: Classroom, reader: Reader) -> None:
-    """Draw the room on a slide: the address to join, the counts, and the button of the answers with the key A."""
+    """Draw the room on a slide: the address to join, the counts, and buttons with keys: J the code, A the answers."""
     room, message = classroom.room, classroom.take_message()
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="slide_room"):
         if message:
@@ -87,11 +92,28 @@ def slide_bar(classroom: Classroom, reader: Reader) -> None:
         if room is None:
             return
         if classroom.is_lecturer:
-            host = urlsplit(address(room.code)).netloc
-            st.html(f'<p class="room">{host}/learn · <b>{spaced(room.code)}</b></p>', width="content")
+            st.html(f'<p class="room">{place_to_join()} · <b>{spaced(room.code)}</b></p>', width="content")
         connection(classroom, room)
         if classroom.is_lecturer:
+            st.button(
+                "Hide code" if classroom.shows_code else "Show code",
+                key="code",
+                on_click=classroom.show_code,
+                args=(not classroom.shows_code,),
+                shortcut="J",
+            )
             answers_button(classroom, room, reader, "A")
+
+
+def code_slide(room: RoomRecord) -> None:
+    """The address and the code, in letters as large as the slide."""
+    where = place_to_join()
+    st.html(
+        f'<p>Open</p><p class="where" style="--letters: {len(where)}">{where}</p>'
+        f"<p>press Join, and enter</p><h1>{spaced(room.code)}</h1>"
+    )
+    if is_local():
+        st.caption(LOCAL)
 
 
 def connection(classroom: Classroom, room: RoomRecord) -> None:
@@ -116,6 +138,11 @@ def answers_button(classroom: Classroom, room: RoomRecord, reader: Reader, short
 def is_local() -> bool:
     """Whether this browser's address works on this computer only."""
     return (urlsplit(st.context.url or "").hostname or "") in ("localhost", "127.0.0.1", "::1")
+
+
+def place_to_join() -> str:
+    """``fedscape.example.org/learn``, as one types it."""
+    return escape(f"{urlsplit(st.context.url or '').netloc}{link('learn')}")
 
 
 def address(code: str) -> str:

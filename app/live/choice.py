@@ -129,14 +129,23 @@ def _show_runs(run_ids: Sequence[int]) -> None:
 
 
 def everything_control(runs: Sequence[RunRecord]) -> None:
-    """Pause, resume or cancel all listed runs of the reader."""
+    """Pause, resume or cancel all listed runs of the reader. If nothing trains, ``resume_all`` is below the title."""
+    are_active = any(run.is_active for run in runs)
     allowed = permits.theirs("change", runs)
     runs = [run for run in runs if run.id in allowed]
     for action, title in (("pause", "Pause all"), ("resume", "Resume all")):
         ids = [run.id for run in runs if action in live_feed.actions(run)]
-        if len(ids) > 1:
+        if len(ids) > 1 and are_active:
             st.button(title, key=f"all_{action}", on_click=perform, args=(action, ids))
     to_cancel = [run for run in runs if "cancel" in live_feed.actions(run)]
     if len(to_cancel) > 1:
         training = sum(run.status == "running" for run in to_cancel)
         cancel_question("Cancel all", [run.id for run in to_cancel], training, "all_cancel")
+
+
+def resume_all(runs: Sequence[RunRecord]) -> None:
+    """Resume all paused runs of the reader, the main action where nothing trains."""
+    allowed = permits.theirs("change", runs)
+    if ids := [run.id for run in runs if run.id in allowed and "resume" in live_feed.actions(run)]:
+        title = "Resume all" if len(ids) > 1 else "Resume"
+        st.button(title, key="all_resume", type="primary", on_click=perform, args=("resume", ids))

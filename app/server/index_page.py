@@ -36,7 +36,10 @@ _REDUCED_MOTION = """<script>{
 _COLOR_SCHEME = """<script>
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => location.reload());
 </script>"""
-_KEYBOARD = f"<script>{{{Path(__file__).with_name('keyboard.js').read_text(encoding='utf-8')}}}</script>"
+_SCRIPTS = "".join(
+    f"<script>{{{Path(__file__).with_name(name).read_text(encoding='utf-8')}}}</script>"
+    for name in ("keyboard.js", "screen_readers.js")
+)
 
 
 @cache
@@ -48,7 +51,7 @@ def html(path: str) -> str:
     then loads at once.
     """
     name = path.removeprefix("/") or pages.names()[0]
-    head = f"<title>{pages.tab_title(pages.title(name))}</title>{_SERVER}{_REDUCED_MOTION}{_COLOR_SCHEME}{_KEYBOARD}"
+    head = f"<title>{pages.tab_title(pages.title(name))}</title>{_SERVER}{_REDUCED_MOTION}{_COLOR_SCHEME}{_SCRIPTS}"
     charts, figures = path in _WITH_CHARTS, path in _WITH_FIGURES
     for chunk in (*_FILES, *(_CHART_FILES if charts else ()), *(_FIGURE_FILES if figures else ())):
         for file in sorted(STREAMLIT.parent.glob(f"static/js/{chunk}.*.js")):

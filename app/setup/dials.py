@@ -11,6 +11,7 @@ from app.setup import sweeps
 from app.setup.dial_options import options_of
 from app.setup.sections import first_level, pick
 from app.setup.sweep_fields import Sweeps
+from app.setup.switch import switch
 from app.wording import capital, plain
 from engine.config.schema import DIAL_KEYS, DIALS, OPTION_DIALS
 
@@ -43,8 +44,7 @@ def first_sentence(docstring: str) -> str:
 
 def _dial(form: Form, dial: str, given: Mapping[str, Any] | None, swept: Sweeps) -> dict[str, Any] | None:
     with st.container(key=f"{form.prefix}.{dial}.card", gap="xsmall"):
-        label = f"**{capital(dial)}** · {plain(meaning(dial))}"
-        if not st.toggle(label, **form.start(f"{form.prefix}.{dial}.on", given is not None)):
+        if not switch(capital(dial), meaning(dial), **form.start(f"{form.prefix}.{dial}.on", given is not None)):
             swept.drop(f"{dial}.")
             return None
         return settings(form, dial, given, swept, dial, dial)

@@ -45,7 +45,7 @@ def _own(
     # A dial that changes single keys follows the experiment in the others: its fields are reset when those change.
     key = f"{key}.{dial}.{sha256(repr(shared).encode()).hexdigest()[:8]}"
     with st.container(gap="xsmall"):
-        if not st.toggle(f"**{capital(dial)}** on", **form.start(f"{form.prefix}.{key}.on", given is not None)):
+        if not st.toggle(f"{capital(dial)} on", **form.start(f"{form.prefix}.{key}.on", given is not None)):
             swept.drop(f"{dial}.")
             form.placeholder(path)
             return None

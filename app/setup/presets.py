@@ -11,6 +11,7 @@ from app.components import page
 from app.components.queue_button import queue_button
 from app.data.preset_catalog import SCALES
 from app.data.preset_catalog import known as known_presets
+from app.data.shipped import is_shipped
 from app.forms import Form
 from app.setup import draft as drafts
 from app.wording import lines, plain
@@ -37,8 +38,7 @@ def presets_panel(form: Form, notice: DeltaGenerator) -> None:
         names = sorted(known, key=lambda n: n != FIRST)
         name = st.selectbox("Preset", names, key="preset", format_func=lambda n: known[n].title)
         preset = known[name]
-        about = "View existing runs" if preset.document == OURS else "Compare with the paper"
-        page.link("papers", about, preset=name)
+        page.link("papers", in_papers(preset), preset=name)
         st.caption(plain(preset.shows or preset.source))
         scale = st.segmented_control(
             "Scale",
@@ -59,6 +59,13 @@ def presets_panel(form: Form, notice: DeltaGenerator) -> None:
                 width="stretch",
             )
         _queue_all(preset, scale, notice)
+
+
+def in_papers(preset: Preset) -> str:
+    """What the page of the preset in Papers shows."""
+    if preset.document != OURS:
+        return "Compare with the paper"
+    return "See the result" if any(is_shipped(preset, scale) for scale in preset.scales) else "Open in Papers"
 
 
 def num_runs(preset: Preset, scale: str) -> int:

@@ -133,7 +133,10 @@ def _message(path: str, message: str, raw: Mapping[str, Any]) -> str:
     for kind, words in _KINDS:
         if kind.search(message):
             return capital(words) + "".join(f", or “{word}”" for word in _OR.findall(message))
-    return message if section == "algorithms" else _without_names(message, _parameters(section, raw))
+    if section == "algorithms":
+        return message
+    words = _without_names(message, _parameters(section, raw))
+    return capital(words) if section == "partition" else words
 
 
 def _too_many(raw: Mapping[str, Any], needed: str, available: str, samples: str, most: str) -> str:

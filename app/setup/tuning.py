@@ -9,6 +9,7 @@ from app.forms import Form, changes, in_words, kept, listed, name_in_words, para
 from app.setup import draft as drafts
 from app.setup.sections import first_level
 from app.setup.sweeps import OF_TRAINING, PARAMETERS
+from app.setup.switch import switch
 from app.wording import plain
 from engine.config.study import declared_spaces
 from engine.config.tune import Tune
@@ -16,8 +17,9 @@ from engine.core.errors import cut
 from engine.core.registry import Options
 from engine.core.spaces import SCALES, Space, names_of
 
-LABEL = (
-    "**Tune all methods alike** · Tries the same number of settings for each method and selects the best on validation "
+LABEL = "Tune all methods alike"
+MEANING = (
+    "Tries the same number of settings for each method and selects the best on validation "
     "data. Only the final runs, with new seeds, are evaluated on test data."
 )
 NOT_USED = "Not used, since the budget is in gradients."
@@ -30,7 +32,7 @@ def tuning_section(form: Form, draft: Mapping[str, Any]) -> dict[str, Any] | Non
     st.header("Tuning", anchor=False)
     with st.container(key=f"{form.prefix}.tune.card", gap="xsmall"):
         given, state = draft.get("tune"), f"{form.prefix}.tune.on"
-        st.toggle(LABEL, **form.start(state, given is not None), **when_changed(state, _switch, form.prefix))
+        switch(LABEL, MEANING, **form.start(state, given is not None), **when_changed(state, _switch, form.prefix))
         if given is None:
             return None
         form.placeholder("tune")

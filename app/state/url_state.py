@@ -147,6 +147,8 @@ def _arrive(name: str) -> None:
         if control.holds and known in KEPT_ON_LINKS:
             control.act(control.now)  # it may have been pressed together with the link
         control.holds = False
+    if current().page != name:  # another page has other widgets, even under the same keys; only the shell's stay
+        controls.keep(dict.fromkeys(one for one in KEPT_ON_LINKS if one in controls.by_name()))
     here, is_history, before = st.query_params.to_dict(), is_back_or_forward(), current().page
     choices = dict(here)
     if before and not is_history:

@@ -48,7 +48,7 @@ def data_in_words(study: Study) -> str:
 
 
 def title(table: pd.DataFrame, differences: Mapping[str, Difference], reference: str | None, splits: int) -> str:
-    """``No method is ahead of LocalTrain``, ``CGPFL leads LocalTrain by 2.1 points``."""
+    """``No method is clearly ahead of LocalTrain``, ``CGPFL leads LocalTrain by 2.1 points``."""
     known = table.loc[table["tuned"].notna(), "method"].tolist()
     if not known:
         return "No run with the chosen settings has results"
@@ -61,7 +61,7 @@ def title(table: pd.DataFrame, differences: Mapping[str, Difference], reference:
         return f"{capital(plural(splits, 'split is', 'splits are'))} too few to say which methods lead {reference}"
     leaders = _of(differences, "ahead")
     if not leaders:
-        return f"No method is ahead of {reference}"
+        return f"No method is clearly ahead of {reference}"
     if len(leaders) == 1:
         return f"{leaders[0].method} leads {reference} by {points(leaders[0].interval.mean, _samples(table))}"
     return f"{names([one.method for one in leaders], 3)} lead {reference}"

@@ -1,6 +1,7 @@
 """Live: what is training now, its progress, and the actions on it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from typing import Any, ParamSpec, cast
 
 import pandas as pd
@@ -10,15 +11,16 @@ import streamlit as st
 from app import endpoints, wording
 from app.charts import latest_clients, training_curve
 from app.charts.plot import figure_cache, figure_text, palette
+from app.charts.plot.method_styles import looks_of_runs
 from app.components import live_plot, page, terms
 from app.data import column_heads, queries
 from app.data.averages import malicious_of
 from app.data.comparison import method_name
 from app.data.costs import AXIS_CHOICES
-from app.data.method_labels import run_names
+from app.data.method_labels import labels, run_names
 from app.data.pulse import silences
 from app.live import live_feed, log
-from app.live.choice import chosen_runs, controls, experiment_control
+from app.live.choice import chosen_runs, controls, experiment_control, resume_all
 from app.live.requests import perform, refusal
 from app.live.trouble import retry_links, what_went_wrong
 from app.live.up_next import up_next
@@ -50,6 +52,7 @@ def render() -> None:
     if nothing_drawn:
         what_went_wrong(listed)
     model, x = axis_controls(shown)
+    color_key(shown)
     if endpoints.are_served:
         grow(shown, model, x)
     else:
@@ -64,7 +67,10 @@ def render() -> None:
 def nothing_here(experiments: Sequence[ExperimentRecord]) -> None:
     """Explain why there is nothing to show, and link to other pages."""
     gone = url_state.ids("runs") or url_state.ids("experiment")
-    reason = "The runs in this link no longer exist." if gone else "No experiments yet."
+    if gone:
+        reason = "The runs in this link no longer exist."
+    else:
+        reason = "No experiments of your own yet. Open an example:" if experiments else "No experiments yet."
     page.header("Live", "What is training now?", reason)
     if experiments:
         experiment_control(experiments, None)
@@ -82,12 +88,23 @@ def headline(runs: Sequence[RunRecord]) -> None:
     if any(run.is_active for run in runs):
         page.header(wording.kicker(runs), "What is training now?", f"{name}: {summary}.")
         link_to_study(runs)
+    elif any(run.status == "paused" for run in runs):
+        page.header(wording.kicker(runs), "Training is paused", f"{name}: {summary}.")
+        with st.container(horizontal=True, vertical_alignment="center", key="live_next"):
+            resume_all(runs)
+            link_to_study(runs)
+            if any(run.round >= 0 for run in runs):
+                link_to_compare(runs)
     else:
         page.header(wording.kicker(runs), "How did it go?", ended(name, statuses, summary))
         with st.container(horizontal=True, key="live_next"):
             link_to_study(runs)
-            page.link("compare", "Compare these runs", runs=",".join(str(run.id) for run in runs))
+            link_to_compare(runs)
             page.link("setup", "Set up another experiment")
+
+
+def link_to_compare(runs: Sequence[RunRecord]) -> None:
+    page.link("compare", "Compare these runs", runs=",".join(str(run.id) for run in runs))
 
 
 def link_to_study(runs: Sequence[RunRecord]) -> None:
@@ -114,6 +131,15 @@ def axis_controls(runs: Sequence[RunRecord]) -> tuple[str, str]:
         absent = wording.names(method_name(run.label, run.algorithm) for run in without)
         terms.caption(f"No global model to show: {absent}.")
     return model, x
+
+
+def color_key(runs: Sequence[RunRecord]) -> None:
+    """The colors of the methods, for all charts."""
+    look, label = looks_of_runs(runs), labels(runs)
+    colors = {label[run.id]: look[run.id].color for run in runs}
+    if len(colors) > 1:
+        items = (f'<span><i style="color: {color}"></i>{escape(name)}</span>' for name, color in colors.items())
+        st.html(f'<p class="key">{"".join(items)}</p>')
 
 
 def grow(runs: Sequence[RunRecord], model: str, x: str) -> None:

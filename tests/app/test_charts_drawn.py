@@ -243,6 +243,13 @@ def test_the_cost_chart_labels_every_point() -> None:
     assert (list(fig.data[1].text), list(fig.data[1].y)) == (["a", "b"], pytest.approx([70, 65]))
 
 
+@pytest.mark.parametrize("megabytes", [0.0, 3.0, np.nan])
+def test_the_cost_chart_has_room_for_whiskers_at_zero(megabytes: float) -> None:
+    runs = per_run(TWO, 0.05).assign(megabytes=megabytes, gradient_evaluations=1.0, seconds=1.0)
+    low, high = cost.figure(cost.data(runs, "megabytes"), "megabytes").layout.xaxis.range
+    assert low < 0 < np.nan_to_num(megabytes) + 0.01 < high
+
+
 def test_the_plane_connects_settings_of_a_method_sized_by_cost() -> None:
     runs = per_run(clients(x=[[0.5]], y=[[0.8]]), 0.05).assign(
         everywhere=[0.7, 0.3], megabytes=[1.0, 4.0], algorithm="ditto", options=[{"lam": 2}, {"lam": 1}]

@@ -65,6 +65,7 @@ def test_a_split_is_drawn_as_quantiles_by_size() -> None:
     counts = np.stack([sizes, zeros], axis=1)
     table = split.data({"class_counts": counts, "train_sizes": sizes, "val_sizes": zeros, "test_sizes": zeros})
     bars, cells = split.figure(table).data
+    assert bars.marker.line.width == 1  # the fill of test data is faint
     assert len(bars.x) == NUM_QUANTILES and list(bars.y) == sorted(bars.y) and bars.y[-1] == 3000
     assert np.asarray(cells.z).shape == (2, NUM_QUANTILES) and cells.customdata[0][-1] == 2999
 

@@ -189,6 +189,8 @@ def test_parallel_trials_draw_the_choice_thick_and_the_default_dashed() -> None:
     assert default.line.dash == "dash" and chosen.line.width > 3 and chosen.line.color == theme().accent
     assert chosen.y[-2] == 1 and list(fig.layout.xaxis.ticktext) == ["η", "λ", "validation"]
     assert fig.data[0].hovertext[0] == "trial 1<br>η = 0.001<br>λ = 5<br>80.0 %"
+    below, above = sorted({note.y for note in fig.layout.annotations})
+    assert all(below < line.y0 and line.y1 < above for line in fig.layout.shapes)  # no axis crosses its labels
 
 
 def test_sensitivity_is_sorted_and_counts_settings_near_the_best() -> None:

@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from app import wording
 from app.compare import numbers, pair, tables
 from app.compare.view import View
 from app.data import queries, table_files
 from app.data.comparison import methods_of
-from storage import Store
+from storage import RunRecord, Store
+from tests.app.frames import run_record
 from tests.app.samples import DIGITS, store_experiment
 
 SHORT: dict[str, Any] = DIGITS | {"training": {"rounds": 1, "local_steps": 1}, "seeds": [0, 1, 2]}
@@ -59,6 +61,20 @@ def test_no_number_is_bold_where_rows_are_not_ranked_and_every_setting_is_named(
     table, _ = numbers.rows_of(view, [("personalized", "last")])
     assert not view.is_ranked and not table["may_be_best"].map(len).any()
     assert "10 clients" in view.setting and "20 clients" in view.setting
+
+
+def test_runs_with_other_clients_or_participation_have_a_setting_of_their_own() -> None:
+    def run(place: int, clients: int, **training: float) -> RunRecord:
+        config = {"dataset": "digits", "partition": {"name": "iid", "num_clients": clients}, "training": training}
+        return run_record(place, "FedAvg", place, algorithm="fedavg", config=config)
+
+    alike, partial = [run(1, 8), run(2, 8)], run(3, 8, participation=0.5)
+    assert wording.setting(alike) == "Digits · 8 clients · IID · 2 seeds"
+    assert wording.setting([*alike, partial]) == (
+        "Digits · 8 clients · IID · 2 seeds / Digits · 8 clients · IID · C = 50 % · 1 seed"
+    )
+    others = [run(3 + clients, clients) for clients in range(10, 15)]
+    assert wording.setting([*alike, *others]).endswith(" / 3 more settings")
 
 
 def test_the_files_of_grouped_rows_count_their_pooled_runs(empty_store: Store) -> None:

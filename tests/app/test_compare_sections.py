@@ -101,6 +101,15 @@ def test_in_the_ecdf_two_methods_are_highlighted_and_all_curves_are_labeled() ->
     assert fig.layout.dragmode == "select"
 
 
+def test_the_ecdf_says_which_curves_have_no_label() -> None:
+    near = {f"m{i}": [[0.5 + i / 1000, 0.55 + i / 1000, 0.6 + i / 1000]] for i in range(8)}
+    fig = ecdf.figure(ecdf.data(clients(1000, a=[[0.7, 0.8, 0.9]], **near)), method="a")
+    notes = [str(note.text) for note in fig.layout.annotations]
+    (above,) = [text for text in notes if text.startswith("without a label: ")]
+    assert any(f"m{i}" in above for i in range(8))
+    assert all(f"m{i}" in notes or f"m{i}" in above for i in range(4)) or "more" in above
+
+
 def test_the_ecdf_ends_where_its_curves_do() -> None:
     two = ecdf.data(clients(1000, a=[[0.7, 0.8, 0.9]], b=[[0.0, 0.3, 0.4]]))
     low, high = ecdf.figure(two, drawn=["a"]).layout.xaxis.range
@@ -130,8 +139,9 @@ def test_a_gray_curve_between_others_is_not_named() -> None:
     near = [Curve(f"method {i}", steps * 0.05 + 40 + i, steps, "#808080") for i in range(30)]
     apart = Curve("apart", steps * 0.05 + 5, steps, "#808080")
     bold = Curve("bold", steps * 0.05 + 55, steps, "#000000", is_bold=True)
-    name_curves(fig := go.Figure(), [bold, apart, *near[10:20]], (0.0, 100.0), (0.0, 100.0))
+    left_out = name_curves(fig := go.Figure(), [bold, apart, *near[10:20]], (0.0, 100.0), (0.0, 100.0))
     named = [note.text for note in fig.layout.annotations]
+    assert {"bold", "apart", *(curve.name for curve in near[10:20])} == {*left_out, "bold", *named[1:]}
     assert named[:2] == ["<b>bold</b>", "apart"] and not {f"method {i}" for i in range(12, 18)} & set(named)
 
 

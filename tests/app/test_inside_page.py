@@ -223,6 +223,13 @@ def test_a_gain_over_a_reference_without_this_client_is_not_shown(filled_store: 
     assert "No LocalTrain and no FedAvg run" in words(opened(client=left_out))
 
 
+def test_every_figure_and_table_has_its_own_name(read_store: Store) -> None:
+    page = opened(id=DITTO)
+    parts = [*page.get("plotly_chart"), *page.dataframe]
+    names = [part.proto.alt for part in parts]
+    assert len(names) >= 3 and len(set(names)) == len(names) and all(names)
+
+
 @pytest.mark.slow
 def test_a_client_stays_open_on_other_tabs(read_store: Store) -> None:
     page = opened(id=DITTO, client=3)

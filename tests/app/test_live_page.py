@@ -54,7 +54,26 @@ def test_of_many_runs_the_same_seeds_of_every_method_are_shown_and_the_page_says
 def test_without_experiments_the_page_links_to_set_up(empty_store: Store) -> None:
     page = opened()
     assert page.title[0].value == "What is training now?"
-    assert "(/setup)" in words(page)
+    assert "(/setup)" in words(page) and "No experiments yet." in words(page)
+
+
+def test_with_examples_only_the_page_offers_them(empty_store: Store) -> None:
+    empty_store.experiments.import_finished("an example", DIGITS, [], example=True)
+    page = opened()
+    assert "No experiments of your own yet. Open an example:" in words(page)
+    assert len(page.selectbox[0].options) == 1
+
+
+def test_paused_runs_are_resumed_below_the_title(empty_store: Store) -> None:
+    queue_two(empty_store)
+    empty_store.queue.request([1, 2], "pause")
+    page = opened()
+    assert page.title[0].value == "Training is paused" and "“waiting”: 2 paused." in words(page)
+    assert "Compare these runs" not in words(page), "they have no results"
+    (resume,) = [button for button in page.button if button.label == "Resume all"]
+    resume.click().run()
+    assert page.title[0].value == "What is training now?"
+    assert [run.status for run in empty_store.queue.runs()] == ["queued", "queued"]
 
 
 @pytest.mark.slow
@@ -65,6 +84,8 @@ def test_without_running_runs_the_last_experiment_is_shown(read_store: Store) ->
     assert "DIGITS · 10 CLIENTS · 3 CLASSES EACH · 2 SEEDS" in text
     assert "All 8 runs of “four methods on digits” finished." in text
     assert "FedAvg, seed 0 · done · round 5 of 5" in text
+    (key,) = [one.value for one in page.get("html") if 'class="key"' in one.value]
+    assert re.findall(r"</i>(.*?)</span>", key) == ["FedAvg", "LocalTrain", "Ditto", "CGPFL K=3"]
     assert "Lowest 5 % = 1 of 10 clients" in text
     charts = page.get("plotly_chart")
     assert len(charts) == 5

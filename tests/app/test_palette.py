@@ -13,6 +13,7 @@ import pytest
 from app.charts.plot import palette
 from app.charts.plot.method_styles import APART, Look, looks
 from app.charts.plot.palette import MethodStyle
+from app.components import page
 from engine.core.errors import PluginBroken
 from engine.core.registry import ALGORITHMS
 from engine.core.style import Dash, Hue, Symbol
@@ -123,6 +124,15 @@ def test_an_unknown_style_is_refused(registered: Callable[[str], None]) -> None:
     registered(', style=Style(hue="pink", dash="dot", symbol="star")')
     with pytest.raises(PluginBroken, match=r"(?s)mine\.py.*hue.*'blue', 'vermilion'.*'pink'"):
         palette.style_of("mine")
+
+
+@pytest.mark.parametrize("is_dark", [True, False])
+def test_only_dark_pages_are_inverted_on_paper(monkeypatch: pytest.MonkeyPatch, is_dark: bool) -> None:
+    monkeypatch.setattr(palette, "is_dark", lambda: is_dark)
+    drawn: list[object] = []
+    monkeypatch.setattr(page.st, "html", drawn.append)
+    page.look()
+    assert (page.DARK_PRINT_CSS in drawn) == is_dark
 
 
 def test_every_method_is_readable_in_light_and_dark() -> None:

@@ -18,8 +18,10 @@ from app.actions.uploads import save_upload
 from app.components.queue_button import RECENT_S
 from app.setup import draft as drafts
 from app.setup import methods, preview
+from app.setup.presets import in_papers
 from app.state import url_state
 from app.state.links import pack_config, unpack_config
+from engine.config.presets import load_preset
 from engine.config.schema import parse_experiment
 from engine.core.errors import DataUnavailable
 from engine.core.registry import ALGORITHMS, DATASETS, PARTITIONERS
@@ -561,6 +563,13 @@ def test_a_press_before_anything_is_queued_queues_nothing_and_the_page_says_so(
     page.button(key=key).click().run()
     assert len(empty_store.experiments.list()) == 1 and not page.warning
     assert page.success or key != "queue", "a preset opens Live at once"
+
+
+@pytest.mark.parametrize(
+    ("name", "label"), [("digits-first", "See the result"), ("cgpfl-fig3", "Compare with the paper")]
+)
+def test_the_link_of_a_preset_says_what_papers_shows_without_any_runs(name: str, label: str):
+    assert in_papers(load_preset(name)) == label
 
 
 def test_queue_pressed_right_after_a_mistake_was_typed_says_only_what_the_mistake_is(empty_store: Store):

@@ -10,6 +10,7 @@ from app.setup.dial_options import in_words
 from app.setup.dial_problems import at_dial, dial_of, refused
 from app.setup.dials import FIRST, MEANINGS, meaning
 from app.setup.sweeps import num_points, shared
+from app.wording import capital
 from engine.config.schema import DIAL_KEYS, DIALS, parse_experiment
 from engine.core.registry import AGGREGATORS, ATTACKS, COMPRESSORS
 from storage import Store
@@ -49,7 +50,7 @@ def test_all_dials_are_listed_and_off(empty_store: Store):
     toggles = {toggle.key.split(".")[1]: toggle for toggle in page.toggle if toggle.key != "setup_form.tune.on"}
     assert list(toggles) == list(DIAL_KEYS) and not any(toggle.value for toggle in toggles.values())
     for dial, toggle in toggles.items():
-        assert toggle.label.replace("\\", "").endswith(meaning(dial))
+        assert toggle.label == capital(dial) and meaning(dial) in words(page)
     assert not set(DIAL_KEYS) & set(written(page))
 
 

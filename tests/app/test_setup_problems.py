@@ -7,6 +7,7 @@ import pytest
 from app.setup import draft as drafts
 from app.setup.problem_words import in_words, label_at, labeled
 from storage import Store
+from tests.app.pages import words
 from tests.app.test_setup import DIGITS, messages, opened
 
 METHODS = [{"name": "fedavg"}, {"name": "ditto", "lam": -1}]
@@ -41,6 +42,7 @@ def found(**changed: Any) -> list[str]:
         ({"training": {"rounds": 0}}, "training.rounds: Must be at least 1"),
         ({"training": {"lr": "fast"}}, "training.lr: Must be a number"),
         ({"training": {"batch_size": "x"}}, "training.batch_size: Must be a whole number, or “full”"),
+        ({"name": "x" * 300}, "name: Must be one line of at most 200 characters"),
         ({"privacy": {"clip": 0}}, "privacy.clip: Must be above 0, or “adaptive”"),
         ({"algorithms": []}, "algorithms: Add at least one method"),
         (
@@ -52,6 +54,21 @@ def found(**changed: Any) -> list[str]:
 )
 def test_messages_have_no_notation_of_configuration_files(changed: dict[str, Any], message: str) -> None:
     assert found(**changed) == [message]
+
+
+def test_an_error_of_the_split_begins_with_a_capital(empty_store: Store) -> None:
+    page = opened(DIGITS | {"partition": {"name": "classes_per_client", "num_clients": 700, "classes_per_client": 10}})
+    assert any(message.startswith("Class ") for message in messages(page)), messages(page)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "note"), [("3", "1 seed: 3. For 3 seeds, type 0, 1, 2."), ("0", "1 seed: 0."), ("100", "1 seed: 100.")]
+)
+def test_a_single_seed_is_said_to_be_one(seeds: str, note: str, empty_store: Store) -> None:
+    page = opened(DIGITS)
+    assert "1 seed: " not in words(page)
+    page.text_input(key="setup_form.seeds").set_value(seeds).run()
+    assert note in words(page)
 
 
 def test_a_seed_that_is_too_large_is_told_the_limit() -> None:
@@ -92,4 +109,4 @@ def test_fields_are_named_by_their_labels() -> None:
 def test_options_in_other_messages_are_written_as_words() -> None:
     raw = {**drafts.DEFAULT}
     problem = "partition.classes_per_client: classes_per_client=11 exceeds the 10 classes"
-    assert in_words([problem], raw) == ["partition.classes_per_client: classes per client 11 exceeds the 10 classes"]
+    assert in_words([problem], raw) == ["partition.classes_per_client: Classes per client 11 exceeds the 10 classes"]

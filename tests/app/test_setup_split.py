@@ -68,13 +68,23 @@ def test_true_contexts_have_numbers_and_colors():
     bubbles = figure.data[-1]
     assert len(set(bubbles.marker.color)) == 2
     assert {about for _, about in bubbles.customdata} == {" · context 0", " · context 1"}
-    assert figure.layout.xaxis2.title.text == "client, colored by true context (0 to 1)"
+    assert figure.layout.xaxis2.title.text == "client, colored by true context"
+    what, *key = figure.layout.annotations
+    assert what.text == "true context" and [note.text for note in key] == ["● 0", "● 1"]
+    assert {note.font.color for note in key} == set(bubbles.marker.color)
 
 
 def test_contexts_of_which_each_client_has_its_own_are_not_named():
     own = split.data(PARTITION | {"contexts": (1, 0)})
     assert {about for _, about in split.figure(own).data[-1].customdata} == {""}
     assert "context" not in split.sentence(own)
+
+
+def test_contexts_of_a_heat_map_are_not_said_to_be_colored():
+    many = 2 * split.BUBBLES
+    given = {name: tuple(value or ()) * (many // 2) for name, value in PARTITION.items() if name != "class_names"}
+    figure = split.figure(split.data(given | {"contexts": tuple(i % 2 for i in range(many))}))
+    assert figure.layout.xaxis2.title.text == "client" and not figure.layout.annotations
 
 
 def test_many_clients_are_a_heat_map():

@@ -153,7 +153,8 @@ def test_the_title_names_methods_that_lead_the_reference() -> None:
         "B leads LocalTrain by 2.0 points"
     )
     assert (
-        finding.title(rows, {"B": difference("B", -0.01, 0.03)}, "LocalTrain", 5) == "No method is ahead of LocalTrain"
+        finding.title(rows, {"B": difference("B", -0.01, 0.03)}, "LocalTrain", 5)
+        == "No method is clearly ahead of LocalTrain"
     )
     two = {name: difference(name, 0.01, 0.03) for name in "BC"}
     assert finding.title(rows, two, "LocalTrain", 5) == "B and C lead LocalTrain"

@@ -1,5 +1,7 @@
 """Choices in the address: a delayed browser changes nothing, and Back and links are read."""
 
+from pathlib import Path
+
 import pytest
 from streamlit.runtime.scriptrunner import StopException
 from streamlit.testing.v1 import AppTest
@@ -424,3 +426,33 @@ def test_an_outdated_empty_selection_reverts_nothing() -> None:
     assert shown(page) == "[1, 2]" and written(page) == {"runs": "1,2", "other": "true"}
     page.multiselect[0].set_value([2]).run()
     assert shown(page) == "[2]"
+
+
+SHELL = """
+import streamlit as st
+
+from app.state import url_state, widgets
+
+chosen = st.navigation([st.Page("one.py", url_path="one", default=True), st.Page("two.py", url_path="two")])
+with url_state.page(chosen.url_path or "one"):
+    widgets.toggle("Presentation", "presenting")
+    chosen.run()
+"""
+PAGE = """
+from app.state import widgets
+
+widgets.switch("Model", {"personal": "Personalized", "global": "Global"}, "model", "personal")
+"""
+
+
+def test_a_switch_that_two_pages_share_shows_its_value_after_a_link(tmp_path: Path) -> None:
+    for name, text in {"main": SHELL, "one": PAGE, "two": PAGE}.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    page = AppTest.from_file(str(tmp_path / "main.py"), default_timeout=30).run()
+    page.toggle[0].set_value(True).run()
+    assert page.segmented_control[0].value == "personal"
+    page.query_params.clear()
+    page.switch_page("two.py").run()
+    assert page.segmented_control[0].value == "personal" and page.segmented_control[0].proto.set_value
+    assert page.toggle[0].value is True and not page.toggle[0].proto.set_value
+    assert written(page) == {"presenting": "true"}

@@ -183,7 +183,7 @@ def emptied(page: Page) -> None:
         page.route("**", lambda route: route.abort("aborted"))
     page.goto("about:blank")
     page.set_viewport_size(VIEWPORT)
-    page.emulate_media(media="null", color_scheme="light", reduced_motion="reduce")
+    page.emulate_media(media="null", color_scheme="light", reduced_motion="reduce", forced_colors="none")
     page.mouse.move(0, 0)
     page.unroute_all()
 

@@ -48,9 +48,11 @@ def test_deleted_runs_are_restored_by_undo_or_from_the_trash(
     for name, after in (("Archive", "Unarchive"), ("Unarchive", "Archive")):  # the pressed button goes, the focus stays
         page.get_by_role("button", name=name, exact=True).press("Enter", timeout=LOAD_MS)
         expect(page.get_by_role("button", name=after, exact=True)).to_be_focused(timeout=LOAD_MS)
-    delete(page)
+    page.get_by_role("button", name="Delete", exact=True).press("Enter")
+    undo = page.get_by_role("button", name="Undo")
+    expect(undo).to_be_focused(timeout=LOAD_MS)
     assert store.queue.runs(run_ids=ids) == []
-    page.get_by_role("button", name="Undo").click()
+    undo.press("Enter")
     expect(page.get_by_text("Restored 2 runs.")).to_be_visible(timeout=LOAD_MS)
     assert len(store.queue.runs(run_ids=ids)) == 2
     delete(page)

@@ -22,6 +22,8 @@ pytestmark = pytest.mark.slow
 
 POINTS = "document.querySelector('[data-figure=accuracy]')?.data?.[0]?.x.length ?? 0"
 RANGE = "document.querySelector('[data-figure=accuracy]').layout.xaxis.range"
+OPACITY = """() => { const live = document.querySelector(".st-key-live"); live.style.opacity = 0.33;
+  const { opacity } = getComputedStyle(live); live.style.opacity = ""; return opacity; }"""
 FIGURES = "[...document.querySelectorAll('.live-figure')]"
 LONG: dict[str, Any] = {
     "name": "long enough to watch",
@@ -63,6 +65,7 @@ def live(page: Page, server: Server, training: int) -> Page:
 
 
 def test_curves_grow_keep_their_zoom_freeze_and_rest_in_a_hidden_tab(live: Page, page_problems: PageProblems) -> None:
+    assert live.evaluate(OPACITY) == "1"  # also if Streamlit fades it
     live.evaluate("Plotly.relayout(document.querySelector('[data-figure=accuracy]'), {'xaxis.range': [1, 7]})")
     drawn = live.evaluate(POINTS)
     live.wait_for_function(f"({POINTS}) > {drawn}", timeout=LOAD_MS)
@@ -107,6 +110,8 @@ def test_after_a_lost_connection_a_run_is_paused_resumed_and_cancelled_and_its_l
     expect(run).to_have_attribute("data-status", "cancelled", timeout=LOAD_MS)
     expect(live.locator(".live-log pre")).to_contain_text("cancelled at round", timeout=LOAD_MS)
     expect(live.get_by_role("heading", level=1)).to_have_text("How did it go?", timeout=LOAD_MS)
+    expect(live.locator(".announcements")).to_contain_text("How did it go?", timeout=LOAD_MS)
+    expect(live.locator("[data-figure=accuracy]")).to_have_attribute("aria-label", re.compile(r"seed 0: mean \d"))
 
 
 def test_figures_follow_their_curves_after_a_run_is_cancelled_and_retried(

@@ -11,6 +11,7 @@ from tests.browser.accessible import violations
 from tests.browser.conftest import LOAD_MS, READY, PageProblems, Server
 
 STORY = stories()["one-model"]
+NOT_FOR_READERS = (".strip", ".strip-toast", ".kicker", ".lead", ".st-key-stories")  # who follow on a phone
 
 
 @pytest.fixture
@@ -42,6 +43,9 @@ def test_a_reader_follows_leaves_comes_back_and_answers(
     expect(reader.get_by_role("heading", level=1)).to_have_text(STORY.title, timeout=LOAD_MS)
     at_scene(reader, "a")
     assert reader.evaluate("document.documentElement.scrollWidth") <= 390
+    reader.evaluate("document.querySelector('.strip-toast').textContent = 'FedAvg is done.'")
+    for name in NOT_FOR_READERS:
+        expect(reader.locator(name)).to_be_hidden(timeout=LOAD_MS)
 
     page.get_by_role("radio", name="b · ").click()
     at_scene(reader, "b")
@@ -67,3 +71,5 @@ def test_a_reader_follows_leaves_comes_back_and_answers(
     page.get_by_role("button", name="Close room").click()
     expect(reader.get_by_text(classroom.CLOSED)).to_be_visible(timeout=LOAD_MS)
     expect(reader.get_by_role("button", name="Teach a class")).to_be_visible(timeout=LOAD_MS)
+    for name in NOT_FOR_READERS:
+        expect(reader.locator(name)).to_be_visible(timeout=LOAD_MS)

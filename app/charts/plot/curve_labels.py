@@ -34,24 +34,26 @@ def name_curves(
     x_range: tuple[float, float],
     y_range: tuple[float, float],
     at_right: Sequence[tuple[str, float]] = (),
-) -> None:
-    """Writes each name next to its curve; one that would cover another name is left out.
+) -> list[str]:
+    """Writes each name next to its curve; one that would cover another name is left out. Returns those left out.
 
     So is a name in the background (not bold, where others are) that would cover more than ``MAX_COVERED`` points of
     curves. ``at_right`` has the other texts at the right edge, each with the y of its lower edge.
     """
     traced = [_traced(_pixels(curve, x_range, y_range)) for curve in curves]
     taken = [_at_right(text, (y - y_range[0]) / (y_range[1] - y_range[0]) * HEIGHT) for text, y in at_right]
-    has_background = any(curve.is_bold for curve in curves)
+    has_background, left_out = any(curve.is_bold for curve in curves), list[str]()
     for i, curve in enumerate(curves):
         own, others = _pixels(curve, x_range, y_range), [points for j, points in enumerate(traced) if j != i]
         size = np.array([LETTER * len(curve.name), LINE])
         places = [place for place in _places(own, size) if _is_free(place[0], taken)]
         if not places:
+            left_out.append(curve.name)
             continue
         met = [_met(box, others, traced[i]) for box, _, _ in places]
         best = min(range(len(places)), key=lambda k: (met[k], abs(places[k][2] - MIDDLE)))
         if has_background and not curve.is_bold and met[best] > MAX_COVERED:
+            left_out.append(curve.name)
             continue
         box, is_left, level = places[best]
         taken.append(box)
@@ -69,6 +71,7 @@ def name_curves(
             "bgcolor": translucent(theme().paper, 0.75),
         }
         annotate(fig, [note])
+    return left_out
 
 
 def _at_right(text: str, bottom: float) -> np.ndarray:

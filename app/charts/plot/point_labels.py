@@ -5,6 +5,7 @@ from typing import NamedTuple
 import plotly.graph_objects as go
 
 from app.charts.plot.annotations import SERIES, Note, annotate
+from app.charts.plot.palette import theme, translucent
 
 WIDE, HIGH = 0.3, 0.08  # the size of a name, as shares of the plot
 BESIDE = 13  # pixels from a point to its name
@@ -46,6 +47,8 @@ def name_points(fig: go.Figure, points: list[Point], from_zero: bool = False) ->
                 "text": point.text,
                 "xanchor": anchor,
                 "font": {"color": point.color},
+                "borderpad": 0,
+                "bgcolor": translucent(theme().paper, 0.75),  # over lines
                 **place,
             }
         )

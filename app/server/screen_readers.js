@@ -1,0 +1,46 @@
+// What changes on a page without a move of the focus, for screen readers.
+
+// What a page found is read out when it has changed: its title and first sentence, the state of a run, a verdict. Only
+// once it has stayed the same for a moment, so not every frame of a run that plays; and not as the first page opens.
+const SPOKEN = "[data-testid=stMain] :is(h1, .lead, .finding, .reading, .verdict)";
+const STILL_MS = 1200;
+const region = document.createElement("p");
+region.className = "announcements";
+region.role = "status";
+const texts = (read) => [...document.querySelectorAll(SPOKEN)].map(read).filter(Boolean);
+let known, latest, waiting;
+function announce() {
+  const now = texts((part) => part.innerText.trim()); // without hidden definitions
+  if (!region.isConnected) document.body.append(region);
+  if (known?.length) region.textContent = now.filter((text) => !known.includes(text)).join(" ");
+  known = now;
+}
+new MutationObserver(() => {
+  const now = texts((part) => part.textContent).join("\n");
+  if (now === latest) return;
+  latest = now;
+  clearTimeout(waiting);
+  waiting = setTimeout(announce, STILL_MS);
+}).observe(document, { subtree: true, childList: true, characterData: true });
+
+// An error right below a field belongs to it: it is read out with the field.
+let wrong = new Map();
+function describeErrors() {
+  const now = new Map();
+  for (const alert of document.querySelectorAll("[data-testid=stAlertContentError]")) {
+    const field = alert.closest(".stElementContainer")?.previousElementSibling?.querySelector("input, textarea");
+    if (field) now.set(field, alert);
+  }
+  for (const field of wrong.keys()) {
+    if (now.has(field)) continue;
+    field.removeAttribute("aria-invalid");
+    field.removeAttribute("aria-describedby");
+  }
+  for (const [field, alert] of now) {
+    alert.id ||= `error-of-${field.id}`;
+    field.setAttribute("aria-invalid", "true");
+    field.setAttribute("aria-describedby", alert.id);
+  }
+  wrong = now;
+}
+new MutationObserver(describeErrors).observe(document, { subtree: true, childList: true });
