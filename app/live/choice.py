@@ -144,8 +144,8 @@ def everything_control(runs: Sequence[RunRecord]) -> None:
 
 
 def resume_all(runs: Sequence[RunRecord]) -> None:
-    """Resume all paused runs of the reader, the main action where nothing trains."""
+    """Resume all paused runs of the reader, the main action where nothing trains. One run has its own button."""
     allowed = permits.theirs("change", runs)
-    if ids := [run.id for run in runs if run.id in allowed and "resume" in live_feed.actions(run)]:
-        title = "Resume all" if len(ids) > 1 else "Resume"
-        st.button(title, key="all_resume", type="primary", on_click=perform, args=("resume", ids))
+    ids = [run.id for run in runs if run.id in allowed and "resume" in live_feed.actions(run)]
+    if len(ids) > 1:
+        st.button("Resume all", key="all_resume", type="primary", on_click=perform, args=("resume", ids))
