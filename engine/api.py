@@ -106,7 +106,7 @@ def _resolved(
     if not isinstance(config, ExperimentConfig):
         if not isinstance(config, Mapping | Path | str):
             raise InvalidConfig(
-                [f"{shown(config)}: is no configuration; give a mapping, or the path of a YAML or JSON file"]
+                [f"{shown(config)}: is not a configuration; give a mapping, or the path of a YAML or JSON file"]
             )
         config = parse_experiment(config if isinstance(config, Mapping) else load_config(config))
     return config.raw, config.runs(), Study(config) if config.tune else None

@@ -127,8 +127,8 @@ def allow(
     """Permits the writes inside of it. Raises NotAllowed unless the person may do this with all of these.
 
     ``did`` and ``of`` are for the audit log; a write without ``did`` is not logged. The first of several transactions
-    writes the entry; if a later one fails, ``Import failed`` follows. What ``adds`` something is refused beyond the
-    person's limits.
+    writes the entry; if a later one fails, another entry says so: ``Import failed``. What ``adds`` something is refused
+    beyond the person's limits.
     """
     person = require(action)
     if person == EVERYONE:

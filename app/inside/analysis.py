@@ -175,7 +175,7 @@ def lacks_models(run: RunRecord, options: Mapping[str, Any]) -> bool:
 
 
 def say_what_is_missing(run: RunRecord) -> None:
-    """Why there are no models to analyze, and the way to a run that has them."""
+    """Why there are no models to analyze, and a link to the run in the Library, where it can be run again."""
     st.caption(plain(without_models(run)))
     if not run.is_active and run.status != "paused":
         page.link("library", "This run in the Library", runs=run.id)

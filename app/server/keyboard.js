@@ -17,7 +17,7 @@ addEventListener("pointerout", ({ target, relatedTarget, pointerType }) => {
 // the same name. If it was in a popover, it goes on to the button of that; if its whole section has gone, to what the
 // notice offers, such as Undo.
 const FOCUSABLE = ":is(a[href], button:enabled, input:enabled, textarea:enabled, summary, [tabindex='0'])";
-const isInView = (control) => control.checkVisibility({ visibilityProperty: true });
+const isInView = (control) => control.checkVisibility?.({ visibilityProperty: true }) ?? true; // not in older browsers
 const controlsIn = (part) =>
   [...document.querySelectorAll(`${part} ${FOCUSABLE}:not([tabindex='-1'])`)].filter(isInView);
 const POPOVER = "[data-testid=stPopoverBody]";
@@ -25,7 +25,8 @@ const opener = () => document.querySelector("[data-testid=stPopoverButton][aria-
 // Streamlit draws a popover at the end of the page. For the keyboard it comes after the button that opens it.
 function controls() {
   const all = controlsIn("[data-testid=stMain]");
-  return all.toSpliced(all.indexOf(opener()) + 1 || all.length, 0, ...controlsIn(POPOVER));
+  const place = all.indexOf(opener()) + 1 || all.length;
+  return [...all.slice(0, place), ...controlsIn(POPOVER), ...all.slice(place)];
 }
 const labelOf = (control) => control.ariaLabel ?? (control.querySelector("p") ?? control).textContent; // without icons
 const keyOf = (part) => part?.className.match(/st-key-\S+/)[0];

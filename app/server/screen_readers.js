@@ -24,22 +24,30 @@ new MutationObserver(() => {
 }).observe(document, { subtree: true, childList: true, characterData: true });
 
 // An error right below a field belongs to it: it is read out with the field.
+const TYPED = "input:not([type=checkbox], [type=radio], [type=file], [type=range]), textarea";
+const ERROR = "error-of-";
+const idsOf = (field) => (field.getAttribute("aria-describedby") ?? "").split(" ").filter(Boolean);
+const descriptionsOf = (field) => idsOf(field).filter((id) => !id.startsWith(ERROR)); // those of Streamlit
+function describe(field, ids) {
+  if (ids.length) field.setAttribute("aria-describedby", ids.join(" "));
+  else field.removeAttribute("aria-describedby");
+}
 let wrong = new Map();
 function describeErrors() {
   const now = new Map();
   for (const alert of document.querySelectorAll("[data-testid=stAlertContentError]")) {
-    const field = alert.closest(".stElementContainer")?.previousElementSibling?.querySelector("input, textarea");
+    const field = alert.closest(".stElementContainer")?.previousElementSibling?.querySelector(TYPED);
     if (field) now.set(field, alert);
   }
   for (const field of wrong.keys()) {
     if (now.has(field)) continue;
     field.removeAttribute("aria-invalid");
-    field.removeAttribute("aria-describedby");
+    describe(field, descriptionsOf(field));
   }
   for (const [field, alert] of now) {
-    alert.id ||= `error-of-${field.id}`;
+    alert.id ||= `${ERROR}${field.id}`;
     field.setAttribute("aria-invalid", "true");
-    field.setAttribute("aria-describedby", alert.id);
+    describe(field, [...descriptionsOf(field), alert.id]);
   }
   wrong = now;
 }

@@ -75,8 +75,8 @@ def arrived() -> Reader:
         slug = url_state.value("story", list(stories()), next(iter(stories())) if is_history else reader.slug)
         if slug != reader.slug:
             reader.open(slug)
-        if (asked := url_state.get("story")) and asked not in stories():
-            classroom().tell(f"There is no story “{cut(asked, MAX_SHOWN)}”; choose one above.")
+        if (wanted := url_state.get("story")) and wanted not in stories():
+            classroom().tell(f"There is no story “{cut(wanted, MAX_SHOWN)}”; choose one above.")
         chosen = {name: value for name, value in url_state.address().items() if name in names_of(reader.desk.story)}
         if chosen or is_history or reader.desk.place is None:
             reader.desk.place = place_of(reader.desk.story, chosen)

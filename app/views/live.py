@@ -91,7 +91,8 @@ def headline(runs: Sequence[RunRecord]) -> None:
     elif any(run.status == "paused" for run in runs):
         page.header(wording.kicker(runs), "Training is paused", f"{name}: {summary}.")
         with st.container(horizontal=True, vertical_alignment="center", key="live_next"):
-            resume_all(runs)
+            if not palette.is_presenting():
+                resume_all(runs)
             link_to_study(runs)
             if any(run.round >= 0 for run in runs):
                 link_to_compare(runs)

@@ -140,7 +140,10 @@ def study(store: Store, arguments: argparse.Namespace) -> None:
 def log(store: Store, arguments: argparse.Namespace) -> None:
     chosen = _chosen(store, arguments.run_ids)
     names = {run.id: _name(run) for run in chosen}
-    print(log_text(chosen, store.events.for_runs(list(names), MAX_LINES), names, MAX_LINES))
+    text = log_text(chosen, store.events.for_runs(list(names), MAX_LINES), names, MAX_LINES)
+    print(text)
+    if len(text.splitlines()) >= MAX_LINES:
+        print_errors([f"only the newest {MAX_LINES} lines are shown"])
 
 
 def cancel(store: Store, arguments: argparse.Namespace) -> None:

@@ -10,24 +10,23 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from engine.core.errors import MAX_MESSAGE, cut, unexpected
+from engine.core.errors import MAX_MESSAGE, cut, printable, unexpected
 
 LOG = "fedscape-errors.log"
-_PASSWORD = re.compile(r"://[^/\s@]*:\S*@")  # user and password of a database's URL
+_PASSWORD = re.compile(r"(?<=://)[^/\s:]*:\S*(?=@)|(?<=password=)[^\s&]+")  # in the URL of a database
 
 
 def print_errors(problems: Iterable[str]) -> None:
     """Prints one line per problem. Control characters are escaped."""
     for problem in problems:
-        line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(problem.split()))
-        print(cut(line, MAX_MESSAGE), file=sys.stderr)
+        print(cut(printable(" ".join(problem.split())), MAX_MESSAGE), file=sys.stderr)
 
 
 def log_unexpected(error: Exception, folder: Path) -> None:
     """Logs the traceback in ``folder``, or in the folder for temporary files, and prints one line to stderr."""
     short = unexpected(error)
     details = "".join(traceback.format_exception(error))
-    entry = _PASSWORD.sub("://***@", f"{time.strftime('%Y-%m-%d %H:%M:%S')} {' '.join(sys.argv)}\n{details}\n")
+    entry = _PASSWORD.sub("***", f"{time.strftime('%Y-%m-%d %H:%M:%S')} {' '.join(sys.argv)}\n{details}\n")
     for target in (folder, Path(tempfile.gettempdir())):
         with suppress(OSError):
             target.mkdir(parents=True, exist_ok=True)
@@ -40,4 +39,7 @@ def log_unexpected(error: Exception, folder: Path) -> None:
 
 def _open_privately(path: str, flags: int) -> int:
     """Opens a file that others cannot read, and no link that they may have put in its place."""
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    number = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    if hasattr(os, "fchmod"):  # an older version may have created it for everybody
+        os.fchmod(number, 0o600)
+    return number

@@ -81,8 +81,8 @@ class System(Options):
         1.0,
         gt=0,
         le=1,
-        description="Probability that a client is available in a round, on average over clients. If nobody is, one "
-        "client takes part all the same.",
+        description="Probability that a client is available in a round, on average over clients. If none is, one "
+        "client still takes part.",
     )
     tie: Literal["none", "labels", "size", "context"] = Field(
         "none",

@@ -74,15 +74,20 @@ def plugin_line(error: BaseException) -> str:
     return f"{inside[-1].filename}, line {inside[-1].lineno}" if inside else ""
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """``; did you mean 'fedavg'?``, or an empty string."""
-    close = difflib.get_close_matches(name[:MAX_SHOWN], list(known), n=1, cutoff=0.5)
+def suggestion(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
+    """``; did you mean 'fedavg'?``, or an empty string if no name is as similar as ``cutoff``, from 0 to 1."""
+    close = difflib.get_close_matches(name[:MAX_SHOWN], list(known), n=1, cutoff=cutoff)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def shown(value: Any, limit: int = MAX_SHOWN) -> str:
     """The ``repr`` of a value, shortened: it may be a whole file."""
     return cut(_SHORT_REPR.repr(value), limit)
+
+
+def printable(line: str) -> str:
+    """The line with control characters escaped: a terminal would act on them."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
 def cut(text: str, limit: int) -> str:

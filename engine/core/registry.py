@@ -294,7 +294,7 @@ def _warn_once(root: Path) -> None:
     if not any(root.glob("*.py")) and not any((root / folder).is_dir() for folder in folders):
         log.warning("%s: %s has no .py files and none of the folders %s", PLUGINS, root, ", ".join(folders))
     for folder in sorted({path.parent for path in root.glob("[!.]*/*.py")}):
-        if folder.name not in folders and (meant := suggestion(folder.name, folders)):
+        if folder.name not in folders and (meant := suggestion(folder.name, folders, 0.85)):
             log.warning("%s: the plugins in %s are not loaded%s", PLUGINS, folder, meant)
 
 

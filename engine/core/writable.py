@@ -46,3 +46,11 @@ def _write_problem(folder: Path) -> str:
 
 def _shown_path(path: Path) -> str:
     return cut(str(path), 2 * MAX_SHOWN)
+
+
+def linked(path: Path) -> Path:
+    """The file to which a link leads; any other path as it is. Raises InvalidConfig for links in a circle."""
+    try:
+        return path.resolve() if path.is_symlink() else path
+    except (OSError, RuntimeError):
+        raise InvalidConfig([f"{_shown_path(path)}: is a link that leads to no file; choose another path"]) from None

@@ -81,14 +81,14 @@ def _is_zip(path: Path) -> bool:
     """Whether it is a bundle. Raises InvalidConfig if it cannot be read."""
     try:
         check_regular(path)
+        with path.open("rb") as file:
+            begins_as_zip = file.read(4) == b"PK\x03\x04"
     except OSError as error:
         raise InvalidConfig([f"{path}: cannot be read ({error.strerror or error}); give an exported file"]) from None
-    if zipfile.is_zipfile(path):
-        return True
-    with path.open("rb") as file:
-        if file.read(4) == b"PK\x03\x04":  # a zip begins so; its table of contents is at the end
-            raise InvalidConfig([f"{path}: is a damaged or incomplete bundle; export it again"])
-    return False
+    is_zip = zipfile.is_zipfile(path)
+    if begins_as_zip and not is_zip:  # its table of contents is at the end
+        raise InvalidConfig([f"{path}: is a damaged or incomplete bundle; export it again"])
+    return is_zip
 
 
 def import_runs(

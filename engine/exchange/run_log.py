@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
+from engine.core.errors import printable
 from storage import EventRecord, RunRecord
 
 Line = tuple[datetime, str, str]  # time, level, message
@@ -17,7 +18,12 @@ def log_text(runs: Sequence[RunRecord], events: Iterable[EventRecord], names: Ma
     lines = [(*moment[:2], prefixes[run.id] + moment[2]) for run in runs for moment in _moments(run)]
     lines += [(one.at, one.level, prefixes[one.run_id] + one.message) for one in events if one.run_id in prefixes]
     ordered = sorted(lines, key=lambda line: line[0])[-max_lines:]
-    return "\n".join(f"{at:%Y-%m-%d %H:%M:%S} {level:7} {what.rstrip()}" for at, level, what in ordered)
+    return "\n".join(f"{at:%Y-%m-%d %H:%M:%S} {level:7} {_indented(what)}" for at, level, what in ordered)
+
+
+def _indented(message: str) -> str:
+    """Further lines are indented, so that they are not taken for entries; control characters are escaped."""
+    return "\n    ".join(printable(line) for line in message.rstrip().splitlines())
 
 
 def _moments(run: RunRecord) -> list[Line]:

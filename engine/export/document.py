@@ -18,7 +18,7 @@ from engine.core.errors import InvalidConfig
 from engine.core.json_values import finite
 from engine.core.results import RoundResult, RunResult
 from engine.core.vocabulary import COUNTS, DIAGNOSTICS, ENDED, MODEL_KINDS, UNSEEN, select_prefix
-from engine.core.writable import check_writable
+from engine.core.writable import check_writable, linked
 from engine.export.choices import ChoiceEntry
 from engine.metrics import best_round_score
 
@@ -32,8 +32,8 @@ def write_export(
 
     A link stays, and the file to which it leads is replaced. Raises InvalidConfig for a folder, pipe or device.
     """
+    path = linked(path)
     check_writable(file=path)
-    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

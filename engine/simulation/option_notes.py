@@ -51,8 +51,8 @@ def _rounds(config: RunConfig, data: Federation) -> Iterator[str]:
         if training.participation * N < 1:
             yield (
                 f"participation={training.participation:g} of {N} clients is below one: with privacy.sampling=poisson "
-                "many rounds have no participant, and their update is noise alone; one client trains all the same, "
-                "whose upload counts as 0 but not its costs"
+                "many rounds have no participant, and their update is noise alone; one client still trains: its "
+                "upload counts as 0, its costs as usual"
             )
     elif round(training.participation * N) < 1:
         yield f"participation={training.participation:g} of {N} clients is below one, so one takes part in each round"
@@ -60,7 +60,7 @@ def _rounds(config: RunConfig, data: Federation) -> Iterator[str]:
     if system is not None and system.availability * N < 1:
         yield (
             f"availability={system.availability:g} of {N} clients is below one: in rounds in which nobody is "
-            "available, one client takes part all the same"
+            "available, one client still takes part"
         )
     if training.lr_schedule == "step" and training.lr_decay_rounds >= training.rounds:
         yield f"lr_decay_rounds={training.lr_decay_rounds}: the rate never decays within {training.rounds} rounds"

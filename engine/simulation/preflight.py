@@ -86,7 +86,7 @@ def check_runs(
                 except FedscapeError as error:
                     problems[f"{run.label}: {error}"] = None
                 except Exception as error:
-                    if not plugin_line(error):
+                    if is_out_of_memory(error) or not plugin_line(error):
                         raise
                     problems[f"{run.label}: unexpected error: {unexpected(error)}"] = None
     if problems:

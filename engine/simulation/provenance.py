@@ -1,15 +1,12 @@
 """The provenance of a run: versions, device, data and warnings."""
 
-import hashlib
 import platform
-from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 import torch
 
-from engine.core.paths import ROOT, plugin_files
+from engine.core.code_digest import code_digest
 from engine.core.results import Provenance
 from engine.task import Task
 from engine.version import CODE_VERSION
@@ -20,7 +17,7 @@ _PACKAGES = ("torch", "numpy", "scikit-learn", "torchvision")
 def provenance_of(task: Task) -> Provenance:
     """The current provenance; warnings may be added later. ``extra`` has the model's layers, from input to output.
 
-    ``code`` is the version with a digest of the engine's and the plugins' files: ``0.1.0+9f86d081884c``.
+    ``code`` is the version with a digest of the source files and plugins: ``0.1.0+9f86d081884c``.
     """
     return Provenance(
         versions={"python": platform.python_version(), **{p: _version(p) for p in _PACKAGES}},
@@ -28,7 +25,7 @@ def provenance_of(task: Task) -> Provenance:
         backend=task.backend.name,
         threads=torch.get_num_threads(),
         dataset_fingerprint=task.data.fingerprint,
-        code=f"{CODE_VERSION}+{_digest(plugin_files())}",
+        code=f"{CODE_VERSION}+{code_digest()}",
         warnings=tuple(task.notes),
         extra={"layers": [_module(names) for names in task.model.layers]},
     )
@@ -45,13 +42,3 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "absent"
-
-
-@lru_cache(maxsize=4)
-def _digest(plugins: tuple[tuple[str, int, int], ...]) -> str:
-    """The first digits of a digest over the source files; ``plugins`` are those of ``plugin_files``."""
-    digest = hashlib.sha256()
-    for file in (*sorted((ROOT / "engine").rglob("*.py")), *(Path(path) for path, *_ in plugins)):
-        with suppress(OSError):  # a plugin may have just been removed
-            digest.update(f"{file.name}\0".encode() + file.read_bytes())
-    return digest.hexdigest()[:12]

@@ -26,8 +26,8 @@ from engine.metrics import tail_size
 
 EQUAL = 1e-9
 SHARES = {"lowest10": 0.10, "lowest5": 0.05}
-DRAWS, MIN_DRAWS = 1000, 100
-MAX_DRAWN = 5_000_000  # binomial numbers in all; with more there are fewer draws
+DRAWS, MIN_DRAWS = 1000, 20
+MAX_DRAWN = 1_000_000  # binomial numbers in all; with more there are fewer draws
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,9 @@
 """Compares the programs of two machines: the code of Fedscape and of plugins, and the versions of torch and numpy."""
 
-import hashlib
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
-from engine.core.paths import ROOT, plugin_folders
+from engine.core.code_digest import code_digest
 from engine.version import CODE_VERSION
 
 LIBRARIES = ("torch", "numpy")
@@ -13,7 +12,7 @@ CODE = "code"
 
 def program() -> dict[str, str]:
     """The versions on this machine by name, and a digest of the code. Does not import torch."""
-    return {"Fedscape": CODE_VERSION, **{name: _version(name) for name in LIBRARIES}, CODE: _digest()}
+    return {"Fedscape": CODE_VERSION, **{name: _version(name) for name in LIBRARIES}, CODE: code_digest()}
 
 
 def difference(here: Mapping[str, str], there: Mapping[str, str]) -> str:
@@ -32,12 +31,3 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "none"
-
-
-def _digest() -> str:
-    """The first digits of a digest over all source files."""
-    digest = hashlib.sha256()
-    for folder in (ROOT / "engine", ROOT / "storage", *plugin_folders()):
-        for file in sorted(folder.rglob("*.py")):
-            digest.update(f"{file.relative_to(folder)}\0".encode() + file.read_bytes())
-    return digest.hexdigest()[:12]

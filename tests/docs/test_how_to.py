@@ -23,6 +23,7 @@ from engine.core.registry import DATASETS, PARTITIONERS
 from engine.datasets import Pool
 from engine.exchange.records import new_run
 from engine.partitioners import summarize
+from engine.version import CODE_VERSION
 from storage import Store
 
 HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to"
@@ -118,7 +119,7 @@ def test_an_exported_experiment_is_computed_again_with_equal_numbers(
     for one in (*old, *new):
         for r in one["rounds"]:
             del r["seconds"]
-    assert old == new and old[0]["provenance"]["code"].startswith("0.1.0+")
+    assert old == new and old[0]["provenance"]["code"].startswith(f"{CODE_VERSION}+")
 
 
 def test_the_analysis_measures_distances(saved: Callable[[str], None]) -> None:

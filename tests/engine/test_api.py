@@ -145,12 +145,12 @@ def test_a_mistake_is_raised_before_training() -> None:
 
 
 @pytest.mark.parametrize("config", [None, 3, [CONFIG]])
-def test_what_is_no_configuration_is_refused(config: Any) -> None:
-    with pytest.raises(InvalidConfig, match="is no configuration; give a mapping, or the path of a YAML or JSON file"):
+def test_what_is_not_a_configuration_is_refused(config: Any) -> None:
+    with pytest.raises(InvalidConfig, match="is not a configuration; give a mapping, or the path of a YAML"):
         run(config)
 
 
-def test_an_export_is_no_configuration(tmp_path: Path) -> None:
+def test_an_export_is_not_a_configuration(tmp_path: Path) -> None:
     (path := tmp_path / "runs.json").write_text('{"config": {}, "runs": []}')
     with pytest.raises(
         InvalidConfig, match=r"runs\.json: is an export of runs; import it with python -m engine import"

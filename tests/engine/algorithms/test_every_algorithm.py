@@ -27,7 +27,8 @@ from tests.support.builders import (
 
 SPLIT = {"name": "dnn", "hidden": 6}
 NAMES = ALGORITHMS.names()
-OF_THE_SERVER = ("/contexts", "/client_weights")  # K models, here as many as clients; AFL's weights of the clients
+# K models, here as many as clients, and AFL's weights of the clients.
+OF_THE_SERVER = ("/contexts/models", "/contexts/head", "/client_weights")
 
 
 @pytest.fixture(params=NAMES)

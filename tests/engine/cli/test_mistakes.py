@@ -370,11 +370,14 @@ def test_an_unexpected_error_is_one_line_and_a_log(call: Call, tmp_path: Path, m
 def test_the_log_of_errors_has_no_password_and_is_for_its_owner_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = "postgresql+psycopg://me:s3/cr@t@host/fedscape"
+    url = "postgresql+psycopg://me@lab:s3/cr@t@host/fedscape"
     monkeypatch.setattr(sys, "argv", ["engine", "run", "--db", url])
-    log_unexpected(ValueError(f"cannot open {url}"), tmp_path)
-    path = tmp_path / "fedscape-errors.log"
+    (path := tmp_path / "fedscape-errors.log").touch(0o644)
+    log_unexpected(
+        ValueError(f"cannot open {url}, or ://host/db?user=me&password=s3cret&x=1 or password=s3 y"), tmp_path
+    )
     assert "s3" not in path.read_text() and path.read_text().count("postgresql+psycopg://***@host/fedscape") == 2
+    assert "password=***&x=1 or password=*** y" in path.read_text()
     assert path.stat().st_mode & 0o077 == 0
 
 

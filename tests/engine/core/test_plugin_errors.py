@@ -10,6 +10,7 @@ from engine.core.errors import InvalidConfig, PluginBroken, plugin_line, unexpec
 from engine.metrics import summarize_clients
 from engine.simulation.preflight import check_runs
 from engine.simulation.provenance import provenance_of
+from engine.version import CODE_VERSION
 from tests.support.builders import simulation
 from tests.support.tiny_runs import tiny_config
 
@@ -79,4 +80,4 @@ def test_the_recorded_code_changes_with_a_plugin(folder: Path) -> None:
         (folder / "mine.py").write_text(METHOD.format(changed=f"other(self):\n        {change}"))
         os.utime(folder / "mine.py", (1e9 + len(code), 1e9 + len(code)))
         code.append(provenance_of(task).code)
-    assert len(set(code)) == 4 and all(one.startswith("0.1.0+") for one in code)
+    assert len(set(code)) == 4 and all(one.startswith(f"{CODE_VERSION}+") for one in code)

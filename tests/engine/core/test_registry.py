@@ -283,7 +283,7 @@ def test_a_plugin_folder_that_is_missing_is_an_error(tmp_path: Path, monkeypatch
 def test_a_misspelled_folder_of_plugins_is_warned_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for folder in ("metrics", "metric", "helpers"):
+    for folder in ("metrics", "metric", "helpers", "tests", "utils", "data"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "mine.py").write_text("")
     monkeypatch.setenv("FEDSCAPE_PLUGINS", str(tmp_path))

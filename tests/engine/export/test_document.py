@@ -123,3 +123,10 @@ def test_a_pipe_and_a_folder_are_not_replaced(tmp_path: Path) -> None:
         with pytest.raises(InvalidConfig, match=problem):
             write_export(path, {}, [an_outcome()])
     assert pipe.is_fifo()
+
+
+def test_links_in_a_circle_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(InvalidConfig, match="is a link that leads to no file"):
+        write_export(tmp_path / "a", {}, [an_outcome()])
