@@ -5,6 +5,7 @@ import html
 import streamlit as st
 
 from app.data.preset_catalog import known
+from app.learn.lesson import exercises
 from app.state import links
 from app.stories import stories
 from app.stories.desk import Reader
@@ -14,11 +15,21 @@ PRESET = "digits-first"  # to train oneself after the last story
 
 
 def ending(reader: Reader, place: Place) -> None:
-    """A line below the last scene once its question is answered, with the next story or, after the last one, Set up."""
-    desk, to = reader.desk, reader.next_story
+    """A line below the last scene once its question is answered, with the next story or, after the last one, Set up.
+
+    Then also the exercises, which would give answers away before.
+    """
+    desk = reader.desk
     is_over = scene_at(desk.story, place) == desk.story.scenes[-1] and not desk.has_open_question(place)
-    words = ending_of(desk.story)
-    if not is_over or not words:
+    if is_over:
+        _where_next(reader)
+    if is_over or desk.has_answered_all:
+        exercises(desk)
+
+
+def _where_next(reader: Reader) -> None:
+    words, to = ending_of(reader.desk.story), reader.next_story
+    if not words:
         return
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="ending"):
         if to:

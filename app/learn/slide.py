@@ -6,7 +6,7 @@ from pathlib import Path
 import streamlit as st
 
 from app.learn.answers import answers_plot
-from app.learn.classroom import Classroom
+from app.learn.classroom import Classroom, classroom
 from app.learn.controls import play_button, slider
 from app.learn.prediction import prediction, sentence
 from app.learn.room_bar import code_slide, slide_bar
@@ -71,5 +71,6 @@ def skip_button(reader: Reader) -> None:
 
 
 def leave() -> None:
+    classroom().shows_code = False
     url_state.choose(presenting=None)
     st.session_state["presenting"] = False

@@ -239,7 +239,7 @@ def _one() -> Scene:
 
 def _too_few() -> Scene:
     return Scene(
-        "Too few",
+        "Two clusters",
         {"clusters": "2"},
         f"Two clusters for four contexts: contexts that should be separate share a cluster. {_goal(2)} on average, "
         "and clients grouped with the wrong ones lose accuracy.",
@@ -259,7 +259,7 @@ def _just_right() -> Scene:
     best = example().best_K
     gap = word(_side(best, example().alone), ("beat", "are level with", "lose to"))
     return Scene(
-        "Just right",
+        "Four clusters",
         {"clusters": f"{best}"},
         "Each context gets its own cluster: five clients with 30 samples learn together like one client with 150. "
         f"{_goal(best)}, where each alone reaches {_alone()}.",
@@ -281,7 +281,7 @@ def _too_many() -> Scene:
     K, best, answers = 10, example().best_K, ("Better", "About the same", "Worse")
     gap = _side(K, _accuracies(best))
     return Scene(
-        "Too many",
+        "Ten clusters",
         {"clusters": f"{K}"},
         "No contexts are mixed, but clients that could learn together are split, and each cluster has too few "
         f"samples: {_goal(K)}.",
@@ -302,7 +302,7 @@ def _nearly_alone() -> Scene:
     nearest[f"K = {example().best_K}"] = _accuracies(example().best_K)
     gaps = {name: abs(float(values.mean()) - float(_accuracies(K).mean())) for name, values in nearest.items()}
     return Scene(
-        "Nearly alone",
+        "A cluster each",
         {"clusters": f"{K}"},
         f"K = N: every client is its own cluster, and is pulled toward a model that only it has trained. It learns "
         f"nothing from the others, so it ends where learning alone does ({_alone()}).",
@@ -329,7 +329,7 @@ def _choosing() -> Scene:
         {"clusters": HEUR},
         _heuristic_text(),
         f"The heuristic is right in {first.hits} of {len(first.K_hats)} draws with {first.training_samples} samples a "
-        f"client, and in {few.hits} with {few.training_samples}.",
+        f"client, and in {few.hits} with {few.training_samples} (noise {NOISE:g}).",
         Choice(
             f"The heuristic estimates K from the first models. How often is it right with only {few.training_samples} "
             "samples per client?",

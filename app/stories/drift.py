@@ -48,7 +48,7 @@ class Drift:
         "slow, so clients take several steps before the server averages. Meanwhile each drifts to its own optimum. "
         "FedAvg averages the drifted models; SCAFFOLD corrects every step."
     )
-    ending = "You have seen that many local steps are fast but drift apart, and that a correction helps."
+    ending = "You have seen that clients drift apart in many local steps, and that a correction helps."
 
     @cached_property
     def scenes(self) -> Sequence[Scene]:
@@ -194,7 +194,7 @@ def _no_drift() -> Scene:
     answers = ("At the minimum", "In the middle between A and B", "Somewhere else")
     fedavg = _distances("1")["FedAvg"]
     return Scene(
-        "No drift",
+        "One step",
         {"steps": "1"},
         "A single step leaves no time to drift: averaging the clients' models is the same as one step that lowers the "
         f"mean loss. But it is slow: after 10 of {ROUNDS} rounds, the shared model is still {fedavg[10]:.2f} away.",
@@ -215,7 +215,7 @@ def _faster() -> Scene:
     answers = ("At the minimum, but sooner", "Near the minimum, never at it", "It never settles")
     gap = _gap(steps, CLIENTS.minimum)
     return Scene(
-        "Faster, but off",
+        "Five steps",
         {"steps": steps},
         f"After 10 rounds, FedAvg is {now:.2f} away instead of {before:.2f} with one step. But it stops at {gap:.2f}, "
         "however many rounds follow: there the local steps of A and B cancel out in the average.",
@@ -232,7 +232,7 @@ def _faster() -> Scene:
 def _each_to_its_own() -> Scene:
     steps, optimum = "50", float(np.linalg.norm(CLIENTS.optima[0] - CLIENTS.minimum))
     return Scene(
-        "Each to its own",
+        "Fifty steps",
         {"steps": steps},
         f"FedAvg ends close to the middle between A and B, {_gap(steps, CLIENTS.optima.mean(0)):.2f} from it. In every "
         "round, each client runs most of the way to its own optimum, so the server averages two optima. Their middle "

@@ -42,7 +42,7 @@ class FirstRound:
         "Several clients (phones, hospitals) train one model together without pooling their data: a server sends the "
         "model, each client trains a copy on its own images and returns it, and the server averages the copies."
     )
-    ending = "You have seen how clients train one model together while their data stay where they are."
+    ending = "You have seen how clients train one model together while their data stays where it is."
 
     @cached_property
     def scenes(self) -> Sequence[Scene]:

@@ -39,7 +39,7 @@ class LambdaDial:
     title = "How much should clients share?"
     lead = (
         "Each client has its own true model and too little data to find it. R is how far the true models typically lie "
-        "from their center. λ pulls its model toward the shared one: "
+        "from their center. λ pulls each client's model toward the shared one: "
         "at one end every client learns alone, at the other all use one model."
     )
     ending = "You have seen that the best model can lie between learning alone and sharing one model."
@@ -264,7 +264,7 @@ def _between() -> Scene:
     ends = dict(zip(answers, (curve.alone, curve.best, curve.together), strict=True))
     is_below = side_of_two(goal, min(curve.alone, curve.together)) < 0
     return Scene(
-        "In between",
+        "Somewhat different",
         _place(R, lam),
         "Moderately different clients do best in between, pulled toward the shared model but not onto it: "
         f"{goal:.2f}, against {curve.alone:.2f} alone and {curve.together:.2f} together.",

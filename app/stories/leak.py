@@ -46,7 +46,7 @@ class LeakStory:
         "The images stay with the client, but its update leaves: the change of the model after training on a few "
         "images, a batch. Here a curious server tries to compute these images from the update of one client."
     )
-    ending = "You have seen that an update can reveal the images behind it, and what hides them."
+    ending = "You have seen that an update can reveal the images behind it, and what blurs them."
 
     @cached_property
     def scenes(self) -> Sequence[Scene]:

@@ -190,7 +190,7 @@ def _hidden() -> Scene:
     worst = there.accuracies[0].argsort()[:NUM_LEFT_BEHIND]
     who = " and ".join(f"one with {there.train_sizes[i]} images of {_digits(i)}" for i in worst)
     return Scene(
-        "Hidden by the mean",
+        "FedAvg",
         {"rho": "0"},
         f"The lowest 5 % are two of the {NUM_CLIENTS} clients, here {who}. Half of the clients have at most "
         f"{np.median(there.train_sizes):g} images; small markers are those with few.",
@@ -234,7 +234,7 @@ def _wider() -> Scene:
     ours, theirs = float(right[at]), float(right[0])
     gap = side_of_two(ours, theirs)
     return Scene(
-        "Wider basin",
+        "Around the model",
         {"rho": BASIN},
         "The curves show the mean loss of all clients while the model is moved along one fixed direction. A model in a "
         "wide basin tolerates changes, such as other clients' updates. At the left edge of the plot, the loss rises by "
@@ -319,7 +319,7 @@ def _larger_step() -> Scene:
 def _too_far() -> Scene:
     rho = 0.5
     return Scene(
-        "Too large",
+        "Large radius",
         {"rho": f"{rho:g}"},
         "Taken this far away, the gradient says little about the model, and training fails. Any hyper-parameter can be "
         "set too high.",
@@ -406,7 +406,7 @@ def _now(rho: float, run: "SharpnessRun | None", standing: Standing | None) -> s
     if standing is None:
         return f"This run: ρ = {rho:g} · press Play"
     mean, lowest5 = (percent(float(both[1]), 0) for both in (standing.mean, standing.lowest5))
-    at = f"This run, round {run.round}" if run else f"Shipped result, round {ROUNDS}"
+    at = f"This run, round {run.round}" if run else f"Shipped result, {FIRST_DRAW}, round {ROUNDS}"
     return f"{at}: ρ = {rho:g} · mean {mean} · lowest 5 % {lowest5}, n = {NUM_CLIENTS}"
 
 

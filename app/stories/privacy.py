@@ -274,7 +274,7 @@ def _who_pays() -> Scene:
 def _alone() -> Scene:
     gap = side(_values(WEAKEST, "8"), _values(ALONE, "8"))
     return Scene(
-        "Alone",
+        "More noise",
         {"privacy": "8"},
         f"{_said(NOISES['8'].epsilon)} is a meaningful promise: no outcome is more than "
         f"{np.exp(NOISES['8'].epsilon):.1f} times as likely with a client as without it (δ = {DELTA:g}). With "

@@ -14,7 +14,7 @@ from app.learn.answers import answers_plot
 from app.learn.classroom import Classroom, classroom
 from app.learn.controls import controls
 from app.learn.ending import ending
-from app.learn.lesson import exercises, teaching
+from app.learn.lesson import teaching
 from app.learn.prediction import prediction, sentence
 from app.learn.room_bar import room_bar
 from app.learn.slide import slide
@@ -61,9 +61,8 @@ def lesson(reader: Reader, place: Place, room: Classroom) -> None:
         answers_plot(*shown)
     controls(desk, place, keeps_guesses=bool(room.code))  # they are stored there
     stage(desk, place)
-    ending(reader, place)
     below(reader, place)
-    exercises(desk)
+    ending(reader, place)
 
 
 def arrived() -> Reader:

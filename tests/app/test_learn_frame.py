@@ -97,7 +97,7 @@ def test_a_story_opens_complete_at_its_first_scene_and_hides_results_until_they_
     assert learn.title[0].value == story.title
     assert len(learn.get("plotly_chart")) >= 2 and all(figure.proto.alt for figure in learn.get("plotly_chart"))
     assert learn.session_state.learn.desk.place == scene.place and set(learn.query_params) <= {"story"}
-    assert all(one.task in texts(learn) and one.answer in texts(learn) for one in exercises_of(story))
+    assert not any(one.task in texts(learn) for one in exercises_of(story))
     assert not any(scene.notes and scene.notes in texts(learn) for scene in story.scenes)
     if not scene.question:
         return
@@ -262,6 +262,7 @@ def test_a_story_ends_with_what_was_seen_and_what_is_next(slug: str) -> None:
     assert words and words not in texts(learn)
     learn.button(key="reveal").click().run()
     assert words in texts(learn)
+    assert all(one.task in texts(learn) and one.answer in texts(learn) for one in exercises_of(story))
     if is_last:
         link = re.search(r'href="([^"]*)">A first look: alone, together and three methods in between<', texts(learn))
         assert link
