@@ -8,10 +8,13 @@ import streamlit as st
 from app import endpoints
 
 
-def top_of_section(section: str, bar: str) -> None:
-    """Drawn inside the sticky bar with the sections: the container of the key ``bar``, above what it replaces."""
+def top_of_section(section: str, bar: str = "") -> None:
+    """Drawn inside the sticky bar with the sections: the container of the key ``bar``, above what it replaces.
+
+    Without a bar, the section is the whole page.
+    """
     if endpoints.are_served:
-        _component()(key=f"{bar}_top", data={"section": section, "bar": f".st-key-{bar}"})
+        _component()(key=f"{bar or 'page'}_top", data={"section": section, "bar": bar and f".st-key-{bar}"})
 
 
 @st.cache_resource(show_spinner=False)

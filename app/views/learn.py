@@ -10,6 +10,7 @@ from app import learn
 from app.charts.plot import palette
 from app.components import page
 from app.components.queue_position import queue_position
+from app.components.top_of_section import top_of_section
 from app.learn.answers import answers_plot
 from app.learn.classroom import Classroom, classroom
 from app.learn.controls import controls
@@ -63,6 +64,8 @@ def lesson(reader: Reader, place: Place, room: Classroom) -> None:
     stage(desk, place)
     below(reader, place)
     ending(reader, place)
+    with st.container(key="story_top"):
+        top_of_section(reader.slug)
 
 
 def arrived() -> Reader:
