@@ -16,7 +16,7 @@ import streamlit as st
 from app.charts.plot import palette
 from app.components.moving_figure import Picture, are_results_hidden, still
 from app.stories import drift_run
-from app.stories.asked import Places
+from app.stories.asked import Places, asked
 from app.stories.compared import side, word
 from app.stories.dial_example import DialExample, load
 from app.stories.drift_run import CLIENTS, LR, NAMES, ROUNDS, DriftRun, DriftStep, untrained
@@ -69,14 +69,15 @@ class Drift:
 
     def draw(self, place: Place, run: DriftRun | None, marks: Sequence[Mark]) -> None:
         steps, shown = place["steps"], run.now if run else untrained(int(place["steps"]))
-        *planes, side = st.columns(3, gap="medium")
-        for column, name in zip(planes, NAMES, strict=True):
+        names = _names(place)
+        *planes, side = st.columns(len(names) + 1, gap="medium")
+        for column, name in zip(planes, names, strict=True):
             with column:
-                picture = _plane(name, steps, shown, run)
+                picture = _plane(name, steps, shown, run, names)
                 st.header(picture.title, anchor=False)
                 picture.draw()
         with side:
-            beside = _accuracies(run) if steps == ON_DIGITS else _distance(steps, shown, run)
+            beside = _accuracies(run) if steps == ON_DIGITS else _distance(steps, shown, run, names)
             st.header(beside.title, anchor=False)
             beside.draw()
             reading(self, place, beside.now)
@@ -88,10 +89,10 @@ class Drift:
         if steps == ON_DIGITS:
             return _accuracies(run)
         name = "SCAFFOLD" if steps == CORRECTED else "FedAvg"
-        return _plane(name, steps, run.now if run else untrained(int(steps)), run)
+        return _plane(name, steps, run.now if run else untrained(int(steps)), run, _names(place))
 
     def finding(self, place: Place) -> str:
-        return finding(place["steps"])
+        return finding(place["steps"], _names(place))
 
     def config(self, place: Place) -> Mapping[str, Any]:
         return real_clients(place["steps"])
@@ -105,7 +106,7 @@ class Drift:
             (int(E), name, r, d)
             for E in STEPS
             if E in shown
-            for name in NAMES
+            for name in _names_at(places)
             for r, d in enumerate(_distances(E)[name])
         ]
         return pd.DataFrame(rows, columns=["local steps", "method", "round", "distance"])
@@ -126,6 +127,16 @@ class Drift:
 
 
 STORY = Drift()
+
+
+def _names(place: Place) -> Sequence[str]:
+    return _names_at(asked(STORY, place))
+
+
+def _names_at(places: Places) -> Sequence[str]:
+    """The methods to show: before the scene about SCAFFOLD, FedAvg only."""
+    is_scaffold_known = places is None or any(place["steps"] == CORRECTED for place in places)
+    return NAMES if is_scaffold_known else NAMES[:1]
 
 
 def real_clients(steps: str) -> dict[str, Any]:
@@ -172,10 +183,12 @@ def away(distance: float) -> str:
     return "at the minimum" if distance < CLOSE else f"{distance:.2f} from the minimum"
 
 
-def finding(steps: str) -> str:
-    """Where both methods end."""
+def finding(steps: str, names: Sequence[str] = NAMES) -> str:
+    """Where these methods end."""
     fedavg, scaffold = (float(_distances(steps)[name][-1]) for name in NAMES)
     local = _local(steps)
+    if len(names) == 1:
+        return f"With {local}, FedAvg ends {away(fedavg)}, after {ROUNDS} rounds."
     if fedavg < CLOSE and scaffold < CLOSE:
         return f"With {local}, FedAvg and SCAFFOLD both end {away(fedavg)}, after {ROUNDS} rounds."
     return f"With {local}, FedAvg ends {away(fedavg)} and SCAFFOLD {away(scaffold)}, after {ROUNDS} rounds."
@@ -198,7 +211,7 @@ def _no_drift() -> Scene:
         {"steps": "1"},
         "A single step leaves no time to drift: averaging the clients' models is the same as one step that lowers the "
         f"mean loss. But it is slow: after 10 of {ROUNDS} rounds, the shared model is still {fedavg[10]:.2f} away.",
-        finding("1"),
+        finding("1", NAMES[:1]),
         Choice(
             f"In each of {ROUNDS} rounds, both clients take a step and the server averages. Where does the model end?",
             answers,
@@ -219,7 +232,7 @@ def _faster() -> Scene:
         {"steps": steps},
         f"After 10 rounds, FedAvg is {now:.2f} away instead of {before:.2f} with one step. But it stops at {gap:.2f}, "
         "however many rounds follow: there the local steps of A and B cancel out in the average.",
-        finding(steps),
+        finding(steps, NAMES[:1]),
         Choice(
             "Now five steps each before the server averages. Where does FedAvg end?",
             answers,
@@ -237,7 +250,7 @@ def _each_to_its_own() -> Scene:
         f"FedAvg ends close to the middle between A and B, {_gap(steps, CLIENTS.optima.mean(0)):.2f} from it. In every "
         "round, each client runs most of the way to its own optimum, so the server averages two optima. Their middle "
         "is good for neither client.",
-        finding(steps),
+        finding(steps, NAMES[:1]),
         Estimate(
             f"And fifty steps each? How far from the minimum does FedAvg end (A is {optimum:.1f} away from it)?",
             np.array([_distances(steps)["FedAvg"][-1]]),
@@ -325,37 +338,37 @@ def _pm(name: str, steps: str) -> str:
     return percent_pm(*example().at(name, steps), samples=100)
 
 
-def standing(run: DriftRun | None) -> str:
+def standing(run: DriftRun | None, names: Sequence[str] = NAMES) -> str:
     if run is None:
         return "This run: press Play"
-    fedavg, scaffold = (run.now.methods[name].distances[-1] for name in NAMES)
-    return f"This run, round {run.round}: FedAvg {fedavg:.2f} from the minimum, SCAFFOLD {scaffold:.2f}"
+    first, *rest = (f"{name} {run.now.methods[name].distances[-1]:.2f}" for name in names)
+    return f"This run, round {run.round}: {', '.join([f'{first} from the minimum', *rest])}"
 
 
-def _plane(name: str, steps: str, shown: DriftStep, run: DriftRun | None) -> Picture:
+def _plane(name: str, steps: str, shown: DriftStep, run: DriftRun | None, names: Sequence[str]) -> Picture:
     method = shown.methods[name]
     return Picture(
         _still_plane(name, steps),
         drift_plane.moving(method.server, method.paths),
         key=f"{name.lower()}_figure",
-        alt=f"Local paths of two clients and the path of their average with {name}. {finding(steps)}",
+        alt=f"Local paths of two clients and the path of their average with {name}. {finding(steps, names)}",
         name=name,
         title=heading(name, steps),
-        now=standing(run),
+        now=standing(run, names),
         note=KEY,
     )
 
 
-def _distance(steps: str, shown: DriftStep, run: DriftRun | None) -> Picture:
-    distances = {name: shown.methods[name].distances for name in NAMES}
+def _distance(steps: str, shown: DriftStep, run: DriftRun | None, names: Sequence[str]) -> Picture:
+    distances = {name: shown.methods[name].distances for name in names}
     return Picture(
-        _still_distance(steps),
+        _still_distance(steps, tuple(names)),
         drift_distance.moving(drift_distance.data(distances)),
         key="dial_figure",
-        alt=finding(steps),
+        alt=finding(steps, names),
         name="drift",
         title="Distance from the minimum",
-        now=standing(run),
+        now=standing(run, names),
     )
 
 
@@ -381,8 +394,8 @@ def _still_plane(name: str, steps: str) -> go.Figure:
 
 
 @still
-def _still_distance(steps: str) -> go.Figure:
-    return drift_distance.figure(drift_distance.data(_distances(steps)))
+def _still_distance(steps: str, names: Sequence[str]) -> go.Figure:
+    return drift_distance.figure(drift_distance.data({name: _distances(steps)[name] for name in names}))
 
 
 @still

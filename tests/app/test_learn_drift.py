@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from app.stories.asked import all_answered
 from app.stories.drift import CLOSE, STEPS, STORY, example, finding, heading, real_clients, rounds_to
 from app.stories.drift_run import CLIENTS, LR, NAMES, ROUNDS, START, DriftStep, steps
 from app.stories.figures import drift_distance, drift_plane
@@ -188,3 +189,13 @@ def test_everything_animated_has_a_trace() -> None:
 
 def test_the_table_has_every_round_of_both_methods() -> None:
     assert len(STORY.table()) == len(STEPS) * len(NAMES) * (ROUNDS + 1)
+
+
+def test_before_the_scene_about_scaffold_only_fedavg_is_shown() -> None:
+    first, correction = STORY.scenes[:3], STORY.scenes[3]
+    for scene in first:
+        assert "SCAFFOLD" not in scene.finding + STORY.finding(scene.place) + STORY.picture(scene.place).alt
+    assert set(STORY.table([scene.place for scene in first])["method"]) == {"FedAvg"}
+    assert "SCAFFOLD" in correction.finding and "SCAFFOLD" in STORY.finding(correction.place)
+    with all_answered(True):
+        assert "SCAFFOLD" in STORY.finding(first[0].place)
