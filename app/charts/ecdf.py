@@ -99,7 +99,7 @@ def figure(
 
 
 def _name_above(fig: go.Figure, text: str) -> None:
-    """Names curves above the plot that have no room for a name beside them."""
+    """Writes the names of curves without room for a label above the plot."""
     place = {"xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": 1, "yanchor": "bottom"}
     fig.add_annotation(name=SERIES, text=text, showarrow=False, font={"color": theme().muted}, **place)
     fig.update_layout(margin_t=32)

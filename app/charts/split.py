@@ -177,7 +177,7 @@ def _known_contexts(df: pd.DataFrame) -> list[int]:
 
 
 def _axis_title(df: pd.DataFrame) -> str:
-    """With what the colors of bubbles mean."""
+    """``client``, and what the colors of the bubbles mean."""
     return "client, colored by true context" if _has_key(df) else "client"
 
 

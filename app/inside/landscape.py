@@ -46,7 +46,7 @@ def panel(view: RunView) -> None:
 
 
 def has_nothing(view: RunView, options: dict[str, Any]) -> bool:
-    """Neither findings of any panel nor models to compute them: one message instead of four."""
+    """Whether no panel has findings and there are no models to compute them. One message then replaces four."""
     kinds = [("landscape", options), ("plane", options), ("sharpness", options), ("sharpness", for_clients(options))]
     analyses = queries.store().analyses
     found = any(analyses.find(view.run.id, kind, wanted) for kind, wanted in kinds)

@@ -62,7 +62,7 @@ def presets_panel(form: Form, notice: DeltaGenerator) -> None:
 
 
 def in_papers(preset: Preset) -> str:
-    """What the page of the preset in Papers shows."""
+    """The text of the link to the preset in Papers."""
     if preset.document != OURS:
         return "Compare with the paper"
     return "See the result" if any(is_shipped(preset, scale) for scale in preset.scales) else "Open in Papers"

@@ -48,7 +48,7 @@ class ContextsAndClusters:
         "the contexts. CGPFL groups the clients into K clusters by their models and pulls each model toward that of "
         "its cluster."
     )
-    ending = "You have seen that clients of the same kind gain by learning together, if the groups are found."
+    ending = "You have seen that similar clients gain from learning together, if the server finds the groups."
 
     @cached_property
     def scenes(self) -> Sequence[Scene]:

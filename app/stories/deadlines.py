@@ -78,7 +78,7 @@ class Deadlines(DialStory):
         "late. Is that harmless? It depends on what slow clients have in common. Devices are simulated, and so are all "
         "seconds here."
     )
-    ending = "You have seen that it matters which clients are slow, and how a model of their own helps those left out."
+    ending = "You have seen that it matters which clients are slow, and that a personalized model helps those left out."
 
     @cached_property
     def scenes(self) -> Sequence[Scene]:

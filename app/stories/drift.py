@@ -48,7 +48,7 @@ class Drift:
         "slow, so clients take several steps before the server averages. Meanwhile each drifts to its own optimum. "
         "FedAvg averages the drifted models; SCAFFOLD corrects every step."
     )
-    ending = "You have seen that clients drift apart in many local steps, and that a correction helps."
+    ending = "You have seen that clients drift apart if they take many local steps, and that a correction helps."
 
     @cached_property
     def scenes(self) -> Sequence[Scene]:

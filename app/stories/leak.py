@@ -46,7 +46,7 @@ class LeakStory:
         "The images stay with the client, but its update leaves: the change of the model after training on a few "
         "images, a batch. Here a curious server tries to compute these images from the update of one client."
     )
-    ending = "You have seen that an update can reveal the images behind it, and what blurs them."
+    ending = "You have seen that an update can reveal the images behind it, and what makes that harder."
 
     @cached_property
     def scenes(self) -> Sequence[Scene]:

@@ -53,7 +53,9 @@ class LeftBehind:
         "keep the loss low within a radius ρ around the model, not only at it. The hope is that one client's updates "
         "then hurt the others less."
     )
-    ending = "You have seen whom a mean hides, and that a gain needs a fair comparison."
+    ending = (
+        "You have seen that a mean can hide the clients that it fails, and that only a fair comparison shows a gain."
+    )
 
     @cached_property
     def scenes(self) -> Sequence[Scene]:

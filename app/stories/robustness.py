@@ -81,7 +81,7 @@ class Robustness(DialStory):
         "far: the median, or multi-Krum, which keeps the updates that lie closest together. Or each client can keep a "
         "model of its own: Ditto pulls it toward the shared model, with strength λ."
     )
-    ending = "You have seen what a robust rule and a personalized model each protect against, and where a rule fails."
+    ending = "You have seen what robust rules and personalized models protect against, and where a rule fails."
 
     @cached_property
     def scenes(self) -> Sequence[Scene]:

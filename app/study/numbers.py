@@ -82,8 +82,7 @@ def _difference(
 def of_one_split(clients: pd.DataFrame, method: str, reference: str) -> Interval:
     """The two-way bootstrap over seeds and clients of the difference, where a study has only one split.
 
-    Over the seeds that both methods have, and the clients that have results in each; with an attack, these differ
-    between seeds.
+    In each seed it counts the clients that have results with both methods. With an attack, they differ between seeds.
     """
     own = clients[clients["setting"] == TUNED]
     wide = [

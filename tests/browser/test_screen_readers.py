@@ -1,4 +1,4 @@
-"""What screen readers are told when a page changes, on a page without the app."""
+"""Announcements for screen readers, tested on a small page without the app."""
 
 from pathlib import Path
 

@@ -144,7 +144,7 @@ def all_tones() -> tuple[Tone, ...]:
 
 
 def pairs() -> dict[str, str]:
-    """Light color -> dark: all of the theme and all that methods may have."""
+    """Light color -> dark: the colors of the theme and those of methods."""
     return dict(zip(vars(LIGHT).values(), vars(DARK).values(), strict=True)) | dict(all_tones())
 
 
